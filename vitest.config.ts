@@ -12,7 +12,6 @@ import type { Backend } from './test/support/database.js'
 import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
 import { findMemoryFolder } from './test/support/memory-folder.js'
-import { LESS_COMPILING } from './test/support/v8-flags.js'
 
 /** The suites that fail first if a session loses its state between two transactions. */
 const THROUGH_A_POOLER = [
@@ -35,7 +34,7 @@ const ON_BOTH = [
   'test/api/{batch,keys}.test.ts',
   'test/audit/{list,retention/command}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/faults/{commit,crash,schema,serving-role,shared-appends}.test.ts',
+  'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',
 ]
 
 /** `npm run test:quick` runs these on the embedded database ... */
@@ -43,7 +42,7 @@ const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.tes
 /** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
 const NOT_QUICK = [
   'packages/sdk/src/http/{redirects,retries,send}.test.ts',
-  'packages/server/src/store/**/*.test.ts',
+  'packages/server/src/{crypto/restored-memory,store/**/*}.test.ts',
   'test/{browser,examples,packed}/**',
   'test/repo/{docs-site,run}.test.ts',
   'test/sdk/{cross-language,stream-memory,client/{malicious,round-trip}}.test.ts',
@@ -51,6 +50,7 @@ const NOT_QUICK = [
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
+  'packages/sdk/src/deks/never-zero.test.ts',
   'packages/server/src/audit/formats/export.test.ts',
   'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
@@ -60,7 +60,7 @@ const SIZED_UNITS = [
 ]
 const SIZED = [
   'test/audit/tamper/swapped-in-purge.test.ts',
-  'test/faults/{postgres-crash,two-processes}.test.ts',
+  'test/faults/{floods,postgres-crash,two-processes}.test.ts',
   'test/sdk/real-server.db.test.ts',
 ]
 
@@ -89,7 +89,6 @@ const common = {
   // A worker runs many files and loads the sources once: loading them for each file took a sixth of the CPU time of `npm test`.
   // So a test that changes a global undoes it. `findMocking` says which files have a worker of their own, in the project `unit-isolated`.
   isolate: false,
-  execArgv: LESS_COMPILING,
   // One worker more than cores, since workers wait for the database. With two on two cores these were idle for half of a whole run, which took
   // 9 min 25 s instead of 7 min 7 s and no less CPU time (519 and 501 s). More than four only crowd PostgreSQL.
   maxWorkers: Math.min(4, availableParallelism() + 1),

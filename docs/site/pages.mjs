@@ -61,6 +61,7 @@ export function listSections(root) {
     { title: 'Formats', pages: specs },
     { title: 'Examples', pages: examples },
     { title: 'The project', pages: [...markdownIn(root, 'docs'), 'CONTRIBUTING.md'] },
+    { title: 'Decisions', pages: markdownIn(root, 'docs/decisions') },
   ]
 }
 

@@ -87,7 +87,7 @@ function reportError(error, signal) {
     print(`Something is not installed or not built: run npm ci in the root of the project.\n${message}`)
   } else if (hint !== undefined) {
     // An error of the SDK. It counts records from 0; people count rows from 1.
-    print(place === undefined ? message : `Row ${place.index + 1}, ${message.replace(/^record \d+, /, '')}`)
+    print(place === undefined ? message : `Row ${place.index + 1}, ${message.replace(/^.*?(?=field )/, '')}`)
     print(hint)
     if (code === 'E_INVALID_INPUT' && place !== undefined) return EXIT_USAGE
   } else print(stack ?? String(error))

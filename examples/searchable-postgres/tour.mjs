@@ -70,7 +70,7 @@ export async function tour({ openServer, database, output, tamper, signal }) {
 
     const { customers, failed } = await readBack(output, query, defineCustomers(other, keyId))
     for (const { id, error } of failed)
-      problems.push(`customer ${id}, ${error.message.replace(/^record \d+, /, '')} (${error.code})`)
+      problems.push(`customer ${id}, ${error.message.replace(/^.*?(?=field )/, '')} (${error.code})`)
     const refused = failed.map(({ id }) => id)
     const differences = findDifferences(
       list.filter(({ id }) => !refused.includes(id)),

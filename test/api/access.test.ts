@@ -88,6 +88,26 @@ describe('credentials', () => {
     expect(await entries()).toBe(before)
   })
 
+  it('take longer to refuse than any look-up, so that the time does not tell an unknown tenant from an unknown or a revoked API key', async () => {
+    const revoked = await apiKey(['keys:read'])
+    await owner.call('DELETE', `/v1/api-keys/${revoked.id}`)
+    const expired = await apiKey(['keys:read'], { expires_at: new Date(now + 1_000).toISOString() })
+    now += 2_000
+    const secrets = {
+      unknownTenant: `eaas_sk_${'0'.repeat(32)}_${'0'.repeat(43)}`,
+      unknown: owner.secret.replace(/_[0-9A-Za-z]{43}$/, `_${'0'.repeat(43)}`),
+      revoked: revoked.caller.secret,
+      expired: expired.caller.secret,
+    }
+    for (const [name, secret] of Object.entries(secrets)) {
+      for (let round = 0; round < 3; round++) {
+        const from = performance.now()
+        expect((await service.caller(secret).call('GET', '/v1/keys')).status, name).toBe(401)
+        expect(performance.now() - from, name).toBeGreaterThan(18) // a timer of 20 ms, whose clock counts whole ones
+      }
+    }
+  })
+
   it('in the query are not accepted', async () => {
     const response = await fetch(
       `${service.url}/v1/keys?api_key=${owner.secret}&authorization=Bearer%20${owner.secret}`,

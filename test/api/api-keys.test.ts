@@ -348,6 +348,7 @@ describe('the last use of an API key', () => {
     let isDown = true
     const uses = createApiKeyUses(
       new Proxy(sql, { apply: (...args) => (isDown ? Promise.reject(new Error('down')) : Reflect.apply(...args)) }),
+      () => now,
     )
     uses.note(apiKey, now - 1_000)
     await expect(uses.flush()).rejects.toThrow('down')

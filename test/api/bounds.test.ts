@@ -17,12 +17,15 @@ beforeAll(async () => {
 afterAll(() => service?.close())
 
 /** Sends only the beginning of a body whose declared length is 1 MiB; returns the answer that comes before the rest is sent. */
-function sendPart(path: string, part: string): Promise<string> {
+const sendPart = (path: string, part: string) => sendRaw(path, `content-length: ${MIB}\r\n\r\n${part}`)
+
+/** Sends a request from the length of its body on; returns the beginning of the answer. */
+function sendRaw(path: string, rest: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(service.url)
     const socket = connect(Number(port), hostname)
     const headers = `host: x\r\nauthorization: Bearer ${owner.secret}\r\ncontent-type: application/json\r\n`
-    socket.write(`POST ${path} HTTP/1.1\r\n${headers}content-length: ${MIB}\r\n\r\n${part}`)
+    socket.write(`POST ${path} HTTP/1.1\r\n${headers}${rest}`)
     socket.once('data', (answer) => {
       socket.destroy()
       resolve(answer.toString())
@@ -62,6 +65,18 @@ describe('a body', () => {
           : expect.stringMatching(new RegExp(`^${field}: .* got ${count}$`)),
       ])
     }
+  })
+
+  it.each([
+    [16_000, 200, '{"results":[{"status":200'],
+    [17_000, 400, 'more than 16384 pieces'],
+  ])('of %d chunks of a byte, with a call in them, is answered with %d', async (count, status, answer) => {
+    const key_id = (await owner.call('POST', '/v1/keys', { name: `in ${count} chunks` })).body.id
+    const body = JSON.stringify({ operations: [{ op: 'hash', key_id, value: 'x' }] }).padEnd(count)
+    const chunked = [...body].map((byte) => `1\r\n${byte}\r\n`).join('')
+    const answered = await sendRaw('/v1/batch', `transfer-encoding: chunked\r\n\r\n${chunked}0\r\n\r\n`)
+    expect(answered).toContain(`HTTP/1.1 ${status} `)
+    expect(answered).toContain(answer)
   })
 
   it.each([130_000, 300_000])('of %d wrong items is a 400, never a 500', async (count) => {
@@ -114,6 +129,23 @@ describe('a body', () => {
     const allowed_ips = Array.from({ length: 256 }, (_, at) => `10.0.${at}.0/24`)
     const { status, body } = await owner.call('POST', '/v1/api-keys', { name: 'x', permissions: [], allowed_ips })
     expect([status, body.allowed_ips]).toEqual([201, allowed_ips])
+  })
+})
+
+describe('a connection', () => {
+  it('on which more calls are sent than are answered is closed', async () => {
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    const head = `GET /v1/keys HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${owner.secret.slice(0, -1)}_\r\n\r\n`
+    let answers = 0
+    socket.on('data', (bytes) => {
+      answers += bytes.toString().split('HTTP/1.1 401').length - 1
+    })
+    socket.on('error', () => undefined) // reset, while it still writes
+    socket.write(head.repeat(2_000))
+    await new Promise((resolve) => socket.once('close', resolve))
+    expect(answers).toBeLessThan(200)
+    expect((await owner.call('GET', '/v1/keys')).status).toBe(200)
   })
 })
 

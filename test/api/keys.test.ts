@@ -95,6 +95,25 @@ describe('keys', () => {
     expect(status).toBe(200)
   })
 
+  it('refuses to wrap a DEK of zeros, alone and in a batch, and records nothing', async () => {
+    const id = await newKey()
+    const zeros = Buffer.alloc(32).toString('base64')
+    const refusal = {
+      status: 400,
+      code: 'E_VALIDATION',
+      detail: 'dek: must not be 32 zero bytes: make each DEK of secure random bytes',
+    }
+    const alone = await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: zeros })
+    expect(alone.status).toBe(400)
+    expect(alone.body).toMatchObject(refusal)
+    const operations = [zeros, dek()].map((each) => ({ op: 'wrap', key_id: id, dek: each }))
+    const { results } = (await owner.call('POST', '/v1/batch', { operations })).body
+    expect(results.map((result: { status: number }) => result.status)).toEqual([400, 200])
+    expect(results[0].body).toMatchObject(refusal)
+    const { logs } = (await owner.call('GET', `/v1/audit?key_id=${id}`)).body
+    expect(logs.map(({ action }: { action: string }) => action)).toEqual(['key.wrap', 'key.create'])
+  })
+
   it.each([31, 33, 16, 0])('refuses to wrap a DEK of %i bytes', async (bytes) => {
     const id = await newKey()
     const { status, body } = await owner.call('POST', `/v1/keys/${id}/wrap`, {

@@ -58,6 +58,30 @@ describe('a list', () => {
   })
 })
 
+describe('a row of a list that was tampered with', () => {
+  it.each([
+    ['one of the first two pages, is answered', 10, 'E_TAMPERED'],
+    ['a later page, breaks the answer off', KEYS - 1, undefined],
+  ])('in %s', async (_, at, code) => {
+    const owner = await service.createTenant()
+    await owner.call('POST', '/v1/keys', { name: 'first' })
+    const { tenant_id } = owner.tenant
+    const rowKey = await rowKeyOf(owner)
+    const [first] = await listKeys(service.services.sql, tenant_id, {})
+    if (!first) throw new Error('no key')
+    const copies = Array.from({ length: KEYS - 1 }, (_, at) =>
+      withMac({ ...first, key_id: randomUUID(), name: `copy ${at}` }, keyMac, rowKey),
+    )
+    await insert('keys', copies)
+    const id = [first, ...copies].map(({ key_id }) => key_id).sort()[at] ?? ''
+    await service.services.sql`update keys set name = 'altered' where tenant_id = ${tenant_id} and key_id = ${id}`
+    const listed = owner.call('GET', '/v1/keys')
+    if (code === undefined) await expect(listed).rejects.toMatchObject({ code: 'ECONNRESET' })
+    else expect((await listed).body).toMatchObject({ code })
+    expect((await owner.call('GET', '/v1/keys?limit=5')).status).toBe(200)
+  })
+})
+
 describe('a tenant with more revoked API keys than one answer lists', () => {
   it('lists the newest ones by their offset, and is deleted with the one that is not revoked', async () => {
     const owner = await service.createTenant()

@@ -1,4 +1,5 @@
 // Every error is a problem document, including those of the framework and of the HTTP parser.
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'
@@ -178,6 +179,9 @@ describe('a problem document', () => {
     ],
     ['a folded header', 'GET /v1/keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer\r\n x\r\n\r\n'],
     ['a bare line feed', 'GET /v1/keys HTTP/1.1\nHost: x\n\n'],
+    ['two hosts', 'GET /health HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n'],
+    ['the same host twice', 'GET /v1/keys HTTP/1.1\r\nhost: x\r\nHost: x\r\n\r\n'],
+    ['two codings', 'POST /v1/keys HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
     ['no HTTP at all', 'hello\r\n\r\n'],
     ['a NUL in a header', 'GET /v1/keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\0b\r\n\r\n'],
   ])('answers %s with 400 and closes', async (_, bytes) => {
@@ -188,6 +192,19 @@ describe('a problem document', () => {
       status: 400,
       code: 'E_MALFORMED_REQUEST',
     })
+  })
+
+  it.each([
+    ['', 'keep-alive'],
+    ['Connection: Upgrade\r\nUpgrade: websocket\r\n', 'close'],
+    ['Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n', 'close'],
+  ])('answers a request with %j over a connection that says %s', async (head, connection) => {
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    socket.write(`GET /health HTTP/1.1\r\nHost: x\r\n${head}\r\n`)
+    const [answer] = await once(socket, 'data')
+    socket.destroy()
+    expect(answer.toString()).toMatch(new RegExp(`^HTTP/1.1 200 .*\r\nconnection: ${connection}\r\n`, 'is'))
   })
 
   it.each(['', 'content-type: application/json\r\n', 'content-type: text/plain\r\n'])(

@@ -19,11 +19,30 @@ beforeAll(async () => {
 afterAll(() => service?.close())
 
 describe('encrypt and decrypt', () => {
-  it.each(['', 'x', 'é', '🗝️', 'e\u0301', '\u2028', 'يوم', 'x'.repeat(65_536)])('give %j back', async (plaintext) => {
+  const TEXTS = ['', 'x', 'é', '🗝️', 'e\u0301', '\u2028', 'يوم', '\0', 'a\0b', 'x'.repeat(65_536)]
+
+  it.each(TEXTS)('give %j back', async (plaintext) => {
     const { status, body } = await open.call('POST', '/v1/encrypt', { plaintext, key_id })
     expect(status).toBe(200)
     expect(Object.keys(body).sort()).toEqual(['ciphertext', 'iv', 'key_id', 'key_version', 'wrapped_key'])
     expect((await open.call('POST', '/v1/decrypt', body)).body).toEqual({ plaintext })
+  })
+
+  it('give a text with a NUL back from a batch too, and a batch hashes one as the single call does', async () => {
+    const value = 'a\0b'
+    const encrypted = await open.call('POST', '/v1/batch', {
+      operations: [
+        { op: 'encrypt', plaintext: value, key_id },
+        { op: 'hash', value, key_id },
+      ],
+    })
+    const [sealed, hashed] = encrypted.body.results
+    const opened = await open.call('POST', '/v1/batch', { operations: [{ op: 'decrypt', ...sealed.body }] })
+    expect(opened.body.results).toEqual([{ status: 200, body: { plaintext: value } }])
+    const alone = await open.call('POST', '/v1/hash', { value, key_id })
+    expect([alone.status, hashed.body]).toEqual([200, alone.body])
+    const other = await open.call('POST', '/v1/hash', { value: 'a', key_id })
+    expect(other.body.hash).not.toBe(alone.body.hash)
   })
 
   it('give bytes back under base64, and never guess', async () => {
@@ -75,6 +94,10 @@ describe('encrypt and decrypt', () => {
     const wrong = await encrypt('no base64')
     expect([wrong.status, wrong.body.code]).toEqual([400, 'E_VALIDATION'])
     expect((await encrypt('no base64', { encoding: 'utf8' })).status).toBe(200)
+    // Text that is base64 by chance is decoded without an error, as other-languages.md says.
+    const chance = (await encrypt('test')).body
+    const asText = await tenant.call('POST', '/v1/decrypt', { ...chance, encoding: 'utf8' })
+    expect([(await tenant.call('POST', '/v1/decrypt', chance)).body.plaintext, asText.status]).toEqual(['test', 422])
     const decrypt = async (fields = {}) =>
       (await tenant.call('POST', '/v1/decrypt', { ...text, ...fields })).body.plaintext
     expect([await decrypt(), await decrypt({ encoding: 'utf8' })]).toEqual(['QUFBQQ==', 'AAAA'])
@@ -131,12 +154,7 @@ describe('encrypt and decrypt', () => {
   })
 
   it('refuse what UTF-8 or base64 cannot carry, naming the field', async () => {
-    for (const fields of [
-      '"plaintext":"\\ud83d"',
-      '"plaintext":"a\\u0000b"',
-      '"plaintext":"A","encoding":"base64"',
-      '"plaintext":1',
-    ]) {
+    for (const fields of ['"plaintext":"\\ud83d"', '"plaintext":"A","encoding":"base64"', '"plaintext":1']) {
       const { status, body } = await open.call('POST', '/v1/encrypt', `{${fields},"key_id":"${key_id}"}`)
       expect([fields, status, body.code]).toEqual([fields, 400, 'E_VALIDATION'])
       expect(body.detail).toContain('plaintext')

@@ -13,6 +13,7 @@ import { acceptLostTenant } from '../../packages/server/src/operations/accept-lo
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { exportAudit } from '../../packages/server/src/operations/export-audit.js'
 import { readAuditCheckpoint } from '../../packages/server/src/operations/read-audit-checkpoint.js'
+import type { ToLink } from '../../packages/server/src/operations/shared/covering-anchor.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
 import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { recordAlone } from '../../packages/server/src/runner/installation-log.js'
@@ -670,6 +671,24 @@ describe('the anchored heads', () => {
     expect(await exported()).toContain('"anchor":{')
     await exchangeEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
     expect(await exported()).not.toContain('"anchor":{')
+  })
+
+  it('are linked to no checkpoint while an entry of the log before the anchor is not as the server wrote it', async () => {
+    const { victim } = await twoTenants()
+    const { services } = current()
+    await anchor(current())
+    const exported = async (toLink: ToLink) =>
+      text(await performAsSystem(services, victim.tenant.tenant_id, exportAudit({ withAnchor: true, toLink })))
+    const known = { known: [1], demanded: [] }
+    const demanded = { known: [], demanded: [1] }
+    expect(await exported(known)).toContain('\n{"tree":')
+    expect(await exported(demanded)).toContain('\n{"tree":')
+    expect(await exported({ known: [], demanded: [] })).not.toContain('{"tree":')
+    await services.sql`update audit_log set actor = 'x' where tenant_id = ${INSTALLATION_ID} and id = 1`
+    expect(await exported(known)).toMatch(/\n{"anchor":[^\n]+\n{"id":1,/)
+    await expect(exported(demanded)).rejects.toThrow("entry 1 of the installation's log was altered")
+    await services.sql`delete from anchored_heads`
+    await expect(exported(demanded)).rejects.toThrow('no anchor covers the tenant')
   })
 
   it('are not covered by a new anchor if somebody edits them after they were compared', async () => {

@@ -91,11 +91,6 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
   it.each<[string, (of: { process: Server; fork: Awaited<ReturnType<typeof makeFork>>; victim: string }) => unknown]>([
     ['that another server anchored, over the checkpoint file', ({ process, fork }) => compare(process, fork.showFork)],
     [
-      'that another process hands over',
-      ({ process: { services }, fork, victim }) =>
-        services.committer.watches.rememberAll([{ ...fork.head, tenant_id: victim }]),
-    ],
-    [
       "that an entry of the installation's log names",
       ({ process: { services }, fork, victim }) =>
         services.committer.watches.get(victim).held.rememberAnchored(fork.head),

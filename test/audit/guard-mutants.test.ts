@@ -22,7 +22,7 @@ import type * as newestModule from '../../packages/server/src/audit/newest-row.j
 import type * as recordedTenantsModule from '../../packages/server/src/audit/recorded-tenants.js'
 import type * as exportedAnchorModule from '../../packages/server/src/audit/verify/exported-anchor.js'
 import * as exportedAnchor from '../../packages/server/src/audit/verify/exported-anchor.js'
-import { readAnchorLine } from '../../packages/server/src/audit/verify/read-export.js'
+import { isLinks, readAnchorLine, readLinksLine } from '../../packages/server/src/audit/verify/read-export.js'
 import type * as rightsModule from '../../packages/server/src/audit/verify/rights-history.js'
 import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
 import type * as verifyExportModule from '../../packages/server/src/audit/verify/verify-export.js'
@@ -343,21 +343,24 @@ describe('the leaf of a head', () => {
 })
 
 describe('the line of an anchor in an export', () => {
-  const isAnchored = ({ name }: { name: string }) => /^anchor/.test(name)
+  const isAnchored = ({ name }: { name: string }) => /^(anchor|links)/.test(name)
   const FAULTS =
-    /the anchor was altered|no root|without entries|does not cover this head|does not agree with the anchor/
+    /the anchor was altered|no root|without entries|does not cover this head|does not agree with the anchor|log that was signed|does not hold entry/
   const files = vectors.refuse
     .filter((row) => isAnchored(row))
     .map((row) => ({ name: row.name, file: refusedExport(row).toString() }))
-  /** What the two functions of the file do with the line of a file. */
-  function take({ assertCovers, readAnchorPosition }: typeof exportedAnchorModule, file: string): void {
+  /** What the functions of the file do with the lines of a file. */
+  function take({ assertCovers, readAnchorPosition, assertLinks }: typeof exportedAnchorModule, file: string): void {
     const [header = '', ...lines] = file.split('\n')
     const line = lines.find((text) => text.startsWith('{"anchor"'))
     const trailer = lines.findLast((text) => text.includes('"public_key"'))
     if (line === undefined || trailer === undefined) throw new Error('no anchor')
     const covered = readAnchorLine(line)
     assertCovers(covered, JSON.parse(header).tenant_id)
-    readAnchorPosition(covered, JSON.parse(trailer).public_key)
+    const { public_key } = JSON.parse(trailer)
+    const { head_id } = readAnchorPosition(covered, public_key)
+    const links = lines.find(isLinks)
+    if (links !== undefined) assertLinks(readLinksLine(links), { anchor: covered.anchor, head_id }, public_key)
   }
   const messageOf = (server: typeof exportedAnchorModule, file: string) => {
     try {

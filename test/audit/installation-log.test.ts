@@ -1,13 +1,15 @@
 // The installation's own log: what it records, and the verification by schedule that it records. The attacker has the whole database and
 // no key.
+import { rm } from 'node:fs/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { createScheduledVerification } from '../../packages/server/src/jobs/scheduled-verification.js'
 import { deleteTenant } from '../../packages/server/src/operations/delete-tenant.js'
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { findSchemaVersion } from '../../packages/server/src/store/migrations.js'
 import { listTenants } from '../../packages/server/src/store/tenants.js'
-import type { Service } from '../support/service.js'
+import { withMigration } from '../support/migrations.js'
 import { actions, anchor, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
 const { start } = setInstallationScene()
@@ -70,18 +72,19 @@ describe("the installation's log", () => {
   })
 
   it('records each migration, which is not done if no server wrote its head', async () => {
-    const goBack = ({ services: { sql } }: Service) =>
-      sql<{ version: number }[]>`update schema_version set version = version - 1 returning version`
-    const [{ version: from } = { version: 0 }] = await goBack(await start())
-    const migrated = await start()
+    const from = await findSchemaVersion((await start()).services.sql)
+    const migrations = withMigration('select 1')
+    const migrated = await start({ migrations })
     expect((await entries(migrated)).at(-1)).toMatchObject({
       action: 'installation.migrate',
-      metadata: { from, to: from + 1, version: expect.any(String) },
+      metadata: { from, to: 900, version: expect.any(String) },
     })
     expect(await verify(migrated, INSTALLATION_ID)).toMatchObject({ valid: true })
-    await goBack(migrated)
-    await migrated.services.sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${INSTALLATION_ID}`
-    await expect(start()).rejects.toThrow('missing or forged')
+    const { sql } = migrated.services
+    await sql`update schema_version set version = ${from}`
+    await sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${INSTALLATION_ID}`
+    await expect(start({ migrations })).rejects.toThrow('missing or forged')
+    await rm(migrations, { recursive: true })
   })
 
   it('cannot be begun anew: without its key nothing starts', async () => {
@@ -107,7 +110,7 @@ describe("the installation's log", () => {
       alter table api_keys drop constraint api_keys_not_installation;
       update schema_version set version = 8`)
     await removeAll(running, tenant.tenant_id)
-    await expect(start()).rejects.toThrow('missing from the database')
+    await expect(start()).rejects.toThrow('from before the first release')
   })
 })
 

@@ -8,13 +8,13 @@ import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import type { TestDatabase } from '../support/database.js'
 import { copyOfFilled } from '../support/filled-database.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, type ServiceOptions, startService } from '../support/service.js'
 
 const TABLES = ['tenants', 'heads', 'audit_log', 'audit_counts', 'purge_marks', 'keys', 'key_versions', 'api_keys']
 
 export interface InstallationScene {
   /** Starts the first service, or another one on the same database after closing the first, which has then witnessed nothing. */
-  start(): Promise<Service>
+  start(options?: Pick<ServiceOptions, 'migrations'>): Promise<Service>
   /** The service that runs. */
   current(): Service
   /** Starts a service on a new database with two tenants that have keys; `putBack` restores everything that the first one had before its last key. */
@@ -31,10 +31,10 @@ export function setInstallationScene(): InstallationScene {
     database = undefined
   })
 
-  async function start(): Promise<Service> {
+  async function start(options: Pick<ServiceOptions, 'migrations'> = {}): Promise<Service> {
     await service?.close()
     service = undefined
-    service = await startService(database ? { database } : {})
+    service = await startService({ ...options, ...(database && { database }) })
     database = service.database
     return service
   }

@@ -1,17 +1,13 @@
 // What a server witnessed is the least that its checkpoint file gets, whatever the database shows for the one statement that lists the heads:
 // by a lock between two statements, whoever owns the database can do that.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ChainAlarmError } from '../../packages/server/src/audit/append-errors.js'
 import { alarmMac, type KeptHead } from '../../packages/server/src/audit/formats/chain.js'
 import { encodePublicKey, parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
-import {
-  createHeadWatches,
-  type HeadWatches,
-  type WitnessedHead,
-} from '../../packages/server/src/audit/watch/head-watches.js'
+import { createHeadWatches, type HeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
 import { readKeptFile } from '../../packages/server/src/audit/watch/kept-witnesses.js'
 import { createCheckpointEmitter, createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
@@ -163,7 +159,7 @@ it('what was witnessed is in the file before a round reads anything, and gets no
     before = await emitted()
     return []
   }
-  const { stop, emitCheckpoints, writeLastWitnesses } = schedule({ isFirst: true, compareAnchored })
+  const { stop, emitCheckpoints, writeLastWitnesses } = schedule({ compareAnchored })
   await stop()
   await grow()
   await emitCheckpoints()
@@ -259,47 +255,5 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
     const { sealed, watch, serves } = await accepted()
     const kept = { ...(watch.witnessed as KeptHead), sealed: { ...sealed, policy_version: 2 ** 50 } }
     expect(await serves((watches) => watches.get(tenant_id).held.remember(kept))).toBe(true)
-  })
-
-  it('counts from that head on in another process, to which it is handed over', async () => {
-    const { watch, putBack, serves } = await accepted()
-    await putBack()
-    const tell = (watches: HeadWatches) =>
-      watches.rememberAll([structuredClone({ tenant_id, ...(watch.witnessed as KeptHead) })])
-    expect(await serves(tell)).toBe(false)
-  })
-})
-
-describe('what a worker that ends witnessed', () => {
-  it.each([
-    ['nothing, once the first one knows it', true, []],
-    ['what it witnessed, if the first one does not confirm it', false, [2]],
-  ])('is handed to the first one: the file gets %s', async (_, isRemembered, lines) => {
-    await writeFile(join(folder, 'checkpoints'), '')
-    await grow()
-    const handed: (readonly WitnessedHead[])[] = []
-    const handOver = async (heads: readonly WitnessedHead[]) => {
-      handed.push(heads)
-      return isRemembered
-    }
-    const { stop, writeLastWitnesses } = schedule({ isFirst: false, handOver })
-    await stop()
-    await writeLastWitnesses()
-    const { hash } = service.services.committer.watches.get(tenant_id).witnessed ?? expect.unreachable()
-    expect(handed.flat()).toContainEqual(expect.objectContaining({ tenant_id, last_id: 2, hash }))
-    expect(await emitted()).toEqual(lines)
-  })
-
-  it('is what the first one compares and signs from then on, unless it knows a later head', async () => {
-    const { watches } = service.services.committer
-    const other = createHeadWatches(() => undefined)
-    other.rememberAll(watches.witnessed())
-    await grow()
-    const later = watches.witnessed()
-    other.rememberAll(later)
-    expect(other.witnessed()).toEqual(later)
-    other.rememberAll(later.map((head) => ({ ...head, last_id: 1 })))
-    expect(other.witnessed()).toEqual(later)
-    expect(other.get(tenant_id).witnessed?.last_id).toBe(2)
   })
 })

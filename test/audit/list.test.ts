@@ -85,6 +85,9 @@ describe('the audit list', () => {
     expect((await list(of('2026-03-01T00:10:00.0001Z', '2026-03-01T00:12:00Z'))).total).toBe(2)
     expect((await list(of('2026-03-01T00:10:00Z', '2026-03-01T00:11:59.9999Z'))).total).toBe(2)
     expect((await list(of('2026-03-01T00:12:00Z', '2026-03-01T00:10:00Z'))).total).toBe(0)
+    const sinceMarch = (await list(of('2026-03-01T00:00:00Z', '2026-03-01T00:02:00Z'))).total
+    expect((await list(of('2026-02-28T23:59:60Z', '2026-03-01T00:02:00Z'))).total).toBe(sinceMarch)
+    expect((await list(of('2026-02-28T23:59:60Z', '2026-02-28T23:59:60Z'))).total).toBe(sinceMarch - 2)
     expect((await list(of('0000-01-01T00:00:00Z', '9999-12-31T23:59:59-23:59'))).total).toBe(123)
   })
 

@@ -170,6 +170,37 @@ describe('eaas audit rights', () => {
     expect(ofClerk(JSON.parse(other.stdout))).toEqual(ofClerk(JSON.parse(told.stdout)))
   })
 
+  it('says nothing of a time after the one at which the log was signed', async () => {
+    const path = join(folder, 'signed.ndjson')
+    await writeFile(path, file)
+    const { code, stdout, stderr } = await rights(path, '--at', day(26), '--public-key', publicKey)
+    expect([code, stdout]).toEqual([3, ''])
+    expect(stderr).toMatch(
+      /^eaas: the log was signed at .*, which is before .*: nothing proves what happened in between/,
+    )
+    expect((await rights(path, '--at', day(25), '--public-key', publicKey)).code).toBe(0)
+  })
+
+  it('names the copies of a key that were exported until then', async () => {
+    const { tenant, call } = await service.createTenant()
+    const { body: key } = await call('POST', '/v1/keys', { name: 'copied' })
+    const at = new Date(now).toISOString()
+    now += DAY_MS
+    expect((await call('POST', `/v1/keys/${key.id}/export`)).status).toBe(200)
+    const path = join(folder, 'copied.ndjson')
+    await writeFile(path, (await call('GET', '/v1/audit/export')).body as string)
+    const before = await rights(path, '--at', at, '--public-key', publicKey, '--json')
+    expect(JSON.parse(before.stdout).exports).toEqual([])
+    const later = new Date(now).toISOString()
+    const { stdout } = await rights(path, '--at', later, '--public-key', publicKey, '--json', '--key-id', key.id)
+    const copy = { key_id: key.id, actor: tenant.api_key.id, created_at: later, through_version: 1 }
+    expect(JSON.parse(stdout).exports).toEqual([{ ...copy, entry_id: expect.any(Number) }])
+    const told = await rights(path, '--at', later, '--public-key', publicKey)
+    expect(told.stdout).toContain(`${key.id}  through 1  ${tenant.api_key.id}`)
+    expect(told.stdout).toContain('A copy opens what its versions encrypted for ever')
+    now -= DAY_MS
+  })
+
   it('says nothing of a log that does not verify, and nothing of another tenant', async () => {
     const path = join(folder, 'altered.ndjson')
     await writeFile(path, file.replace('decrypt keys:read', 'encrypt keys:read'))

@@ -21,6 +21,7 @@ import {
   runOtherVerifier,
   VERIFIER,
   type VerifierJob,
+  verifyByBoth,
   verifyElsewhere,
 } from './other-verifier.js'
 
@@ -425,6 +426,34 @@ describe('eaas audit verify-export', () => {
     expect(refused.out).toMatch(/^The export is NOT valid: .* \(line \d+/)
     expect((await eaas('audit', 'verify-export', join(folder, 'nothing'))).code).toBe(3)
     expect((await eaas('audit', 'verify-export')).code).toBe(2)
+  })
+
+  it('says of a cut file through which entry it was signed, and with which it ends', async () => {
+    const lines = file.toString().split('\n')
+    const last = LINES - 2
+    const gone = Buffer.from([...lines.slice(0, -3), ...lines.slice(-2)].join('\n'))
+    const noEnd = Buffer.from(`${lines.slice(0, -3).join('\n')}\n`)
+    expect(await verifyByBoth({ file: gone, publicKey })).toMatchObject({
+      valid: false,
+      signed_through: last,
+      last_id: last - 1,
+      broken_at: last,
+      reason: `the file was signed through entry ${last}, and ends with entry ${last - 1}`,
+    })
+    expect(await verifyByBoth({ file: noEnd, publicKey })).toMatchObject({
+      valid: false,
+      reason: `the file was cut short: it ends with entry ${last - 1}, without the line that is signed`,
+    })
+    if (!obstacle) expect(await verifyElsewhere([{ file: gone, publicKey }])).toMatchObject([{ signed_through: last }])
+  })
+
+  it('says through which entry the log was purged, and which key signed', async () => {
+    const purged = vectors.valid.find(({ name }) => name === 'a log after a purge')?.file ?? ''
+    const path = await written('purged.ndjson', Buffer.from(purged))
+    const { code, out } = await eaas('audit', 'verify-export', path, '--public-key', vectors.public_key)
+    expect(code).toBe(0)
+    expect(out).toMatch(/^purged {6}through entry 3, as a later entry of the file says$/m)
+    expect(out).toContain(`by key      ${vectors.public_key}\n`)
   })
 
   it('ends with a code of its own for each thing that a valid export does not prove, and with the highest of several', async () => {

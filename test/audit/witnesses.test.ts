@@ -320,13 +320,40 @@ describe('a server process with witnesses', () => {
         })
         expect(await verify([exported, '--witness', own.key.replace('w1', 'w2')])).toMatchObject({ code: 2, python: 2 })
       }
+      // An anchor that no witness has cosigned: the export links it to what they cosigned.
+      const verifyAgain = async (name: string) => {
+        const again = join(folder, name)
+        expect((await runCommand(['audit', 'export', '--tenant', tenant_id, '--out', again], options)).code).toBe(0)
+        return verify([again, '--witness', own.key])
+      }
+      const agrees = (order: string) => ({
+        code: 0,
+        text: expect.stringMatching(
+          new RegExp(`^checkpoint  agrees: entry \\d+ of the installation's log, .* ${order}`, 'm'),
+        ),
+        python: 0,
+      })
+      expect((await runCommand(['audit', 'checkpoint', '--installation'], options)).code).toBe(0)
+      expect(await verifyAgain('unseen-anchor.ndjson')).toMatchObject(agrees('goes on from it to the anchor'))
+      // A start of which the entry is cosigned, behind the anchor.
+      const cosigned = async () => listWitnessedLines(await readFile(file, 'utf8')).length
+      const before = await cosigned()
+      await server.start()
+      await expect.poll(cosigned, { timeout: 20_000 }).toBeGreaterThan(before)
+      expect(await verifyAgain('after-start.ndjson')).toMatchObject(agrees('has the anchor up to it'))
+      await server.stop()
       const inPlace = ['--checkpoint', file, '--witness', own.key]
       expect(await runCommand(['audit', 'verify', '--all', ...inPlace], options)).toMatchObject({
         code: 0,
         stdout: expect.stringMatching(/^witnesses {3}cosigned entry \d+ of the installation's log/m),
       })
       const verified = await runCommand(['audit', 'verify', '--installation', ...inPlace], options)
-      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('checkpoint  agrees at entry') })
+      expect(verified).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(
+          /^checkpoint {2}agrees: entry \d+ of the installation's log, hash \S+, signed at .*\nby key {6}eaas-audit/m,
+        ),
+      })
       expect(verified.stdout).toContain('witnesses   cosigned entry')
       expect(
         (await runCommand(['audit', 'verify', '--all', '--checkpoint', file, '--witness', other.key], options)).code,

@@ -4,7 +4,6 @@ export interface Parts {
     | 'calls'
     | 'tenants'
     | 'processes'
-    | 'workers'
     | 'change'
     | 'overload'
     | 'neighbours'

@@ -7,7 +7,6 @@ export const PARTS = {
     'calls',
     'tenants',
     'processes',
-    'workers',
     'change',
     'overload',
     'neighbours',

@@ -23,7 +23,6 @@ import { measureProcesses } from './server/processes.js'
 import { profileCalls } from './server/profile.js'
 import { measureTenants } from './server/tenants.js'
 import { measureVerification } from './server/verification.js'
-import { measureWorkers } from './server/workers.js'
 
 type Measurements = { [Part in keyof Parts]: Record<Parts[Part], (scene: Scene) => Promise<Findings>> }
 
@@ -32,7 +31,6 @@ const MEASUREMENTS: Measurements = {
     calls: measureCalls,
     tenants: measureTenants,
     processes: measureProcesses,
-    workers: measureWorkers,
     change: measureChange,
     overload: measureOverload,
     neighbours: measureNeighbours,

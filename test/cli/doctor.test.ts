@@ -133,6 +133,14 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect(found('record')).toMatchObject({ ok: false, detail })
   })
 
+  it.skipIf(backend() === 'embedded')('a command that the clock keeps from writing says so once', async () => {
+    const options = { database, environment: { NODE_OPTIONS: clockBehindBy(600_000) } }
+    const { code, stderr } = await runEaas(['tenant', 'suspend', 'acme', '--reason', 'a drill'], options)
+    expect([code, stderr.match(/so nothing is written/g)]).toEqual([1, ['so nothing is written']])
+    expect(stderr).toMatch(/^eaas: .*this machine's clock is/)
+    expect(stderr).not.toContain('{}')
+  })
+
   it('writes nothing while the clock is wrong, and says so', async () => {
     const { database: late } = await databaseWithTenant()
     const server = await startServer({ database: late })

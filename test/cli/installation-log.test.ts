@@ -118,6 +118,10 @@ describe("the installation's log", () => {
       0,
       expect.stringMatching(/^All logs are valid\.\nlogs +3 of 3 valid, counting the installation's own log$/m),
     ])
+    const [, , id, hash, signed_at] = (await readFile(checkpoint, 'utf8')).split('\n')
+    expect(all.stdout).toContain(
+      `checkpoint  agrees: entry ${id} of the installation's log, hash ${hash}, signed at ${signed_at}\nby key      ${publicKey}\n`,
+    )
     const exported = await written('installation.ndjson', 'audit', 'export', '--installation')
     expect(await verified(exported, '--checkpoint', checkpoint)).toMatchObject({ code: 0, verdict: { whole: true } })
     const rights = await eaas('audit', 'rights', exported, '--at', '2100-01-01T00:00:00Z', '--public-key', publicKey)
@@ -152,6 +156,94 @@ describe('an export of a tenant', () => {
     const mixed = join(folder, 'mixed.ndjson')
     await writeFile(mixed, [header, foreign, ...rest].join(''))
     expect((await verified(mixed)).verdict).toMatchObject({ valid: false, line: 2 })
+  })
+})
+
+describe('an export of a tenant that is linked to a kept checkpoint', () => {
+  const linked = (name: string, since: string) => written(name, 'audit', 'export', '--tenant', 'acme', '--since', since)
+  const shownAs = async (...args: string[]) =>
+    (await eaas('audit', 'verify-export', ...args, '--public-key', publicKey)).stdout
+
+  it('agrees with it, however much was anchored since; an export that is not linked says what to do', async () => {
+    const checkpoint = await written('linked.checkpoint', 'audit', 'checkpoint', '--installation')
+    const [, , id, hash, time] = (await readFile(checkpoint, 'utf8')).split('\n')
+    await eaas('tenant', 'suspend', 'acme', '--reason', 'a drill')
+    await eaas('tenant', 'resume', 'acme')
+    await written('between.checkpoint', 'audit', 'checkpoint', '--installation')
+    const unlinked = await written('unlinked.ndjson', 'audit', 'export', '--tenant', 'acme')
+    expect((await verified(unlinked, '--checkpoint', checkpoint)).code).toBe(5)
+    expect(await shownAs(unlinked, '--checkpoint', checkpoint)).toContain(
+      `UNUSED      the checkpoint is of entry ${id} of the installation's log, hash ${hash}, signed at ${time}: this export is not linked to it. Have it made again: eaas audit export --since`,
+    )
+    const exported = await linked('linked.ndjson', checkpoint)
+    const { code, verdict } = await verified(exported, '--checkpoint', checkpoint)
+    const stated = { tenant_id: INSTALLATION_ID, id: Number(id), hash, signed_at: time }
+    expect([code, verdict]).toMatchObject([0, { whole: true, checkpoint_compared: true, checkpoint: stated }])
+    const shown = await shownAs(exported, '--checkpoint', checkpoint)
+    expect(shown).toContain(`by key      ${publicKey}\n`)
+    expect(shown).toContain(
+      `checkpoint  agrees: entry ${id} of the installation's log, hash ${hash}, signed at ${time}; that log goes on from it to the anchor, and nothing`,
+    )
+    // One of a later entry than the anchor: the log that it is of has the anchor.
+    const later = await written('behind.checkpoint', 'audit', 'checkpoint', '--installation')
+    const behind = await linked('behind.ndjson', later)
+    expect((await verified(behind, '--checkpoint', later)).code).toBe(0)
+  })
+
+  it('reads all checkpoints of a file, and says which one it was compared with', async () => {
+    const [first, second] = [
+      await written('first.checkpoint', 'audit', 'checkpoint', '--installation'),
+      await written('second.checkpoint', 'audit', 'checkpoint', '--installation'),
+    ]
+    const texts = [await readFile(second, 'utf8'), await readFile(first, 'utf8')]
+    const idOf = (text = '') => Number(text.split('\n')[2])
+    const joined = join(folder, 'joined.checkpoints')
+    await writeFile(joined, texts.join(''))
+    const both = await linked('both.ndjson', joined)
+    for (const [file, used] of [
+      [joined, texts[0]],
+      [first, texts[1]],
+      [second, texts[0]],
+    ] as const) {
+      const { code, verdict } = await verified(both, '--checkpoint', file)
+      expect([code, verdict.checkpoint.id]).toEqual([0, idOf(used)])
+    }
+    // Only the older one is linked: that is the one that can be compared.
+    await written('third.checkpoint', 'audit', 'checkpoint', '--installation')
+    const older = await linked('older.ndjson', first)
+    expect(await verified(older, '--checkpoint', joined)).toMatchObject({
+      code: 0,
+      verdict: { checkpoint: { id: idOf(texts[1]) } },
+    })
+    // The tenant's own one comes first.
+    const own = await readFile(await written('own.checkpoint', 'audit', 'checkpoint', '--tenant', 'acme'), 'utf8')
+    await writeFile(joined, [own, ...texts].join('\n'))
+    expect(await verified(await linked('own.ndjson', joined), '--checkpoint', joined)).toMatchObject({
+      code: 0,
+      verdict: { checkpoint: { id: idOf(own), tenant_id: own.split('\n')[1] } },
+    })
+    await writeFile(joined, `${texts[0]}x\n${texts[1]}`)
+    const { code, stderr } = await eaas(
+      'audit',
+      'verify-export',
+      both,
+      '--public-key',
+      publicKey,
+      '--checkpoint',
+      joined,
+    )
+    expect([code, stderr]).toEqual([3, expect.stringContaining('this is not a checkpoint')])
+  })
+
+  it('is refused without a checkpoint of the installation, of its own log, and as entries only', async () => {
+    const own = await written('no-anchor.checkpoint', 'audit', 'checkpoint', '--tenant', 'acme')
+    const refused = await eaas('audit', 'export', '--tenant', 'acme', '--since', own)
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining("must have a checkpoint of the installation's log, but has checkpoints of tenant"),
+    ])
+    expect((await eaas('audit', 'export', '--installation', '--since', own)).code).toBe(2)
+    expect((await eaas('audit', 'export', '--tenant', 'acme', '--follow', '--since', own)).code).toBe(2)
   })
 })
 
@@ -249,6 +341,19 @@ describe('a checkpoint of the installation', () => {
       stderr: expect.stringMatching(/covers no tenant: entry \d+ accepted a rollback/),
     })
     const after = await written('after.checkpoint', 'audit', 'checkpoint', '--installation')
+    const exportSince = (...files: string[]) =>
+      eaas('audit', 'export', '--tenant', 'acme', ...files.flatMap((file) => ['--since', file]))
+    expect(await exportSince(before)).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining(`entry ${id} of the installation's log accepted a rollback of that log`),
+    })
+    const both = join(folder, 'before-and-after.checkpoints')
+    await writeFile(both, `${await readFile(before, 'utf8')}${await readFile(after, 'utf8')}`)
+    const exported = join(folder, 'afresh.ndjson')
+    await writeFile(exported, (await exportSince(both)).stdout)
+    expect((await verified(exported, '--checkpoint', after)).code).toBe(0)
+    expect((await verified(exported, '--checkpoint', before)).code).toBe(5)
     expect(await verifyAll(after)).toMatchObject({ code: 0, valid: true, coverage: { covers_tenants: true } })
   })
 })

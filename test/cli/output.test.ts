@@ -122,7 +122,7 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
   it('that exports leaves no part of a file when it is interrupted', async () => {
     const tenant = await service.createTenant()
     const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
-    const wrap = { op: 'wrap', key_id: id, dek: Buffer.alloc(32).toString('base64') }
+    const wrap = { op: 'wrap', key_id: id, dek: Buffer.alloc(32, 5).toString('base64') }
     const operations = Array.from({ length: 1_000 }, () => wrap)
     for (let round = 0; round < 30; round++) await tenant.call('POST', '/v1/batch', { operations })
     const out = join(folder, 'out.ndjson')

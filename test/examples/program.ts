@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, onTestFinished } from 'vitest'
 import { copiesClusterBelow, copiesInMemoryBelow } from '../support/created-cluster.js'
-import { LESS_COMPILING_BELOW } from '../support/v8-flags.js'
 
 const GONE_WITHIN_MS = 15_000
 
@@ -64,7 +63,7 @@ async function startProgram(program: Program, temporary: string) {
   const child = spawn(process.execPath, [main, ...args], {
     env: {
       ...Object.fromEntries(inherited),
-      NODE_OPTIONS: createsDatabase ? LESS_COMPILING_BELOW : await copiesBelow(inject('runDir')),
+      NODE_OPTIONS: createsDatabase ? '' : await copiesBelow(inject('runDir')),
       ...environment,
       TMPDIR: temporary,
     },

@@ -2,9 +2,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { compareTables, compareTablesIn, type SchemaDifferences } from '../../packages/server/src/store/schema.js'
+import { backend } from '../support/database.js'
 import { type Service, startService } from '../support/service.js'
 
-const SAME = { missing: [], added: [], beside: [] }
+const SAME: SchemaDifferences = {
+  missing: [],
+  added: [],
+  refusing: [],
+  harmless: [],
+  beside: [],
+  settings: [],
+  digest: '',
+}
+
+/** SHA-256 in hexadecimal. */
+const DIGEST = /^[0-9a-f]{64}$/
 
 let service: Service
 beforeAll(async () => {
@@ -15,6 +27,10 @@ afterAll(() => service?.close())
 const compare = () => compareTables(service.services.sql, MIGRATIONS_DIRECTORY)
 
 const trigger = 'create function meddle() returns trigger language plpgsql as $$ begin return null; end $$'
+
+const immutable = 'create function meddle(text) returns text immutable language sql as $$ select $1 $$'
+const own =
+  "create type meddle as enum ('a'); create function meddle(meddle, meddle) returns boolean language sql as $$ select true $$"
 
 /** What somebody does, how it is undone, and the beginnings of the lines that say so. */
 const CHANGES: [what: string, change: string, undo: string, lines: Partial<SchemaDifferences>][] = [
@@ -62,13 +78,178 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     'another constraint',
     'alter table audit_log add constraint meddle check (false) not valid',
     'alter table audit_log drop constraint meddle',
-    { added: ['constraint audit_log.meddle CHECK (false) NOT VALID'] },
+    { refusing: ['constraint audit_log.meddle CHECK (false) NOT VALID'] },
   ],
   [
-    'an index that runs a function',
+    "an index that runs a function of PostgreSQL's",
     'create index meddle on audit_log (lower(actor))',
     'drop index meddle',
-    { added: ['CREATE INDEX meddle ON audit_log USING btree (lower(actor))'] },
+    { refusing: ['CREATE INDEX meddle ON audit_log USING btree (lower(actor))'] },
+  ],
+  [
+    'an index',
+    'create index meddle on audit_log (actor, created_at) include (action)',
+    'drop index meddle',
+    { harmless: ['CREATE INDEX meddle ON audit_log USING btree (actor, created_at) INCLUDE (action)'] },
+  ],
+  [
+    'an index of values that may be longer than it takes',
+    'create index meddle on audit_log (metadata)',
+    'drop index meddle',
+    { refusing: ['CREATE INDEX meddle ON audit_log USING btree (metadata)'] },
+  ],
+  [
+    'a unique index',
+    'create unique index meddle on audit_log (tenant_id, actor)',
+    'drop index meddle',
+    { refusing: ['CREATE UNIQUE INDEX meddle ON audit_log USING btree (tenant_id, actor)'] },
+  ],
+  [
+    'an exclusion',
+    'alter table audit_log add constraint meddle exclude (actor with =)',
+    'alter table audit_log drop constraint meddle',
+    {
+      refusing: [
+        'CREATE INDEX meddle ON audit_log USING btree (actor)',
+        'constraint audit_log.meddle EXCLUDE USING btree (actor WITH =)',
+      ],
+    },
+  ],
+  [
+    'an index whose expression is a function of somebody',
+    `${immutable}; create index meddle on audit_log (meddle(actor))`,
+    'drop index meddle; drop function meddle(text)',
+    {
+      added: ['CREATE INDEX meddle ON audit_log USING btree (public.meddle(actor))'],
+      beside: ['function public.meddle(text)'],
+    },
+  ],
+  [
+    'an index whose condition is a function of somebody',
+    `${immutable}; create index meddle on audit_log (actor) where meddle(actor) > ''`,
+    'drop index meddle; drop function meddle(text)',
+    {
+      added: ["CREATE INDEX meddle ON audit_log USING btree (actor) WHERE (public.meddle(actor) > ''::text)"],
+      beside: ['function public.meddle(text)'],
+    },
+  ],
+  [
+    "a check that is one of PostgreSQL's functions, with an effect",
+    "alter table audit_log add constraint meddle check (set_config('search_path', 'meddle', false) is not null) not valid",
+    'alter table audit_log drop constraint meddle',
+    {
+      added: [
+        "constraint audit_log.meddle CHECK ((set_config('search_path'::text, 'meddle'::text, false) IS NOT NULL)) NOT VALID",
+      ],
+    },
+  ],
+  [
+    'a check that converts, by functions that it does not name',
+    'alter table audit_log add constraint meddle check (actor::uuid is not null) not valid',
+    'alter table audit_log drop constraint meddle',
+    { added: ['constraint audit_log.meddle CHECK (((actor)::uuid IS NOT NULL)) NOT VALID'] },
+  ],
+  [
+    'an index that is sorted by a function of somebody',
+    `create function meddle(text, text) returns integer immutable language sql as $$ select 0 $$;
+     create operator class meddle for type text using btree as operator 1 <, operator 3 =, function 1 meddle(text, text);
+     create index meddle on audit_log (actor meddle)`,
+    'drop index meddle; drop operator family meddle using btree; drop function meddle(text, text)',
+    {
+      added: ['CREATE INDEX meddle ON audit_log USING btree (actor public.meddle)'],
+      beside: ['function public.meddle(text,text)'],
+    },
+  ],
+  [
+    'a check that is a function of somebody',
+    `${immutable}; alter table audit_log add constraint meddle check (meddle(actor) <> '')`,
+    'alter table audit_log drop constraint meddle; drop function meddle(text)',
+    {
+      added: ["constraint audit_log.meddle CHECK ((public.meddle(actor) <> ''::text))"],
+      beside: ['function public.meddle(text)'],
+    },
+  ],
+  [
+    'a column that may be null',
+    'alter table keys add column meddle text',
+    'alter table keys drop column meddle',
+    { harmless: ['column keys.meddle text'] },
+  ],
+  [
+    'a column with a default',
+    'alter table keys add column meddle integer default 1',
+    'alter table keys drop column meddle',
+    { added: ['column keys.meddle integer default 1'] },
+  ],
+  [
+    'a column of a type that has a condition',
+    'create domain meddle as text check (value is null); alter table keys add column meddle meddle',
+    'alter table keys drop column meddle; drop domain meddle',
+    { added: ['column keys.meddle public.meddle'] },
+  ],
+  [
+    'an index with another name',
+    'alter index audit_log_time rename to meddle',
+    'alter index meddle rename to audit_log_time',
+    {
+      harmless: [
+        'CREATE INDEX meddle ON audit_log USING btree (tenant_id, created_at, id), named audit_log_time by eaas',
+      ],
+    },
+  ],
+  [
+    'a constraint with another name, which errors are told apart by',
+    'alter table audit_log rename constraint audit_log_pkey to meddle',
+    'alter table audit_log rename constraint meddle to audit_log_pkey',
+    {
+      missing: [
+        'CREATE UNIQUE INDEX audit_log_pkey ON audit_log USING btree (tenant_id, id)',
+        'constraint audit_log.audit_log_pkey PRIMARY KEY (tenant_id, id)',
+      ],
+      refusing: [
+        'CREATE UNIQUE INDEX meddle ON audit_log USING btree (tenant_id, id)',
+        'constraint audit_log.meddle PRIMARY KEY (tenant_id, id)',
+      ],
+    },
+  ],
+  [
+    'an operator of a name that no statement has',
+    'create function meddle(text, text) returns boolean language sql as $$ select true $$; create operator % (leftarg = text, rightarg = text, function = meddle)',
+    'drop operator public.% (text, text); drop function meddle(text, text)',
+    { harmless: ['operator public.%(text,text)'], beside: ['function public.meddle(text,text)'] },
+  ],
+  [
+    'an operator that takes a literal as a type of its own, beside a type of PostgreSQL',
+    "create type meddle as enum ('API key '); create function meddle(meddle, uuid) returns text language sql as $$ select 'x' $$; create operator || (leftarg = meddle, rightarg = uuid, function = meddle)",
+    'drop operator public.|| (meddle, uuid); drop function meddle(meddle, uuid); drop type meddle',
+    { added: ['operator public.||(public.meddle,uuid)'], beside: ['function public.meddle(public.meddle,uuid)'] },
+  ],
+  [
+    'an operator for a type of its own',
+    `${own}; create operator = (leftarg = meddle, rightarg = meddle, function = meddle)`,
+    'drop operator public.= (meddle, meddle); drop function meddle(meddle, meddle); drop type meddle',
+    {
+      harmless: ['operator public.=(public.meddle,public.meddle)'],
+      beside: ['function public.meddle(public.meddle,public.meddle)'],
+    },
+  ],
+  [
+    "an operator for a type that PostgreSQL's own become by themselves",
+    `${own}; create operator = (leftarg = meddle, rightarg = meddle, function = meddle); create cast (text as meddle) with inout as implicit`,
+    'drop operator public.= (meddle, meddle); drop function meddle(meddle, meddle); drop type meddle cascade',
+    {
+      added: ['operator public.=(public.meddle,public.meddle)'],
+      beside: ['function public.meddle(public.meddle,public.meddle)'],
+    },
+  ],
+  [
+    'an operator for a domain, which is the type below it',
+    'create domain meddle as text; create function meddle(meddle, meddle) returns boolean language sql as $$ select true $$; create operator = (leftarg = meddle, rightarg = meddle, function = meddle)',
+    'drop operator public.= (meddle, meddle); drop function meddle(meddle, meddle); drop domain meddle',
+    {
+      added: ['operator public.=(public.meddle,public.meddle)'],
+      beside: ['function public.meddle(public.meddle,public.meddle)'],
+    },
   ],
   [
     'no index',
@@ -194,7 +375,8 @@ describe('a change outside the server', () => {
     const { sql } = service.services
     await sql.unsafe(change)
     try {
-      expect(await compare()).toEqual({ ...SAME, ...lines })
+      const isAlarming = [lines.missing, lines.added, lines.refusing].some((some) => some !== undefined)
+      expect(await compare()).toEqual({ ...SAME, ...lines, digest: isAlarming ? expect.stringMatching(DIGEST) : '' })
     } finally {
       await sql.unsafe(undo)
     }
@@ -249,8 +431,8 @@ describe('a change outside the server', () => {
   ])('is named: %s', async (_, change, line) => {
     const undone = service.services.sql.begin(async (sql) => {
       await sql.unsafe(change)
-      const { added } = await compareTablesIn(sql, MIGRATIONS_DIRECTORY)
-      throw added // rolls back
+      const { added, settings } = await compareTablesIn(sql, MIGRATIONS_DIRECTORY)
+      throw [...added, ...settings] // rolls back
     })
     const added = (await undone.catch((found: unknown) => found)) as string[]
     expect(added.some((found) => found.startsWith(line))).toBe(true)
@@ -269,7 +451,60 @@ describe('a member of an extension', () => {
         }
         throw await compareTablesIn(sql, MIGRATIONS_DIRECTORY) // rolls back
       })
-      expect(await undone.catch((found: unknown) => found)).toEqual({ ...SAME, added: named })
+      const digest = named.length > 0 ? expect.stringMatching(DIGEST) : ''
+      expect(await undone.catch((found: unknown) => found)).toEqual({ ...SAME, added: named, digest })
     },
   )
+})
+
+// PGlite has none of them.
+describe.skipIf(backend() === 'embedded')('an extension in the schema of the tables', () => {
+  it.for(['pg_trgm', 'citext', 'hstore', 'pgcrypto', 'uuid-ossp', 'ltree'])(
+    'does no harm: %s',
+    async (name, { skip }) => {
+      const { sql } = service.services
+      const [found] = await sql`select from pg_available_extensions where name = ${name}`
+      if (!found) skip('this PostgreSQL was installed without its additional modules')
+      await sql`create extension ${sql(name)} schema public`
+      try {
+        const { harmless, ...others } = await compare()
+        expect(others).toEqual({ ...SAME, harmless: undefined })
+        expect(harmless.filter((line) => !/^(?:operator|overloading function) public\./.test(line))).toEqual([])
+      } finally {
+        await sql`drop extension ${sql(name)}`
+      }
+    },
+  )
+})
+
+describe('the digest of differences', () => {
+  it.each([
+    ['the function of a trigger', `create or replace ${trigger.slice('create '.length).replace('null', 'new')}`],
+    [
+      'the condition of a trigger',
+      `drop trigger meddle on audit_log; create trigger meddle before insert on audit_log for each row when (new.id > 1) execute function meddle()`,
+    ],
+    ['whether the trigger is there for replicas only', 'alter table audit_log enable replica trigger meddle'],
+    ['one more difference', 'alter table heads alter column last_id set default 1'],
+  ])('changes with %s', async (_, change) => {
+    const digests = service.services.sql.begin(async (sql) => {
+      const digest = () =>
+        sql.savepoint(async (inner) => {
+          const { digest } = await compareTablesIn(inner, MIGRATIONS_DIRECTORY)
+          await inner`set local search_path = public`
+          return digest
+        })
+      await sql.unsafe(
+        `${trigger}; create trigger meddle before insert on audit_log for each row execute function meddle()`,
+      )
+      const before = [await digest(), await digest()]
+      await sql.unsafe(change)
+      throw [...before, await digest()] // rolls back
+    })
+    const [first, same, changed] = (await digests.catch((found: unknown) => found)) as string[]
+    expect(first).toMatch(DIGEST)
+    expect(same).toBe(first)
+    expect(changed).toMatch(DIGEST)
+    expect(changed).not.toBe(first)
+  })
 })

@@ -4,11 +4,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
+import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { connect, type Sql } from '../../packages/server/src/store/db.js'
 import { migrate } from '../../packages/server/src/store/migrations.js'
 import { backend, freshDatabase } from '../support/database.js'
+import { callsOf } from '../support/load.js'
+import { withMigration } from '../support/migrations.js'
+import { startService } from '../support/service.js'
+
+/** For how long the tables are read while a migration tries to lock them. */
+const READ_MS = 4_000
+/** Ten tries of a migration could fit in between; with one long one, the gap would be as long as the tables are read. */
+const LONGEST_GAP_MS = READ_MS / 2
 
 /** Statements of calls end after 5 s, and wait for a lock for 4 s. */
 const LONGER_S = 6
@@ -52,5 +61,52 @@ describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () 
     expect(
       await one`select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock`,
     ).toEqual([{ statement: '5s', lock: '4s' }])
+  })
+
+  it('let calls go on while somebody reads the tables, and say who', async () => {
+    const service = await startService()
+    const { secret } = await service.createTenant()
+    const { database } = service
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    const reader = postgres(database.directUrl, { max: 1, connection: { application_name: 'dump' } })
+    const call = callsOf(secret)
+    const { body } = await call(service.url, 'POST', '/v1/keys', { name: 'k' })
+    const answers: { at: number; status: number }[] = []
+    const messages: string[] = []
+    let isDone = false
+    const client = async () => {
+      while (!isDone) {
+        const dek = Buffer.alloc(32, 1).toString('base64')
+        const { status } = await call(service.url, 'POST', `/v1/keys/${body.id}/wrap`, { dek })
+        answers.push({ at: performance.now(), status })
+        await sleep(10)
+      }
+    }
+    const migrations = withMigration(
+      'alter table heads add column later integer; alter table audit_log add column later integer',
+    )
+    let calling: Promise<void> | undefined
+    try {
+      await reader.begin(async (transaction) => {
+        await transaction`select from audit_log`
+        calling = client()
+        const onLocked = (message: string) => messages.push(message)
+        const refused = migrate(service.services.sql, migrations, { onLocked, lockedMs: READ_MS })
+        await expect(refused).rejects.toThrow(
+          /^The migration got no locks .* held by process \d+ \(dump, role \w+, in a tr.*\)\. Nothing was/,
+        )
+      })
+      expect(await migrate(service.services.sql, migrations)).toEqual([900])
+    } finally {
+      isDone = true
+      await calling
+      await reader.end()
+      await service.close()
+      await rm(migrations, { recursive: true })
+    }
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([])
+    const gaps = answers.slice(1).map(({ at }, i) => at - (answers[i]?.at ?? at))
+    expect(Math.max(...gaps)).toBeLessThan(LONGEST_GAP_MS)
+    expect(messages).toEqual([expect.stringMatching(/^the migration waits .* held by process \d+ \(dump, role /)])
   })
 })

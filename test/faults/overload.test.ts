@@ -1,6 +1,7 @@
 // More batches than the server can process: it refuses the excess before any cryptography, and a large batch does not block other calls.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -77,6 +78,48 @@ describe('batches beyond what can be worked off', () => {
     expect(isAnswered).toBe(false)
     leave()
     expect(await answer).toBe(200)
+  })
+})
+
+describe('what calls hold in memory', () => {
+  /** What calls of a tenant may hold at once. */
+  const ALL = 33_554_432
+  const BODY = 10_000
+
+  const isFree = (bytes: number) => {
+    const holding = service.services.hold(owner.tenant.tenant_id)
+    try {
+      holding.take(bytes)
+      return true
+    } catch {
+      return false
+    } finally {
+      holding.end()
+    }
+  }
+
+  it('is given back when they are answered', async () => {
+    expect((await batch(100)).status).toBe(200)
+    await expect.poll(() => isFree(ALL)).toBe(true)
+  })
+
+  it.each([1, 2])('is given back when the connection closes that %d of them came by', async (calls) => {
+    let open = () => undefined as unknown
+    const entering = vi.spyOn(service.services.gate, 'enter').mockReturnValue(
+      new Promise((resolve) => {
+        open = () => resolve(() => undefined)
+      }),
+    )
+    onTestFinished(() => entering.mockRestore())
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    const body = JSON.stringify({ operations: wraps(1) }).padEnd(BODY)
+    const headers = `host: x\r\nauthorization: Bearer ${owner.secret}\r\ncontent-type: application/json\r\n`
+    socket.write(`POST /v1/batch HTTP/1.1\r\n${headers}content-length: ${BODY}\r\n\r\n${body}`.repeat(calls))
+    await expect.poll(() => [isFree(ALL - calls * BODY), isFree(ALL - calls * BODY + 1)]).toEqual([true, false])
+    socket.destroy()
+    await expect.poll(() => isFree(ALL)).toBe(true)
+    open()
   })
 })
 

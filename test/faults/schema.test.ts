@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTableComparison } from '../../packages/server/src/jobs/compare-tables.js'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
+import { openStore } from '../../packages/server/src/store/open-store.js'
 import { compareTables, compareTablesIn, describeSchema } from '../../packages/server/src/store/schema.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase } from '../support/database.js'
@@ -10,7 +11,7 @@ import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
-const SAME = { missing: [], added: [], beside: [] }
+const SAME = { missing: [], added: [], refusing: [], harmless: [], beside: [], settings: [], digest: '' }
 
 let service: Service
 beforeAll(async () => {
@@ -21,7 +22,9 @@ afterAll(() => service?.close())
 describe('the schema of a database that was only migrated', () => {
   it('is what migrations/schema.txt says', async () => {
     const lines = await service.services.sql.begin(describeSchema)
-    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('../../packages/server/migrations/schema.txt')
+    await expect(`${lines.map(({ line }) => line).join('\n')}\n`).toMatchFileSnapshot(
+      '../../packages/server/migrations/schema.txt',
+    )
   })
 
   // A test of its own: `-u` writes the snapshot when the file's tests have ended, so with the one above it would read the old one.
@@ -34,17 +37,24 @@ describe('a server that compares', () => {
   it('tells a change once, and again when it is undone, and counts another version, of which it compares nothing', async () => {
     const { sql } = service.services
     const compareOnce = createTableComparison(service.services)
-    const same = { differences: 0, missing: [], added: [], isOtherVersion: false }
+    const none = { missing: [], added: [], refusing: [], harmless: [], settings: [], accepted: undefined }
+    const same = { ...none, differences: 0, isOtherVersion: false, hasNewHarmless: false }
     expect(await compareOnce()).toEqual({ ...same, isNews: false })
-    await sql`create index meddle on heads (created_at)`
+    await sql`create unique index meddle on heads (created_at)`
     expect(await compareOnce()).toMatchObject({
       differences: 1,
-      added: [expect.stringContaining('meddle')],
+      refusing: [expect.stringContaining('meddle')],
       isNews: true,
     })
     expect(await compareOnce()).toMatchObject({ isNews: false })
     await sql`drop index meddle`
     expect(await compareOnce()).toEqual({ ...same, isNews: true })
+    await sql`create index meddle on heads (created_at)`
+    const harmless = [expect.stringContaining('meddle')]
+    expect(await compareOnce()).toEqual({ ...same, harmless, isNews: false, hasNewHarmless: true })
+    expect(await compareOnce()).toEqual({ ...same, harmless, isNews: false })
+    await sql`drop index meddle`
+    expect(await compareOnce()).toMatchObject({ hasNewHarmless: true })
     for (const by of [1, -1]) {
       await sql`update schema_version set version = version + ${by}`
       expect(await compareOnce()).toMatchObject({ differences: 1, isOtherVersion: true })
@@ -100,21 +110,33 @@ describe('eaas doctor and a server', () => {
     }
   })
 
-  it('do not believe an older version: doctor warns that it compared no tables', async () => {
+  it.each([
+    ['of before the first release', 'version - 1', /^The database has schema \d+, .* from before the first release/],
+    ['that nobody wrote', '0', /^The database has the tables of eaas, but schema_version does not say/],
+    ['of a newer server', 'version + 1', /^The database has schema \d+, this server knows \d+ at most/],
+  ])('say the same of a schema %s, and change nothing', async (_, version, sentence) => {
     const database = await freshDatabase('schema', { migrated: true })
     const server = await startServer({ database })
-    const sql = connectTo(database)
-    await sql`update schema_version set version = version - 1`
-    await sql.end()
-    const { code, stdout } = await runCommand(['doctor', '--json'], { database })
     await server.stop()
-    const { findings } = JSON.parse(stdout) as { findings: { check: string; warning?: boolean; detail: string }[] }
+    if (database.backend === 'postgres') {
+      const sql = connectTo(database)
+      await sql.unsafe(`update schema_version set version = ${version}`)
+      await sql.end()
+    } else {
+      const { sql, close } = await openStore(
+        { databaseUrl: undefined, databasePooler: 'auto', dataDir: database.dataDir },
+        { beside: false, mayCreate: false },
+      )
+      await sql.unsafe(`update schema_version set version = ${version}`)
+      await close()
+    }
+    const { code, stdout } = await runCommand(['doctor', '--json'], { database })
+    const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
     const schema = findings.find(({ check }) => check === 'schema')
-    expect([code, schema?.warning, schema?.detail]).toEqual([
-      0,
-      true,
-      expect.stringMatching(/could not be compared .* somebody changed schema_version/),
-    ])
+    expect([code, schema]).toEqual([1, { check: 'schema', ok: false, detail: expect.stringMatching(sentence) }])
+    await expect(server.start()).rejects.toThrow(schema?.detail)
+    const migrated = await runCommand(['migrate'], { database })
+    expect([migrated.code, migrated.stderr]).toEqual([1, expect.stringContaining(schema?.detail ?? '')])
   })
 
   it.skipIf(backend() === 'embedded').each([

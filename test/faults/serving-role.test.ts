@@ -7,6 +7,7 @@ import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
 import { connectTo, startEaas } from '../support/eaas-process.js'
 import { callsOf } from '../support/load.js'
+import { startServer } from '../support/server.js'
 
 const DENIED = '42501'
 /** Part of the role's name; empty for the pooler of the tests, which supports only plain names. */
@@ -48,7 +49,8 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect([before.code, before.stdout]).toEqual([1, expect.stringContaining('run eaas migrate as the owner')])
 
     expect(await migrate('--role', role)).toMatchObject({ code: 0, stderr: '' })
-    const eaas = await startEaas({ database })
+    const environment = { EAAS_DESTROY_WINDOW_DAYS: '0' }
+    const eaas = await startEaas({ database, environment })
     const { api_key } = await createTenantByCli({ database }, 'acme')
     const call = async (method: string, path: string, body?: unknown) => {
       const response = await fetch(eaas.url + path, {
@@ -68,6 +70,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect((await call('POST', `/v1/keys/${key_id}/rotate`)).status).toBe(200)
     expect((await call('POST', '/v1/hash', { key_id, value: 'x', context: 'email' })).status).toBe(200)
     expect((await call('DELETE', `/v1/keys/${key_id}`)).status).toBe(204)
+    expect((await call('POST', `/v1/keys/${key_id}/destroy`, { confirm: 'orders' })).status).toBe(200)
     expect((await call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
     expect((await call('GET', '/health')).status).toBe(200)
     const made = await call('POST', '/v1/api-keys', { name: 'reader', permissions: ['keys:read'] })
@@ -79,7 +82,20 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect(stderr).not.toContain('denied')
     const doctor = async (who: TestDatabase) => (await runCommand(['doctor'], { database: who })).stdout
     expect(await doctor(database)).toMatch(/^ok +rights +this role may not change audit entries$/m)
+    expect(await doctor(database)).toMatch(
+      /^WARN +erasure +this role may not vacuum keys and key_versions.*vacuum keys, key_versions$/m,
+    )
+    expect(await doctor(owner)).toMatch(/^ok +erasure +this role may vacuum/m)
     expect(await doctor(owner)).toMatch(/^WARN +rights +this role may change audit entries.*eaas migrate --role/m)
+  })
+
+  it('says after a destruction that it may not remove what the key left, and that the owner can', async () => {
+    const server = await startServer({ database })
+    await expect.poll(() => server.log).toContain('this role may not vacuum keys and key_versions')
+    await server.stop()
+    const byOwner = await startServer({ database: owner, environment: { EAAS_LOG_LEVEL: 'info' } })
+    await expect.poll(() => byOwner.log).toContain('erased what destroyed key versions had left')
+    await byOwner.stop()
   })
 
   it('may neither alter the schema nor change an entry, and deletes entries only where a purge does', async () => {

@@ -71,7 +71,7 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
   })
 
   it('reads of one tenant do not pile up', async () => {
-    const { sql, states, now } = service.services
+    const { sql, states, committer: own } = service.services
     const state = await states.find(owner.tenant.tenant_id)
     if (!state) throw new Error('no state')
     let asked = 0
@@ -82,7 +82,7 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
         return Reflect.apply(target, self, args)
       },
     })
-    const committer = createCommitter({ sql: counting, now, onAlarm: () => undefined })
+    const committer = createCommitter({ sql: counting, clock: own.clock, onAlarm: () => undefined })
     const ask = () => committer.currentPolicyVersion({ tenant_id: owner.tenant.tenant_id, auditKey: state.auditKey })
     proxy.stall()
     const waiting = []

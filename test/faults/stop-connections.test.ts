@@ -70,7 +70,7 @@ describe('a server that is told to stop', () => {
     const running = await started()
     const call = callsOf(running.secret)
     const { body: key } = await call(running.eaas.url, 'POST', '/v1/keys', { name: 'k' })
-    const wrap = { op: 'wrap', key_id: key.id, dek: Buffer.alloc(32).toString('base64') }
+    const wrap = { op: 'wrap', key_id: key.id, dek: Buffer.alloc(32, 5).toString('base64') }
     const operations = Array.from({ length: 1_000 }, () => wrap)
     for (let round = 0; round < 5; round++) await call(running.eaas.url, 'POST', '/v1/batch', { operations })
     // Five pages of 4 MB: more than the kernel takes for a reader that does not read. An export has entries as they stand.

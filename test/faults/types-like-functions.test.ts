@@ -21,13 +21,16 @@ const TYPES = `
 
 it('types with the names of functions are not called in their place, and are named', async () => {
   const database = await freshDatabase('types', { migrated: true })
+  const before = await startService({ database }) // an embedded database can be reached only through a server
   const sql = connectTo(database)
   await sql.unsafe(TYPES)
+  await sql.end()
+  await before.close()
   const service = await startService({ database })
   try {
     const caller = await service.createTenant()
     const { body: key } = await caller.call('POST', '/v1/keys', { name: 'k' })
-    const dek = Buffer.alloc(32).toString('base64')
+    const dek = Buffer.alloc(32, 5).toString('base64')
     const answers = [
       await caller.call('POST', `/v1/keys/${key.key_id}/wrap`, { dek }),
       await caller.call('GET', '/v1/keys'),
@@ -35,15 +38,16 @@ it('types with the names of functions are not called in their place, and are nam
       await caller.call('GET', '/health'),
     ]
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    for (const args of [['audit', 'verify', '--all'], ['tenant', 'list'], ['purge']]) {
+      const { code, stderr } = await runCommand(args, { database, rootKey: ROOT_KEY })
+      expect([args, code, stderr]).toEqual([args, 0, ''])
+    }
+    const { code, stdout } = await runCommand(['doctor'], { database, rootKey: ROOT_KEY })
+    expect([code, stdout]).toEqual([1, expect.stringContaining('overloading type public.to_regclass')])
+    const after = connectTo(database)
+    expect(await after`select is_called from public.called`).toEqual([{ is_called: false }])
+    await after.end()
   } finally {
     await service.close()
   }
-  for (const args of [['audit', 'verify', '--all'], ['tenant', 'list'], ['purge']]) {
-    const { code, stderr } = await runCommand(args, { database, rootKey: ROOT_KEY })
-    expect([args, code, stderr]).toEqual([args, 0, ''])
-  }
-  const { code, stdout } = await runCommand(['doctor'], { database, rootKey: ROOT_KEY })
-  expect([code, stdout]).toEqual([1, expect.stringContaining('overloading type public.to_regclass')])
-  expect(await sql`select is_called from public.called`).toEqual([{ is_called: false }])
-  await sql.end()
 })

@@ -1,8 +1,12 @@
 // A server whose clock differs from the database's writes nothing: it dates no entry and makes no change.
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createScheduledVerification } from '../../packages/server/src/jobs/scheduled-verification.js'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { startScheduleOf, UNMEASURED } from '../support/schedule.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
 const MINUTE_MS = 60_000
@@ -88,10 +92,69 @@ describe('a server whose clock is wrong', () => {
     expect(await metrics()).toMatch(/^eaas_degraded 0$/m)
   })
 
+  it.each([
+    ['ahead', 365 * DAY_MS],
+    ['behind', -365 * DAY_MS],
+  ])(
+    'dates nothing a year %s by it: neither the last use of an API key nor a call that is only counted',
+    async (_, skew) => {
+      skewMs = skew
+      expect((await owner.call('POST', '/v1/hash', { key_id, value: 'x' })).status).toBe(200)
+      const { unrecordedCalls } = service.services
+      await Promise.all([service.services.apiKeyUses.flush(), unrecordedCalls.flush()])
+      skewMs = 0
+      const { last_used_at } = (await owner.call('GET', '/v1/api-keys')).body.api_keys[0]
+      expect(Math.abs(Date.parse(last_used_at) - Date.now())).toBeLessThan(5 * MINUTE_MS)
+      const rows = await service.services
+        .sql`select distinct extract(year from day)::integer as year from unrecorded_calls`
+      const years = [-1, 0, 1].map((days) => new Date(Date.now() + days * DAY_MS).getUTCFullYear())
+      for (const { year } of rows) expect(years).toContain(year)
+    },
+  )
+
+  it('refuses an API key that has expired, although its clock is behind, and serves one that has not, once it is right', async () => {
+    const expires_at = new Date(Date.now() + 1_500).toISOString()
+    const { secret } = (
+      await owner.call('POST', '/v1/api-keys', { name: 'short', permissions: ['keys:read'], expires_at })
+    ).body
+    const list = async () => (await service.caller(secret).call('GET', '/v1/keys')).status
+    expect(await list()).toBe(200)
+    await sleep(1_600)
+    skewMs = -365 * DAY_MS
+    expect(await list()).toBe(401)
+  })
+
+  it('replaces a last use that is implausibly far in the future by the next one', async () => {
+    const { sql, apiKeyUses } = service.services
+    await sql`update api_keys set last_used_at = ${new Date(Date.now() + 365 * DAY_MS).toISOString()}`
+    expect((await owner.call('GET', '/v1/keys')).status).toBe(200)
+    await apiKeyUses.flush()
+    const { last_used_at } = (await owner.call('GET', '/v1/api-keys')).body.api_keys[0]
+    expect(Date.parse(last_used_at)).toBeLessThanOrEqual(Date.now())
+  })
+
+  it('anchors and verifies once it is right again, although the last anchor and the last verification are dated a year ahead', async () => {
+    const right = { ...service, services: { ...service.services, now: () => Date.now() - 365 * DAY_MS } }
+    await anchorNow(service.services, { evenIfSame: true })
+    expect((await wrap()).status).toBe(200)
+    const anchored: (number | undefined)[] = []
+    const measures = { ...UNMEASURED, anchored: (left: number | undefined) => void anchored.push(left) }
+    const schedule = startScheduleOf(right, { config: { checkpointFile: undefined }, measures })
+    await expect.poll(() => anchored[0]).toBe(0)
+    await schedule.stop()
+    const verify = createScheduledVerification(right.services, { hours: 24 })
+    expect(await verify(new AbortController().signal)).toMatchObject({ invalid: [], unverified: 0 })
+  })
+
   it('goes on when it is two minutes ahead or behind', async () => {
     for (const skew of [2 * MINUTE_MS, -2 * MINUTE_MS]) {
       skewMs = skew
       expect((await wrap()).status).toBe(200)
     }
+  })
+
+  it('creates no installation, so that its log does not begin with a time that is wrong', async () => {
+    const environment = { EAAS_MAX_CLOCK_SKEW_SECONDS: '300' }
+    await expect(startService({ now: () => Date.now() + 365 * DAY_MS, environment })).rejects.toThrow('clock')
   })
 })

@@ -183,7 +183,10 @@ function findFault(
   const hash = sha256('eaas/audit/hash/v1', previous.hash, bytes)
   if (!same(hash, entry.hash)) return 'entry_altered'
   if (!same(hmac(auditKey, 'eaas/audit/mac/v1', hash), entry.mac)) return 'entry_forged'
-  if (entry.created_at < previous.created_at) return 'time_went_back'
+  if (entry.created_at < previous.created_at) {
+    const told = entry.action === 'audit.clock_accepted' ? JSON.parse(entry.metadata ?? '{}') : {}
+    if (told.ahead_until !== previous.created_at) return 'time_went_back'
+  }
   return undefined
 }
 

@@ -50,6 +50,7 @@ const NEEDED = new Map<string, string | null>(
     'tenant.restate': null,
     'audit.purge': null,
     'audit.rollback_accepted': null,
+    'audit.clock_accepted': null,
   }),
 )
 

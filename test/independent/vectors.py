@@ -125,9 +125,10 @@ gcm_seal, gcm_open = find_gcm()
 
 def ed25519_of_cryptography():
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     def public(seed):
-        return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+        return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     def sign(seed, message):
         return Ed25519PrivateKey.from_private_bytes(seed).sign(message)
@@ -483,11 +484,24 @@ def key_hierarchy_vectors():
         ("the signing key's place", ("signing-key",)),
     )]
     audit_keys = [key_of("audit"), bytes(32), b"\xff" * 32]
+    iv_label = b"eaas/iv-key/v1"
+    iv_key = hmac_sha256(root, iv_label)
+    random, aad, dek = stream("random of an iv", 16), wrapped_key_aad(TENANT, KEY, 2), key_of("dek of an iv")
+
+    def seal_iv(*message, key=iv_key):
+        return hmac_sha256(key, b"".join(message))[:12]
+
+    def iv_vector(name, key, random, aad, plaintext):
+        made = hmac_sha256(key, iv_label)
+        return {"name": name, "key": key.hex(), "iv_key": made.hex(), "random": random.hex(), "aad": aad.hex(),
+                "plaintext": plaintext.hex(), "iv": seal_iv(random, prefixed(aad), plaintext, key=made).hex()}
+
     return {
         "format": "sealed secret 1",
-        "about": "key-hierarchy.md 6. Byte strings are lower-case hexadecimal. The root key opens `valid` at its place, and must "
+        "about": "key-hierarchy.md 7. Byte strings are lower-case hexadecimal. The root key opens `valid` at its place, and must "
                  "refuse each of `refuse`, which is `valid` with one fault, or at another place. `derive` holds audit "
-                 "keys with the row keys that come of them, `refuse_derive` what must not come of the first.",
+                 "keys with the row keys that come of them, `refuse_derive` what must not come of the first; `iv` sealing "
+                 "keys with their iv keys and ivs, `refuse_iv` what must not come of the first.",
         "made_by": MADE_BY,
         "root_key": root.hex(),
         "seal": seal,
@@ -501,6 +515,28 @@ def key_hierarchy_vectors():
             ("another label", hmac_sha256(audit_keys[0], b"eaas/row-key/v2")),
             ("the label with a NUL behind", hmac_sha256(audit_keys[0], b"eaas/row-key/v1\x00")),
             ("the audit key in hexadecimal", hmac_sha256(audit_keys[0].hex().encode(), b"eaas/row-key/v1")),
+        )],
+        "iv": [iv_vector(*each) for each in (
+            ("a DEK that is wrapped", root, random, aad, dek),
+            ("another DEK, with equal random bytes", root, random, aad, key_of("another dek of an iv")),
+            ("the DEK for another key, with equal random bytes", root, random, wrapped_key_aad(TENANT, OTHER_KEY, 2), dek),
+            ("the DEK again, with other random bytes", root, stream("other random of an iv", 16), aad, dek),
+            ("without AAD, as in server mode", key_of("dek of server mode"), random, b"", "na\u00efve".encode()),
+            ("no plaintext and no AAD", bytes(32), bytes(16), b"", b""),
+            ("5,000 bytes", root, random, b"", bytes(5000)),
+        )],
+        "refuse_iv": [{"name": name, "iv": value.hex()} for name, value in (
+            ("the random bytes themselves", random[:12]),
+            ("under the sealing key itself", seal_iv(random, prefixed(aad), dek, key=root)),
+            ("under an iv key of another label", seal_iv(random, prefixed(aad), dek, key=hmac_sha256(root, b"eaas/iv-key/v2"))),
+            ("without random bytes", seal_iv(prefixed(aad), dek)),
+            ("without AAD", seal_iv(random, prefixed(b""), dek)),
+            ("AAD without its length", seal_iv(random, aad, dek)),
+            ("AAD with its length in little-endian", seal_iv(random, struct.pack("<I", len(aad)), aad, dek)),
+            ("without the plaintext", seal_iv(random, prefixed(aad))),
+            ("plaintext with its length", seal_iv(random, prefixed(aad, dek))),
+            ("plaintext before the AAD", seal_iv(random, dek, prefixed(aad))),
+            ("the last 12 bytes of the HMAC", hmac_sha256(iv_key, random + prefixed(aad) + dek)[-12:]),
         )],
     }
 
@@ -1682,6 +1718,25 @@ class Anchored:
             texts.append(f'"{name}":{text}')
         return '{"anchor":' + (entry_text or self.entry_text()) + "," + ",".join(texts) + "}\n"
 
+    def leaves(self, size=5):
+        """The tree of the installation's log (tree.md 1)."""
+        return [sha256(b"the installation's first entry"), self.before, self.own_hash, sha256(b"an entry behind the anchor"),
+                sha256(b"the installation's head")][:size]
+
+    def links(self, ids=(1, 2, 5), size=5, note=None, proof=None, **changes):
+        """The line of export.md 9; of an entry with a change by its name, as in `link_2`, that is written instead."""
+        leaves = self.leaves(size)
+        nodes = lambda nodes: "[" + ",".join(f'"{node.hex()}"' for node in nodes) + "]"
+        entries = [changes.get(f"link_{id_}") or self.link(id_, leaves) for id_ in ids]
+        return '{"tree":' + json_string(note or tree_note(tree_text(leaves))) + ',"proof":' + nodes(
+            inclusion_proof(2, leaves) if proof is None else proof) + ',"entries":[' + ",".join(entries) + "]}\n"
+
+    def link(self, id_, leaves=None, hash_=None, proof=None, shown_id=None):
+        leaves = leaves or self.leaves()
+        proof = inclusion_proof(id_ - 1, leaves) if proof is None else proof
+        nodes = ",".join(f'"{node.hex()}"' for node in proof)
+        return f'{{"id":{id_ if shown_id is None else shown_id},"hash":"{(hash_ or leaves[id_ - 1]).hex()}","proof":[{nodes}]}}'
+
     def report(self, compared=True):
         return {"id": 3, "created_at": "2026-08-11T09:31:00.000Z", "tenants": self.size, "last_id": self.last_id, "compared": compared}
 
@@ -1955,6 +2010,7 @@ def history_overreaches():
         ("an API key changes the tenant", 10, change("tenant.update", replaces=1)),
         ("an API key purges", 10, change("audit.purge", purged_through=0)),
         ("an API key accepts a rollback", 10, change("audit.rollback_accepted")),
+        ("an API key accepts a clock", 10, change("audit.clock_accepted")),
         ("an API key of a suspended tenant wraps", 28, change("key.wrap", 1, key_id=OTHER_KEY)),
         ("an API key of a suspended tenant creates a key", 28, change("key.create", 1, key_id=THIRD_API_KEY)),
         ("an API key of a suspended tenant does something unknown", 28, change("something.new")),
@@ -2083,6 +2139,15 @@ def purge_draft(through, ms=20, metadata=None):
             "metadata": text if metadata is None else metadata, "created_at": f"2026-08-11T09:30:00.{ms:03d}Z"}
 
 
+AHEAD = "2027-08-11T09:30:00.000Z"
+
+
+def clock_draft(until, **changes):
+    """The entry after which time may go back (chain.md 4)."""
+    return {"action": "audit.clock_accepted", "key_id": None, "key_version": None, "actor": "operator:o@h", "ip_address": None,
+            "metadata": json.dumps({"ahead_until": until, "reason": "the battery"}, separators=(",", ":")), "created_at": "2026-08-11T09:30:00.003Z", **changes}
+
+
 def export_vectors():
     drafts = export_drafts()
     good = Export(drafts)
@@ -2102,6 +2167,7 @@ def export_vectors():
     other_last = Export([*drafts[3:], purge_draft(3), purge_draft(2, 21)], 3, hashes[3])
     unreadable = Export([*drafts[3:], purge_draft(3, metadata="no JSON")], 3, hashes[3])
     worded = Export([*drafts[3:], purge_draft(3, metadata='{"purged_through":"3"}')], 3, hashes[3])
+    accepted = Export([*drafts[:3], {**drafts[3], "created_at": AHEAD}, clock_draft(AHEAD), *drafts[4:]])
     empty = Export([], 6, hashes[6])
     long_ = Export([{**drafts[4], "actor": "system", "metadata": "\u00e4" * 2_000}])
     longest = Export([{**drafts[2], "key_version": 2**53 - 1}], 2**53 - 2, hashes[6])
@@ -2110,12 +2176,13 @@ def export_vectors():
     nothing_yet = Export([], 4, hashes[4])
     good_cut = Export(drafts[:4])
     valid = [
-        {"name": "a whole log", "file": file, "verdict": verdict(good)},
+        {"name": "a whole log", "file": file, "verdict": verdict(good, public_key=key)},
         {"name": "a whole log, with a checkpoint of its middle", "file": file, "checkpoint": kept[3],
          "verdict": verdict(good, checkpoint_compared=True)},
         {"name": "a whole log, with a checkpoint of its end", "file": file, "checkpoint": kept[6],
          "verdict": verdict(good, checkpoint_compared=True)},
-        {"name": "a log after a purge", "file": purged.file(), "verdict": verdict(purged)},
+        {"name": "a log that accepts that a clock was ahead", "file": accepted.file(), "verdict": verdict(accepted)},
+        {"name": "a log after a purge", "file": purged.file(), "verdict": verdict(purged, purged_through=3)},
         {"name": "a log after two purges", "file": twice.file(), "verdict": verdict(twice)},
         {"name": "a log after a purge, with a checkpoint of what was purged", "file": purged.file(), "checkpoint": kept[2],
          "verdict": verdict(purged, checkpoint_compared=False)},
@@ -2174,7 +2241,7 @@ def export_vectors():
          "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False)},
         {"name": "an anchor, with a checkpoint of the installation's end", "file": good.file_with(anchored.line(signed=anchored.stretch())),
          "checkpoint": anchored.note(last_id=5, hash_=sha256(b"the installation's head")),
-         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False)},
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True)},
         {"name": "an anchor that is not compared, with the checkpoint of it", "file": purged.file_with(Anchored(good, last_id=2).line()),
          "checkpoint": Anchored(good, last_id=2).note(),
          "verdict": verdict(purged, anchor=Anchored(good, last_id=2).report(compared=False), checkpoint_compared=False)},
@@ -2182,6 +2249,27 @@ def export_vectors():
          "verdict": verdict(good, checkpoint_compared=False)},
         {"name": "an anchor, with a checkpoint of the tenant", "file": with_anchor, "checkpoint": kept[3],
          "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True)},
+    ]
+    went_on = anchored.line(signed=anchored.stretch())
+    with_links, leaves = good.file_with(went_on + anchored.links()), anchored.leaves()
+    linked = lambda id_, **more: anchored.note(last_id=id_, hash_=leaves[id_ - 1], **more)
+    not_compared = Anchored(good, last_id=2)
+    valid += [
+        {"name": "a linked anchor", "file": with_links, "verdict": verdict(good, anchor=anchored.report())},
+        {"name": "a linked anchor at the end of the installation's log", "file": good.file_with(anchored.line() + anchored.links((1,), 3)),
+         "checkpoint": linked(1), "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True)},
+        {"name": "a linked anchor to which nothing is linked", "file": good.file_with(went_on + anchored.links(())), "checkpoint": linked(2),
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False)},
+        *({"name": f"a linked anchor, with a checkpoint of {name}", "file": with_links, "checkpoint": linked(id_),
+           "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=compared,
+                              checkpoint={"tenant_id": MAX, "id": id_, "hash": b64(leaves[id_ - 1]), "signed_at": "2026-08-12T00:00:00.000Z"})}
+          for id_, name, compared in ((1, "the installation's first entry", True), (2, "the entry before the anchor", True),
+                                      (3, "the anchor", True), (4, "an entry that is not linked", False), (5, "the installation's end", True))),
+        {"name": "a linked anchor that is not compared", "file": purged.file_with(
+            not_compared.line(signed=not_compared.stretch()) + not_compared.links()), "checkpoint": linked(1),
+         "verdict": verdict(purged, anchor=not_compared.report(compared=False), checkpoint_compared=False)},
+        {"name": "a linked anchor in a log without entries", "file": empty.file_with(went_on + anchored.links()), "checkpoint": linked(2),
+         "verdict": verdict(empty, whole=False, anchor=anchored.report(), checkpoint_compared=True)},
     ]
     refuse, file_bytes = [], file.encode()
     history = history_drafts()
@@ -2382,6 +2470,18 @@ def export_vectors():
         return [{**draft, **changes} if index == at else draft for index, draft in enumerate(drafts)]
 
     signed("time that goes back", 5, changed(3, created_at="2026-08-11T09:30:00.000Z"))
+    after_ahead = [*drafts[:3], {**drafts[3], "created_at": AHEAD}]
+    for name, entry in (
+        ("that accepts another time", clock_draft("2027-08-11T09:30:00.001Z")),
+        ("that accepts no time", clock_draft(AHEAD, metadata='{"reason":"the battery"}')),
+        ("that accepts a number", clock_draft(AHEAD, metadata='{"ahead_until":1,"reason":"the battery"}')),
+        ("that accepts nothing", clock_draft(AHEAD, metadata=None)),
+        ("whose metadata are not JSON", clock_draft(AHEAD, metadata="{")),
+        ("of another action", clock_draft(AHEAD, action="audit.rollback_accepted")),
+    ):
+        signed(f"time that goes back at an entry {name}", 6, [*after_ahead, entry])
+    signed("time that goes back after the entry that accepts a clock", 7,
+           [*after_ahead, clock_draft(AHEAD), {**drafts[4], "created_at": "2026-08-11T09:30:00.000Z"}])
     signed("time without milliseconds", 4, changed(2, created_at="2026-08-11T09:30:00Z"))
     signed("time with an offset", 4, changed(2, created_at="2026-08-11T09:30:00.001+00:00"))
     signed("time in other digits", 4, changed(2, created_at="\u0662026-08-11T09:30:00.001Z"))
@@ -2522,6 +2622,42 @@ def export_vectors():
     add("anchor: a member more", good.file_with(anchored.line().replace('"signed"', '"note":null,"signed"')), 2)
     add("anchor: a blank", good.file_with(anchored.line().replace('"index":', '"index": ')), 2)
     add("anchor: members exchanged", good.file_with(anchored.line(exchanged=True)), 2)
+    # What links entries to the anchor.
+    def links(name, line=last + 4, checkpoint=None, anchor=went_on, **changes):
+        add(f"links: {name}", good.file_with(anchor + anchored.links(**changes)), line, checkpoint)
+
+    path = inclusion_proof(1, leaves)
+    links("another checkpoint of a linked entry is known", checkpoint=anchored.note(last_id=2, hash_=hashes[1]))
+    links("another checkpoint of the first entry is known", checkpoint=anchored.note(last_id=1, hash_=hashes[1]))
+    links("a checkpoint behind the end is known", checkpoint=anchored.note(last_id=6))
+    links("the anchor is at another place of the tree", proof=inclusion_proof(3, leaves))
+    links("no proof of the anchor", proof=[])
+    links("a proof of the anchor with a bit altered", proof=[flip(inclusion_proof(2, leaves)[0], 0), *inclusion_proof(2, leaves)[1:]])
+    links("another hash of an entry", link_2=anchored.link(2, hash_=hashes[1]))
+    links("an entry with the proof of another", link_2=anchored.link(2, proof=inclusion_proof(0, leaves)))
+    links("an entry under the id of another", ids=(1, 2), link_2=anchored.link(2, shown_id=4))
+    links("an entry behind the tree", ids=(1, 2), link_2=anchored.link(2, shown_id=7))
+    links("a proof with a node less", link_2=anchored.link(2, proof=path[:-1]))
+    links("a proof with a node more", link_2=anchored.link(2, proof=[*path, path[0]]))
+    links("a tree of another size", size=4, ids=(1, 2))
+    links("a tree that is larger than the log that was signed", anchor=anchored.line())
+    links("a tree by another key", note=tree_note(tree_text(leaves, OTHER_SEED), OTHER_SEED))
+    links("a tree that another key signed under this name", note=tree_note(tree_text(leaves), OTHER_SEED))
+    links("a tree with another root", note=tree_note(tree_text(leaves, root=hashes[1])))
+    links("a tree with a bit altered", note=tree_note(tree_text(leaves)).replace("\n5\n", "\n6\n"))
+    links("a note that is no tree", note=anchored.note())
+    links("entry 0", 3, link_1=anchored.link(1, shown_id=0))
+    links("entries in another order", 3, ids=(2, 1, 5))
+    links("an entry twice", 3, ids=(1, 2, 2))
+    links("an id of 2^53", 3, link_5=anchored.link(5, shown_id=2**53))
+    links("an id as a string", 3, link_5=anchored.link(5, shown_id='"5"'))
+    links("a node of 31 bytes", 3, link_2=anchored.link(2, proof=[path[0][:31], *path[1:]]))
+    add("links: a member more", good.file_with(went_on + anchored.links().replace('"proof"', '"x":1,"proof"', 1)), 3)
+    add("links: a blank", good.file_with(went_on + anchored.links().replace('"entries":', '"entries": ')), 3)
+    add("links: without the anchor", good.file_with(anchored.links()), 2)
+    add("links: before the anchor", good.file_with(anchored.links() + went_on), 2)
+    add("links: twice", good.file_with(went_on + anchored.links() + anchored.links()), 4)
+    add("links: behind an entry", "".join([good.header(), went_on, lines[0], anchored.links(), *lines[1:], good.trailer()]), 4)
     covered("another checkpoint of the same entry is known", end, anchored.note(hash_=hashes[1]))
     covered("a checkpoint of a later entry is known", end, anchored.note(last_id=4))
     covered("a checkpoint of another end is known", end, anchored.note(last_id=5), signed=anchored.stretch())
@@ -3273,6 +3409,18 @@ def compound(texts, label="eaas/compound/v1"):
     return ":".join([label, *(f"{len(text.encode())}:{text}" for text in texts)])
 
 
+def column_text(model, column, texts, label="eaas/index/v1"):
+    """index-texts.md 2: what is hashed for a column that is not shared."""
+    return compound([model, column, *texts], label)
+
+
+def shared_text(texts):
+    """index-texts.md 2: what is hashed for a shared column. None where no writer hashes the text."""
+    if len(texts) > 1:
+        return compound(texts)
+    return None if texts[0].startswith(("eaas/index/", "eaas/compound/")) else texts[0]
+
+
 def kept_bits(digest, bits):
     value = int.from_bytes(digest, "big") >> (256 - bits)
     digits = -(-bits // 4)
@@ -3284,26 +3432,44 @@ def index_column_vectors():
     hash_of = lambda text: hmac_sha256(key, text.encode())
     column = []
 
-    def add(name, texts, bits=256, several=None):
-        several = len(texts) > 1 if several is None else several
-        text = compound(texts) if several else texts[0]
-        column.append({"name": name, "hash_key": key.hex(), "compound": several, "texts": texts, "bits": bits, "text": text,
+    def text_of(texts, model, of_column, shared):
+        return shared_text(texts) if shared else column_text(model, of_column, texts)
+
+    def add(name, texts, bits=256, model="users", of_column="email_index", shared=False):
+        text = text_of(texts, model, of_column, shared)
+        column.append({"name": name, "hash_key": key.hex(), "model": model, "column": of_column, "shared": shared, "texts": texts, "bits": bits, "text": text,
                        "value": kept_bits(hash_of(text), bits)})
 
     add("one field", ["ada@example.org"])
+    add("the same in another column", ["ada@example.org"], of_column="backup_index")
+    add("the same in another model", ["ada@example.org"], model="orders")
+    add("what is in two names must not slide", ["ada@example.org"], model="user", of_column="semail_index")
+    add("names with colons and lengths", ["a"], model="users:1:x", of_column="1:y:")
+    add("names beyond ASCII", ["Ren\u00e9e"], model="\u00e9", of_column="\U0001f510")
     add("no text", [""])
+    add("text that looks like another column's", ["eaas/index/v1:5:users:11:email_index:3:Ada"])
     add("text that looks like several fields", ["eaas/compound/v1:3:Ada:5:Paris"])
     add("two fields", ["Ada", "Paris"])
     add("two fields in another order", ["Paris", "Ada"])
-    add("an index of several that has one", ["Ada"], several=True)
     add("colons", ["3:Ada", ":"])
     add("empty texts", ["", "", ""])
     add("lengths in bytes, not in characters", ["Ren\u00e9e", "\U0001f510"])
     add("a text of ten bytes and more", ["0123456789", "a" * 100])
     add("a name and a date", ["ada lovelace", "1815-12-10T00:00:00.000Z"])
+    add("shared: one field", ["ada@example.org"], shared=True)
+    add("shared: the same in another column of another model", ["ada@example.org"], model="orders", of_column="backup_index", shared=True)
+    add("shared: the same in a model without a name", ["ada@example.org"], model="", shared=True)
+    add("shared: no text", [""], shared=True)
+    add("shared: two fields", ["Ada", "Paris"], shared=True)
+    add("shared: empty texts", ["", "", ""], shared=True)
+    add("shared: two fields that look like those of a column", ["eaas/index/v1", "eaas/compound/v1:3:Ada"], shared=True)
+    for text in ("eaas/indexes", "Eaas/index/v1:", " eaas/compound/v1:3:Ada:5:Paris", "eaas/compound", "eaas/index"):
+        add(f"shared: {text.strip()!r} is no reserved beginning", [text], shared=True)
     for bits in (4, 5, 6, 7, 8, 9, 31, 32, 33, 128, 255, 256):
         add(f"{bits} bits", ["ada@example.org"], bits)
     add("six bits of two fields", ["Ada", "Paris"], 6)
+    plain = [(one["model"], one["column"], one["texts"]) for one in column if not one["shared"] and one["bits"] == 256]
+    assert len({column_text(*one) for one in plain}) == len({json.dumps(one) for one in plain})
 
     normalize = [{"name": name, "normalize": normalizers, "text": text, "result": normalized(text, normalizers)} for name, normalizers, text in (
         ("nothing", [], " A\u0301 "), ("trim", ["trim"], "\t\n a b \u00a0\u3000\ufeff"), ("trim leaves what is no white space", ["trim"], "\u0085a\u200b\x1f"),
@@ -3316,46 +3482,71 @@ def index_column_vectors():
         ("white space that was removed before", ["trim", "digits"], " "), ("digits that NFKC makes", ["NFKC", "digits"], "\uff11\u00b2"),
     )]
 
+    refuse_text = [{"name": name, "text": text} for name, text in (
+        ("that of a column", column_text("users", "diagnosis_index", ["HIV positive"])), ("that of several fields", compound(["Ada", "Paris"])),
+        ("that of several fields and more", compound(["Ada", "Paris"]) + "\n"), ("a column's, of a later version", "eaas/index/v2:5:users"),
+        ("several fields', of a later version", "eaas/compound/v2:3:Ada"), ("a column's beginning alone", "eaas/index/"), ("several fields' beginning alone", "eaas/compound/"),
+    )]
+    assert all(shared_text([one["text"]]) is None for one in refuse_text)
+
     refuse = []
 
-    def wrong(name, texts, value, bits=256, several=True):
-        refuse.append({"name": name, "hash_key": key.hex(), "compound": several, "texts": texts, "bits": bits, "value": value})
+    def wrong(name, texts, value, bits=256, shared=False):
+        assert value != kept_bits(hash_of(text_of(texts, "users", "email_index", shared)), bits), name
+        refuse.append({"name": name, "hash_key": key.hex(), "model": "users", "column": "email_index", "shared": shared, "texts": texts, "bits": bits, "value": value})
 
     two = ["Ren\u00e9e", "Paris"]
-    for name, text in (
-        ("texts without lengths", "eaas/compound/v1:Ren\u00e9e:Paris"),
-        ("texts joined", "Ren\u00e9eParis"),
-        ("texts joined by a colon", "Ren\u00e9e:Paris"),
-        ("texts as a JSON list", json.dumps(two, ensure_ascii=False, separators=(",", ":"))),
-        ("no label", "6:Ren\u00e9e:5:Paris"),
-        ("label of another format", compound(two, "eaas/compound/v2")),
-        ("label without a version", compound(two, "eaas/compound")),
-        ("label in upper case", compound(two, "EAAS/COMPOUND/V1")),
-        ("lengths in characters", "eaas/compound/v1:5:Ren\u00e9e:5:Paris"),
-        ("lengths in hexadecimal digits of two", "eaas/compound/v1:06:Ren\u00e9e:05:Paris"),
-        ("lengths behind", "eaas/compound/v1:Ren\u00e9e:6:Paris:5"),
-        ("the number of texts in front", "eaas/compound/v1:2:6:Ren\u00e9e:5:Paris"),
-        ("a colon at the end", compound(two) + ":"),
-        ("a colon at the beginning", ":" + compound(two)),
-        ("a line feed behind", compound(two) + "\n"),
-        ("blanks after the colons", "eaas/compound/v1: 6: Ren\u00e9e: 5: Paris"),
-        ("texts in another order", compound(two[::-1])),
-        ("the first text alone", compound(two[:1])),
-        ("an empty text more", compound([*two, ""])),
-        ("texts decomposed", compound(["Rene\u0301e", "Paris"])),
-        ("texts in lower case", compound(["ren\u00e9e", "paris"])),
-        ("another split of the same letters", compound(["Ren\u00e9eP", "aris"])),
+    one = ["ada@example.org"]
+    names = ["users", "email_index"]
+    for name, texts, text in (
+        ("the text alone", one, one[0]), ("without the model", one, compound(["email_index", *one], "eaas/index/v1")),
+        ("without the column", one, compound(["users", *one], "eaas/index/v1")), ("another model", one, column_text("orders", "email_index", one)),
+        ("another column", one, column_text("users", "backup_index", one)), ("the column before the model", one, column_text("email_index", "users", one)),
+        ("an empty model", one, column_text("", "email_index", one)), ("names in capitals", one, column_text("USERS", "EMAIL_INDEX", one)),
+        ("the texts before the names", one, compound([*one, *names], "eaas/index/v1")), ("under the label of shared fields", one, compound([*names, *one])),
+        ("names without lengths", one, f"eaas/index/v1:users:email_index:15:{one[0]}"), ("a text without its length", one, f"eaas/index/v1:5:users:11:email_index:{one[0]}"),
+        ("as if it were shared by several", one, compound(one)), ("an empty text more", one, column_text(*names, [*one, ""])),
+        ("names as one", one, compound(["users.email_index", *one], "eaas/index/v1")), ("another split of the names", one, column_text("user", "semail_index", one)),
+        ("texts without lengths", two, "eaas/index/v1:5:users:11:email_index:Ren\u00e9e:Paris"),
+        ("texts joined", two, column_text(*names, ["".join(two)])),
+        ("texts joined by a colon", two, column_text(*names, [":".join(two)])),
+        ("texts joined as shared ones are, as one text", two, column_text(*names, [compound(two)])),
+        ("texts as a JSON list", two, json.dumps([*names, *two], ensure_ascii=False, separators=(",", ":"))),
+        ("no label", two, compound([*names, *two], "")[1:]),
+        ("label of another format", two, column_text(*names, two, "eaas/index/v2")),
+        ("label without a version", two, column_text(*names, two, "eaas/index")),
+        ("label in upper case", two, column_text(*names, two, "EAAS/INDEX/V1")),
+        ("lengths in characters", two, "eaas/index/v1:5:users:11:email_index:5:Ren\u00e9e:5:Paris"),
+        ("lengths in decimal digits of two", two, "eaas/index/v1:05:users:11:email_index:06:Ren\u00e9e:05:Paris"),
+        ("lengths behind", two, "eaas/index/v1:users:5:email_index:11:Ren\u00e9e:6:Paris:5"),
+        ("the number of texts in front", two, "eaas/index/v1:2:5:users:11:email_index:6:Ren\u00e9e:5:Paris"),
+        ("a colon at the end", two, column_text(*names, two) + ":"),
+        ("a colon at the beginning", two, ":" + column_text(*names, two)),
+        ("a line feed behind", two, column_text(*names, two) + "\n"),
+        ("blanks after the colons", two, "eaas/index/v1: 5: users: 11: email_index: 6: Ren\u00e9e: 5: Paris"),
+        ("texts in another order", two, column_text(*names, two[::-1])),
+        ("the first text alone", two, column_text(*names, two[:1])),
+        ("three texts", two, column_text(*names, [*two, ""])),
+        ("texts decomposed", two, column_text(*names, ["Rene\u0301e", "Paris"])),
+        ("texts in lower case", two, column_text(*names, ["ren\u00e9e", "paris"])),
+        ("another split of the same letters", two, column_text(*names, ["Ren\u00e9eP", "aris"])),
     ):
-        wrong(name, two, hash_of(text).hex())
+        wrong(name, texts, hash_of(text).hex())
+    for name, texts, text in (
+        ("one field with the names", one, column_text(*names, one)), ("one field, joined as if it were several", one, compound(one)),
+        ("several fields with the names", two, column_text(*names, two)), ("several fields under the label of columns", two, compound(two, "eaas/index/v1")),
+        ("texts without lengths", two, "eaas/compound/v1:Ren\u00e9e:Paris"), ("texts joined", two, "".join(two)), ("no label", two, "6:Ren\u00e9e:5:Paris"),
+        ("label of another format", two, compound(two, "eaas/compound/v2")), ("lengths in characters", two, "eaas/compound/v1:5:Ren\u00e9e:5:Paris"),
+        ("texts in another order", two, compound(two[::-1])), ("an empty text more", two, compound([*two, ""])),
+    ):
+        wrong(f"shared: {name}", texts, hash_of(text).hex(), shared=True)
+    right = column_text(*names, two)
     wrong("hashes joined", two, sha256(b"".join(hash_of(text) for text in two)).hex())
     wrong("the hash of hashes", two, hmac_sha256(key, b"".join(hash_of(text) for text in two)).hex())
-    wrong("lengths as u32, as in an AAD", two, hmac_sha256(key, prefixed(*(text.encode() for text in two))).hex())
-    wrong("another hash key", two, hmac_sha256(key_of("another hash key"), compound(two).encode()).hex())
-    wrong("no hash key", two, sha256(compound(two).encode()).hex())
-    one = ["ada@example.org"]
-    digest = hash_of(one[0])
-    wrong("one field, joined as if it were several", one, hash_of(compound(one)).hex(), several=False)
-    wrong("several, of which there is one, as if it were one field", one, digest.hex())
+    wrong("lengths as u32, as in an AAD", two, hmac_sha256(key, prefixed(*(text.encode() for text in [*names, *two]))).hex())
+    wrong("another hash key", two, hmac_sha256(key_of("another hash key"), right.encode()).hex())
+    wrong("no hash key", two, sha256(right.encode()).hex())
+    digest = hash_of(column_text(*names, one))
     for name, bits, value in (
         ("5 bits: one digit", 5, digest.hex()[:1]), ("5 bits: two whole digits", 5, digest.hex()[:2]),
         ("5 bits: the last ones", 5, kept_bits((int.from_bytes(digest, "big") & 31).to_bytes(32, "big"), 5)),
@@ -3368,16 +3559,18 @@ def index_column_vectors():
         ("255 bits: the last one not cleared", 255, flip(bytes.fromhex(kept_bits(digest, 255)), 31).hex()),
         ("256 bits: base64", 256, b64(digest)), ("256 bits: upper case", 256, digest.hex().upper()),
     ):
-        wrong(name, one, value, bits, several=False)
+        wrong(name, one, value, bits)
+    assert len(refuse) + len(refuse_text) > len(column) + len(normalize)
     return {
         "format": "index columns 1",
         "about": "index-texts.md 4. The hash key is lower-case hexadecimal. `column` holds the texts of the fields, already normalised, with the "
                  "text and the value of the column; `normalize` what the normalizers make of a text; `refuse` values that one mistake leads to: "
-                 "none of them may come out.",
+                 "none of them may come out; `refuse_text` texts that a shared column of one field refuses.",
         "made_by": MADE_BY,
         "column": column,
         "normalize": normalize,
         "refuse": refuse,
+        "refuse_text": refuse_text,
     }
 
 
@@ -3648,7 +3841,7 @@ def envelope_v2_vectors():
         ("32 pairs", {f"n{at}": str(at) for at in range(32)}),
     ]
     derive = [{"name": name, "dek": key.hex(), "key_id": id_, "key": v2_keys(key, id_)[0].hex(), "commitment": v2_keys(key, id_)[1].hex()}
-              for name, key, id_ in (("a DEK", dek, KEY), ("another key_id", dek, OTHER_KEY), ("another DEK", other, KEY), ("zeros", bytes(32), NIL),
+              for name, key, id_ in (("a DEK", dek, KEY), ("another key_id", dek, OTHER_KEY), ("another DEK", other, KEY), ("zeros but for the last bit", bytes(31) + b"\x01", NIL),
                                      ("ones", b"\xff" * 32, MAX))]
     aad = [{"name": name, "key_id": KEY, "context": context, "aad": v2_aad(context).hex()} for name, context in contexts]
     opened = [{"name": name, "dek": dek.hex(), "context": context, "plaintext": text.hex(),
@@ -4465,18 +4658,19 @@ def li_column_key(key, model, column, kind, label="eaas/index-column/v1"):
     return hkdf(key, lp(label, model, column, kind), 32)
 
 
-def li_parts(text, kind, length):
+def li_parts(model, column, texts, kind, length):
     if kind == "exact":
-        return [text]
+        return [column_text(model, column, texts)]
+    text, = texts
     if kind == "prefix":
         return [text[:length]]
     return sorted({text[at : at + length] for at in range(max(1, len(text) - length + 1))})
 
 
-def li_value(key, model, column, kind, length, bits, text, info=None):
+def li_value(key, model, column, kind, length, bits, texts, info=None):
     """What the column holds: one value, or a sorted list of them."""
     column_key = li_column_key(key, model, column, kind if kind == "exact" else f"{kind}:{length}") if info is None else hkdf(key, info, 32)
-    values = sorted({kept_bits(hmac_sha256(column_key, part.encode()), bits) for part in li_parts(text, kind, length)})
+    values = sorted({kept_bits(hmac_sha256(column_key, part.encode()), bits) for part in li_parts(model, column, texts, kind, length)})
     return values if kind == "ngram" else values[0]
 
 
@@ -4547,9 +4741,9 @@ def local_index_vectors():
 
     column = []
 
-    def add(name, value_text, model="users", of_column="email_index", kind="exact", length=0, bits=256):
-        column.append({"name": name, "model": model, "column": of_column, "kind": kind, "length": length, "bits": bits, "text": value_text,
-                       "value": li_value(key, model, of_column, kind, length, bits, value_text)})
+    def add(name, *value_texts, model="users", of_column="email_index", kind="exact", length=0, bits=256):
+        column.append({"name": name, "model": model, "column": of_column, "kind": kind, "length": length, "bits": bits, "texts": value_texts,
+                       "value": li_value(key, model, of_column, kind, length, bits, value_texts)})
 
     add("a value", "ada@example.org")
     add("no text", "")
@@ -4557,7 +4751,8 @@ def local_index_vectors():
     add("the same in another model", "ada@example.org", model="orders")
     add("what is in two columns must not slide", "ada@example.org", model="user", of_column="semail_index")
     add("names beyond ASCII", "Ren\u00e9e \U0001f510", model="\u00e9", of_column="\U0001f510")
-    add("several fields", compound(["Ada", "Paris"]))
+    add("several fields", "Ada", "Paris")
+    add("text that looks like several fields", column_text("users", "email_index", ["Ada", "Paris"]))
     add("16 bits", "ada@example.org", bits=16)
     add("six bits", "ada@example.org", bits=6)
     add("a prefix", "Lovelace", kind="prefix", length=3)
@@ -4575,39 +4770,44 @@ def local_index_vectors():
     refuse_column = []
 
     def wrong(name, value_text, right, model="users", of_column="email_index", kind="exact", length=0, bits=256, **mistake):
-        value = li_value(key, model, of_column, kind, length, bits, value_text, **mistake) if not isinstance(right, (str, list)) else right
-        assert value != li_value(key, model, of_column, kind, length, bits, value_text), name
-        refuse_column.append({"name": name, "model": model, "column": of_column, "kind": kind, "length": length, "bits": bits, "text": value_text, "value": value})
+        texts = [value_text]
+        value = li_value(key, model, of_column, kind, length, bits, texts, **mistake) if not isinstance(right, (str, list)) else right
+        assert value != li_value(key, model, of_column, kind, length, bits, texts), name
+        refuse_column.append({"name": name, "model": model, "column": of_column, "kind": kind, "length": length, "bits": bits, "texts": texts, "value": value})
 
     ada = "ada@example.org"
-    wrong("under the index key itself", ada, hmac_sha256(key, ada.encode()).hex())
-    wrong("its SHA-256", ada, sha256(ada.encode()).hex())
-    wrong("the service's hash", ada, hmac_sha256(key_of("hash key"), ada.encode()).hex())
-    wrong("under the key of another column", ada, li_value(key, "users", "backup_index", "exact", 0, 256, ada))
-    wrong("under the key of another model", ada, li_value(key, "orders", "email_index", "exact", 0, 256, ada))
-    wrong("under another index key", ada, li_value(key_of("another"), "users", "email_index", "exact", 0, 256, ada))
+    hashed = column_text("users", "email_index", [ada]).encode()
+    wrong("under the index key itself", ada, hmac_sha256(key, hashed).hex())
+    wrong("its SHA-256", ada, sha256(hashed).hex())
+    wrong("the service's hash", ada, hmac_sha256(key_of("hash key"), hashed).hex())
+    wrong("the text without the names", ada, hmac_sha256(li_column_key(key, "users", "email_index", "exact"), ada.encode()).hex())
+    wrong("the text as if it were shared by several", ada, hmac_sha256(li_column_key(key, "users", "email_index", "exact"), compound([ada]).encode()).hex())
+    wrong("under the key of another column", ada, hmac_sha256(li_column_key(key, "users", "backup_index", "exact"), hashed).hex())
+    wrong("the text of another column", ada, hmac_sha256(li_column_key(key, "users", "email_index", "exact"), column_text("users", "backup_index", [ada]).encode()).hex())
+    wrong("under the key of another model", ada, hmac_sha256(li_column_key(key, "orders", "email_index", "exact"), hashed).hex())
+    wrong("under another index key", ada, li_value(key_of("another"), "users", "email_index", "exact", 0, 256, [ada]))
     wrong("without lengths", ada, None, info=b"eaas/index-column/v1usersemail_indexexact")
     wrong("without its label", ada, None, info=lp("users", "email_index", "exact"))
     wrong("under the label of the commitment", ada, None, info=lp("eaas/index-key/v1", "users", "email_index", "exact"))
     wrong("without its kind", ada, None, info=lp("eaas/index-column/v1", "users", "email_index"))
     wrong("column before model", ada, None, info=lp("eaas/index-column/v1", "email_index", "users", "exact"))
     wrong("lengths little-endian", ada, None, info=b"".join(struct.pack("<I", len(part)) + part for part in (b"eaas/index-column/v1", b"users", b"email_index", b"exact")))
-    wrong("in capitals", ada, li_value(key, "users", "email_index", "exact", 0, 256, ada).upper())
-    wrong("one bit", ada, flip(bytes.fromhex(li_value(key, "users", "email_index", "exact", 0, 256, ada)), 31).hex())
-    wrong("the last bits instead of the first", ada, li_value(key, "users", "email_index", "exact", 0, 256, ada)[-4:], bits=16)
-    wrong("bits that are not cleared", ada, li_value(key, "users", "email_index", "exact", 0, 8, ada), bits=6)
-    wrong("a prefix as a whole text", "Lovelace", li_value(key, "users", "email_index", "exact", 0, 256, "Lov"), kind="prefix", length=3)
-    wrong("a prefix under the key of another length", "Lovelace", li_value(key, "users", "email_index", "prefix", 4, 256, "Lov"), kind="prefix", length=3)
+    wrong("in capitals", ada, li_value(key, "users", "email_index", "exact", 0, 256, [ada]).upper())
+    wrong("one bit", ada, flip(bytes.fromhex(li_value(key, "users", "email_index", "exact", 0, 256, [ada])), 31).hex())
+    wrong("the last bits instead of the first", ada, li_value(key, "users", "email_index", "exact", 0, 256, [ada])[-4:], bits=16)
+    wrong("bits that are not cleared", ada, li_value(key, "users", "email_index", "exact", 0, 8, [ada]), bits=6)
+    wrong("a prefix as a whole text", "Lovelace", li_value(key, "users", "email_index", "exact", 0, 256, ["Lov"]), kind="prefix", length=3)
+    wrong("a prefix under the key of another length", "Lovelace", li_value(key, "users", "email_index", "prefix", 4, 256, ["Lov"]), kind="prefix", length=3)
     wrong("a prefix without its length in the key", "Lovelace", None, kind="prefix", length=3, info=lp("eaas/index-column/v1", "users", "email_index", "prefix"))
-    wrong("a prefix of UTF-16 units", "\U0001f510\U0001f511ab", li_value(key, "users", "email_index", "prefix", 2, 256, "\U0001f510"), kind="prefix", length=2)
+    wrong("a prefix of UTF-16 units", "\U0001f510\U0001f511ab", li_value(key, "users", "email_index", "prefix", 2, 256, ["\U0001f510"]), kind="prefix", length=2)
     wrong("a prefix of bytes", "\u00e9\u00e9\u00e9", hmac_sha256(li_column_key(key, "users", "email_index", "prefix:2"), "\u00e9".encode()).hex(), kind="prefix", length=2)
     wrong("a prefix that is filled up", "Lo", hmac_sha256(li_column_key(key, "users", "email_index", "prefix:3"), b"Lo ").hex(), kind="prefix", length=3)
-    parts = li_value(key, "users", "email_index", "ngram", 3, 12, "Lovelace")
+    parts = li_value(key, "users", "email_index", "ngram", 3, 12, ["Lovelace"])
     for name, given in (("parts in the order of the text", [kept_bits(hmac_sha256(li_column_key(key, "users", "email_index", "ngram:3"), "Lovelace"[at : at + 3].encode()), 12) for at in range(6)]),
                         ("a part that is missing", parts[1:]), ("a part twice", sorted(parts + parts[:1])), ("no part", []),
                         ("parts under the key of prefixes", sorted(kept_bits(hmac_sha256(li_column_key(key, "users", "email_index", "prefix:3"), "Lovelace"[at : at + 3].encode()), 12) for at in range(6))),
-                        ("parts of two characters", li_value(key, "users", "email_index", "ngram", 2, 12, "Lovelace")),
-                        ("parts that are not truncated", li_value(key, "users", "email_index", "ngram", 3, 256, "Lovelace")),
+                        ("parts of two characters", li_value(key, "users", "email_index", "ngram", 2, 12, ["Lovelace"])),
+                        ("parts that are not truncated", li_value(key, "users", "email_index", "ngram", 3, 256, ["Lovelace"])),
                         ("a last part that is shorter", sorted(parts + [kept_bits(hmac_sha256(li_column_key(key, "users", "email_index", "ngram:3"), b"ce"), 12)]))):
         wrong(name, "Lovelace", given, kind="ngram", length=3, bits=12)
     assert len(refuse) + len(refuse_key) + len(refuse_column) > len(texts) + len(column)
@@ -4727,7 +4927,7 @@ def open_stream(dek, context, data, _):
 
 def index_of(key, column, text, _):
     """What an index column holds, as JSON. `column` is JSON too."""
-    return json.dumps(li_value(key, **json.loads(column), text=text.decode())).encode()
+    return json.dumps(li_value(key, **json.loads(column), texts=[text.decode()])).encode()
 
 
 JOBS = {

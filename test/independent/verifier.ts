@@ -96,7 +96,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
     if (entry.id !== at.id + 1) return fault('entry_missing')
     if (!entry.hash.equals(hash)) return fault('entry_altered')
     if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', hash))) return fault('entry_forged')
-    if (entry.created_at < at.created_at) return fault('time_went_back')
+    if (wentBack(at, entry)) return fault('time_went_back')
     const wrong = rights.read(entry)
     if (wrong) return fault(wrong)
     const told = JSON.parse(entry.metadata ?? '{}')
@@ -138,13 +138,19 @@ export async function isChainSound(
 ): Promise<boolean> {
   let before: Entry | undefined
   for await (const entry of existing ?? entriesOf(sql, tenant_id, Number.MIN_SAFE_INTEGER)) {
-    if (before && (entry.id !== before.id + 1 || entry.created_at < before.created_at)) return false
+    if (before && (entry.id !== before.id + 1 || wentBack(before, entry))) return false
     const known = before ?? (entry.id === start.id + 1 ? start : undefined)
     if (known && !entry.hash.equals(sha256('eaas/audit/hash/v1', known.hash, bytesOf(entry)))) return false
     if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', entry.hash))) return false
     before = entry
   }
   return true
+}
+
+// chain.md 4
+function wentBack(before: { created_at: string }, { action, metadata, created_at }: Entry): boolean {
+  const isAccepted = action === 'audit.clock_accepted' && JSON.parse(metadata ?? '{}').ahead_until === before.created_at
+  return created_at < before.created_at && !isAccepted
 }
 
 function bytesOf(entry: Entry): string {

@@ -24,6 +24,10 @@ ENTRY = re.compile(ENTRY_TEXT + "\n")
 PROOF = r'((?:"[0-9a-f]{64}"(?:,"[0-9a-f]{64}")*)?)'
 ANCHOR = re.compile(f'{{"anchor":{ENTRY_TEXT},"after_hash":{HASH},"last_id":{INTEGER},"hash":{HASH},"index":{INTEGER},'
                     rf'"proof":\[{PROOF}\],"signed":{STRING}}}' + "\n")
+LINKED = rf'{{"id":{INTEGER},"hash":{HASH},"proof":\[{PROOF}\]}}'
+LINK = re.compile(LINKED)
+UNNAMED = re.sub(r"\((?!\?)", "(?:", LINKED)  # its groups are those of each entry
+LINKS = re.compile(rf'{{"tree":{STRING},"proof":\[{PROOF}\],"entries":\[((?:{UNNAMED}(?:,{UNNAMED})*)?)\]}}' + "\n")
 COVERS = re.compile('{"root":"([0-9a-f]{64})","tenants":' + INTEGER + "}")
 INSTALLATION = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}}}\n')
@@ -105,22 +109,29 @@ def read_witness_key(text):
     return name, key[1:]
 
 
+def read_tree(note, public_key):
+    """The size and the root that the installation signed (tree.md), the text, and the lines of signatures."""
+    key = unbase64(public_key.split("+", 2)[2], 33)[1:]
+    origin = "eaas/audit/tree/v1/" + hashlib.sha256(key).digest()[:16].hex()
+    text, _, signatures = note.rpartition("\n\n")
+    text, lines = text + "\n", signatures.split("\n")
+    demand(lines.pop() == "", "the last line is not ended")
+    name, size, root = read(TREE, text, "a statement of a tree")
+    signature = signed_by(key, origin, b"\1", text, lines)
+    demand(name == origin and signature, "this is not the tree of this installation")
+    check(key, signature, text.encode())
+    return int(size), unbase64(root, 32), text, lines
+
+
 def read_witnessed(line, public_key, witnesses):
     """The checkpoint of a line of the checkpoint file that each of the witnesses cosigned (tree.md 5), and its last id."""
     note, tree = line["checkpoint"], line.get("tree")
     tenant, [(last_id, last)], _ = read_note(note, public_key)
     demand(tenant == INSTALLATION and type(tree) is dict, "no witness has seen it")
-    key = unbase64(public_key.split("+", 2)[2], 33)[1:]
-    origin = "eaas/audit/tree/v1/" + hashlib.sha256(key).digest()[:16].hex()
-    text, _, signatures = tree["checkpoint"].rpartition("\n\n")
-    text, lines = text + "\n", signatures.split("\n")
-    demand(lines.pop() == "", "the last line is not ended")
-    name, size, root = read(TREE, text, "a statement of a tree")
-    signature = signed_by(key, origin, b"\1", text, lines)
-    demand(name == origin and int(size) == last_id and signature, "this is not the tree of this installation at this entry")
-    check(key, signature, text.encode())
+    size, root, text, lines = read_tree(tree["checkpoint"], public_key)
+    demand(size == last_id, "this is not the tree at this entry")
     nodes = [unbase64(node, 32) for node in tree["proof"]]
-    demand(root_of(last, last_id - 1, last_id, nodes) == unbase64(root, 32), "the tree does not end with the entry of the checkpoint")
+    demand(root_of(last, last_id - 1, last_id, nodes) == root, "the tree does not end with the entry of the checkpoint")
     for name, key in witnesses:
         timed = signed_by(key, name, b"\4", text, lines)
         demand(timed and len(timed) == 72 and int.from_bytes(timed[:8], "big") <= LAST_SECOND, f"{name} has not cosigned it: compare its key with EAAS_WITNESSES")
@@ -129,11 +140,9 @@ def read_witnessed(line, public_key, witnesses):
 
 
 def find_witnessed(kept, public_key, witnesses, export):
-    """The newest such checkpoint; one that ends with the anchor of the export comes first."""
+    """The newest such checkpoint; one that the export can be compared with comes first."""
     demand(public_key, "witnesses need the public key that the checkpoint is checked by")
-    export.readline(MAX_LINE_BYTES)
-    anchor = ANCHOR.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace"))
-    export.seek(0)
+    _, ids, _ = read_beginning(export)
     found, fault = [], "there is no checkpoint of the installation's log"
     for text in kept.split("\n"):
         try:
@@ -142,7 +151,35 @@ def find_witnessed(kept, public_key, witnesses, export):
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
-    return next((note for note, last_id in reversed(found) if anchor and str(last_id) == anchor[1]), found[-1][0])
+    return next((note for note, last_id in reversed(found) if last_id in ids), found[-1][0])
+
+
+def read_beginning(export):
+    """The tenant, the entries of the installation's log that an export can be compared at, and where that log ended; checks nothing."""
+    header, anchor, links = (form.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace")) for form in (HEADER, ANCHOR, LINKS))
+    export.seek(0)
+    if not anchor:
+        return header and header[1], set(), 0
+    signed = json.loads(anchor.groups()[-1]).split("\n")
+    head = signed[2 if signed[0] == "eaas/audit/checkpoint/v1" else 4 : 5][:1]
+    ends = [int(id_) for id_ in [anchor[1], *head, *(link[0] for link in LINK.findall(links[3] if links else ""))] if id_.isdigit()]
+    return header and header[1], set(ends), ends[1] if len(ends) > 1 else 0
+
+
+def find_note(kept, export):
+    """Of several notes one after another the newest one of the tenant, or else the newest of the installation's log that can be compared."""
+    notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
+    if len(notes) < 2:
+        return kept
+    tenant, ids, end = read_beginning(export)
+    read_notes = []
+    for note in notes:
+        owner, last_id, _, time = read(NOTES["checkpoint"], note, "a checkpoint")[1:5]
+        read_notes.append((time, int(last_id), owner, note))
+    read_notes.sort(reverse=True)
+    own, shared = ([known for known in read_notes if known[2] == log] for log in (tenant, INSTALLATION))
+    demand(own or shared, "there is no checkpoint of this tenant")
+    return next((known for known in own or shared if own or known[1] in ids or known[1] > end), shared and shared[0])[3]
 
 
 def chained(before, tenant, id_, columns):
@@ -181,6 +218,16 @@ def read_anchor(text, tenant):
     return (int(id_), bytes.fromhex(hash_)), (int(last_id), bytes.fromhex(head)), json.loads(signed), report
 
 
+def read_links(text):
+    """What links entries to the anchor (export.md 9): the note of the tree, the anchor's proof, each entry with its id, h and proof."""
+    tree, proof, linked = read(LINKS, text, "what links entries to the anchor")[:3]
+    nodes = lambda text: [bytes.fromhex(node) for node in re.findall("[0-9a-f]{64}", text)]
+    entries = [(int(id_), bytes.fromhex(hash_), nodes(proof)) for id_, hash_, proof in LINK.findall(linked)]
+    ids = [id_ for id_, _, _ in entries]
+    demand(ids == sorted(set(ids)) and 0 not in ids and all(id_ < 2**53 for id_ in ids), "the linked entries are not in the order of their ids")
+    return json.loads(tree), nodes(proof), entries
+
+
 def purged_through(metadata):
     value = metadata_of(metadata).get("purged_through")
     return value if type(value) in (int, float) else None
@@ -207,12 +254,12 @@ class Rights:
         "key.enable": ("disabled", "active"), "scheduled": ("disabled", "pending_destruction"), "cancelled": ("pending_destruction", "disabled"),
         "completed": ("active disabled pending_destruction", "destroyed")}
     IS_UUID = re.compile(UUID)
-    NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes the last six
+    NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes those of None
         "key.wrap": "encrypt", "key.unwrap": "decrypt", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
         "key.disable": "keys:disable", "key.destroy": "keys:destroy", "key.export": "keys:export", "key.rotation_policy": "keys:rotate",
         "encrypt": "encrypt", "decrypt": "decrypt", "api_key.create": "api_keys:manage", "api_key.update": "api_keys:manage",
         "api_key.revoke": "api_keys:manage", "key.restate": None, "api_key.restate": None, "tenant.update": None, "tenant.restate": None,
-        "audit.purge": None, "audit.rollback_accepted": None}
+        "audit.purge": None, "audit.rollback_accepted": None, "audit.clock_accepted": None}
 
     def __init__(self, after_id):
         self.after_id, self.keys, self.api_keys, self.tenant, self.settings = after_id, {}, {}, None, {}
@@ -343,7 +390,9 @@ def verify(file, public_key=None, checkpoint=None):
         none = (-1, b"")
         owner, [kept], kept_at = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, public_key)
         demand(owner in (tenant, INSTALLATION), "the checkpoint belongs to another tenant")
-        kept, kept_anchor, anchor = (kept, none, None) if owner == tenant else (none, kept, None)
+        if checkpoint is not None:
+            verdict["checkpoint"] = {"tenant_id": owner, "id": kept[0], "hash": base64.b64encode(kept[1]).decode(), "signed_at": kept_at}
+        kept, kept_anchor, anchor, links = (kept, none, None, None) if owner == tenant else (none, kept, None, None)
         verdict.update(tenant_id=tenant, after_id=last_id)
         rights = Rights(last_id)
         while True:
@@ -353,7 +402,7 @@ def verify(file, public_key=None, checkpoint=None):
                 anchor[3]["compared"] = True
             compared, line = compared or kept[0] == last_id, line + 1
             text = file.readline(MAX_LINE_BYTES).decode()
-            demand(text, "the file ends without a trailer: it was cut short")
+            demand(text, f"the file was cut short: it ends with entry {last_id}, without the line that is signed")
             if text.startswith(('{"checkpoint"', '{"stretch"')):
                 break
             if text.startswith('{"anchor"'):
@@ -361,11 +410,16 @@ def verify(file, public_key=None, checkpoint=None):
                 anchor = read_anchor(text, tenant)
                 verdict["anchor"] = anchor[3]
                 continue
+            if text.startswith('{"tree"'):
+                demand(anchor and not links and last_id == verdict["after_id"], "what links entries to the anchor stands behind the anchor, once")
+                links = read_links(text)
+                continue
             id_, *columns, hash_ = read(ENTRY, text, "an entry")
             demand(int(id_) == last_id + 1, f"entry {last_id + 1} is missing")
             last_id, last = last_id + 1, chained(last, tenant, id_, columns)
             demand(last.hex() == hash_, f"entry {last_id} was altered")
-            demand(columns[-1] >= time, f"the time of entry {last_id} went back")
+            accepts = columns[0] == '"audit.clock_accepted"' and json.dumps(metadata_of(columns[-2]).get("ahead_until")) == time
+            demand(columns[-1] >= time or accepts, f"the time of entry {last_id} went back")
             action, key_id, version, actor = (json.loads(column) for column in columns[:4])
             rights.read(last_id, action, key_id, version, actor, columns[-2])
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
@@ -374,7 +428,12 @@ def verify(file, public_key=None, checkpoint=None):
         note, signer = map(json.loads, rest)
         demand(public_key in (None, signer), "the export names a different public key from the one given")
         owner, ends, signed_at = read_note(note, signer, kind)
-        demand((owner, ends[0]) == (tenant, (last_id, last)), "the checkpoint does not agree with the last entry")
+        verdict["public_key"] = signer
+        demand(owner == tenant, "the last line is of another log")
+        if ends[0][0] != last_id:
+            verdict["signed_through"] = ends[0][0]
+            demand(False, f"the file was signed through entry {ends[0][0]}, and ends with entry {last_id}")
+        demand(ends[0][1] == last, f"what was signed does not agree with entry {last_id}, the last one")
         rights.end(last_id)
         head = ends[-1]
         demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at))
@@ -384,16 +443,23 @@ def verify(file, public_key=None, checkpoint=None):
             kind = "checkpoint" if signed.startswith("eaas/audit/checkpoint/v1\n") else "stretch"
             owner, states, at = read_note(signed, signer, kind)
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
+            for id_, hash_, nodes in links and [(*position, links[1]), *links[2]] or []:
+                size, root, *_ = read_tree(links[0], signer)
+                demand(size == states[-1][0], "the tree is not that of the installation's log that was signed")
+                demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")
+            states += [link[:2] for link in links[2]] if links else []
+            last_known = max(state[0] for state in states)
             demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")
-            demand(kept_anchor[0] <= states[-1][0], ends_before("the installation's log", states[-1][0], at, kept_anchor[0], kept_at))
+            demand(kept_anchor[0] <= last_known, ends_before("the installation's log", last_known, at, kept_anchor[0], kept_at))
             demand(all(kept_anchor == state for state in states if state[0] == kept_anchor[0]),
                    f"entry {kept_anchor[0]} of the installation's log is not that of the checkpoint: {ANOTHER_LOG}")
-            compared = compared or (kept_anchor == position and report["compared"])
+            compared = compared or (kept_anchor in states and report["compared"])
         line += 1
         demand(not file.read(1), "there is something after the trailer")
     except (ValueError, InvalidSignature) as fault:
         return {**verdict, "line": line, "reason": str(fault) or "the signature of the checkpoint does not verify"}
     verdict.update({} if checkpoint is None else {"checkpoint_compared": compared})
+    verdict.update({"purged_through": purge} if purge == verdict["after_id"] > 0 else {})
     missing = [] if verdict["after_id"] in (0, purge, kept[0]) else ["beginning"]
     missing += ["end"] if head[0] > last_id else []
     return {**verdict, "valid": True, "signed_at": signed_at, "head_id": head[0], "missing": missing, "whole": not missing}
@@ -429,6 +495,8 @@ if __name__ == "__main__":
         with open(args.file, "rb") as export:
             if args.witness:
                 kept_note = find_witnessed(kept_note or "", known and known.strip(), witnesses, export)
+            elif kept_note:
+                kept_note = find_note(kept_note, export)
             answer = verify(export, known and known.strip(), kept_note)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -23,7 +23,11 @@ interface Tested {
 const ORMS: Record<string, Tested> = {
   Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts'] },
   Kysely: { connect: connectKysely, lacks: [] },
-  Prisma: { connect: connectPrisma, lacks: ['upsertMany', 'joined', 'byLowerEmail', 'byNoEmail'], format: 'text' },
+  Prisma: {
+    connect: connectPrisma,
+    lacks: ['upsertMany', 'joined', 'sameBy', 'byLowerEmail', 'byNoEmail'],
+    format: 'text',
+  },
   TypeORM: { connect: connectTypeorm, lacks: [] },
 }
 
@@ -36,7 +40,7 @@ describe.runIf(backend() === 'postgres').each(Object.entries(ORMS))('%s', (_, te
   beforeAll(async () => {
     scene = await createScene(tested.connect, tested.format ?? 'full')
   })
-  beforeEach(() => scene.sql`truncate users, posts, samples, people`)
+  beforeEach(() => scene.sql`truncate users, posts, samples, people, leads, pairs`)
   afterAll(() => scene.close())
 
   it('has all that the contract asks for, but what it is known to lack', () => {

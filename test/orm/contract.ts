@@ -3,7 +3,19 @@ import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { fromText } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
-import { type Orm, type Person, type Post, personOf, postOf, type Scene, sampleOf, type User, userOf } from './scene.js'
+import {
+  type Lead,
+  leadOf,
+  type Orm,
+  type Person,
+  type Post,
+  personOf,
+  postOf,
+  type Scene,
+  sampleOf,
+  type User,
+  userOf,
+} from './scene.js'
 
 export interface Case {
   area: string
@@ -91,7 +103,10 @@ create('tells null and empty apart', ['insert', 'byId'], async ({ orm, sql }) =>
   ])
 })
 create('refuses a value of another type before the database is reached', ['insert'], async (scene) => {
-  await refused(scene.orm.insert({ ...userOf(), email: 7 } as never), /field "email": expected text, got number/)
+  await refused(
+    scene.orm.insert({ ...userOf(), email: 7 } as never),
+    /^users, record 0, field "email": expected text, got number/,
+  )
   expect(await stored(scene)).toBe('null')
 })
 create('stores what a field holds, also a quote and emoji', ['insert', 'byId'], async ({ orm }) => {
@@ -159,7 +174,10 @@ returning(
     const user = userOf()
     await scene.orm.insert(user)
     const before = await stored(scene)
-    await refused(Promise.resolve(scene.orm.updateReturningNick?.(user.id, { nick: 'new' })), /\bid\b/)
+    await refused(
+      Promise.resolve(scene.orm.updateReturningNick?.(user.id, { nick: 'new' })),
+      /users\.nick cannot be selected without id/,
+    )
     expect(await stored(scene)).toBe(before)
   },
 )
@@ -224,22 +242,46 @@ read('opens a field that is selected with what it is bound to', ['insert', 'nick
   await orm.insert(user)
   expect(await orm.nickOf(user.id)).toEqual({ id: user.id, nick: 'ada' })
 })
-read('refuses one that is selected without it, and names it', ['insert', 'nickAlone'], async ({ orm }) => {
-  const user = userOf()
-  await orm.insert(user)
-  await refused(orm.nickAlone(user.id), /field "id": a column of bind/)
-})
+read(
+  'refuses one that is selected without it, whatever the rows hold, and names it',
+  ['insert', 'insertPosts', 'update', 'nickAlone', 'nicksWithPosts'],
+  async ({ orm }) => {
+    const user = userOf({ nick: null })
+    const refuseBoth = async () => {
+      const message = /users\.nick cannot be selected without id/
+      await refused(orm.nickAlone(user.id), message)
+      await refused(orm.nicksWithPosts(), message)
+    }
+    await refuseBoth()
+    await orm.insert(user)
+    await orm.insertPosts([postOf(user)])
+    await refuseBoth()
+    await orm.update(user.id, { nick: 'ada' })
+    await refuseBoth()
+  },
+)
 read('returns nothing for a row that is not there', ['byId', 'all'], async ({ orm }) => {
   expect(await orm.byId(randomUUID())).toBeUndefined()
   expect(await orm.all()).toEqual([])
 })
-read('refuses a value that was moved from another row', ['insertMany', 'byId'], async ({ orm, sql }) => {
-  const [ada, bob] = [userOf({ nick: 'ada' }), userOf({ nick: 'bob' })]
-  await orm.insertMany([ada, bob])
-  await sql`update users set nick = (select nick from users where id = ${bob.id}) where id = ${ada.id}`
-  expect((await failure(orm.byId(ada.id))).code).toBe('E_DECRYPTION')
-  expect((await orm.byId(bob.id))?.nick).toBe('bob')
-})
+read(
+  'refuses a value that was moved from another row, and names the table and the row',
+  ['insertMany', 'byId', 'all'],
+  async ({ orm, sql }) => {
+    const [ada, bob] = [userOf({ nick: 'ada' }), userOf({ nick: 'bob' })]
+    await orm.insertMany([ada, bob])
+    await sql`update users set nick = (select nick from users where id = ${bob.id}) where id = ${ada.id}`
+    for (const call of [() => orm.byId(ada.id), () => orm.all()]) {
+      const error = await failure(call())
+      expect(error).toMatchObject({
+        code: 'E_DECRYPTION',
+        place: { model: 'users', field: 'nick', row: { id: ada.id } },
+      })
+      expect(error.message).toMatch(`users, id "${ada.id}", field "nick": could not decrypt`)
+    }
+    expect((await orm.byId(bob.id))?.nick).toBe('bob')
+  },
+)
 
 const update = area('update')
 update(
@@ -499,6 +541,53 @@ upsert('stores null with a null index', ['insert', 'upsert', 'byId'], async ({ o
   expect((await sql`select nick_index from users`)[0]).toEqual({ nick_index: null })
 })
 
+/** The lead as the models alone open it, and whether its index is the one of its fields. */
+async function readLead({ sql, models }: Scene, table: 'leads' | 'pairs', { id }: Lead) {
+  const [row] = await sql.unsafe(`select * from ${table} where id = $1`, [id])
+  if (table === 'leads') return models.leads.decrypt(row as never)
+  const { mail, note } = (await models.pairs.decrypt(row as never)) as unknown as Lead
+  const made = note === null ? { pair_index: null } : await models.pairs.index({ mail, note })
+  expect(row).toMatchObject(made)
+  return { id, mail, note }
+}
+for (const [table, title, why] of [
+  ['leads', 'a compact row', /note"?: a compact row is sealed as a whole/],
+  ['pairs', 'an index of several fields', /note"?: the index "pair_index" needs it too/],
+] as const) {
+  upsert(`keeps ${title} whole, by a client with another DEK`, ['insertLead', 'upsertLead'], async (scene) => {
+    const [old, others] = [leadOf({ note: 'precious' }), { mail: 'new@x.org', note: 'new' }]
+    await scene.orm.insertLead(table, old)
+    const later = await scene.restarted()
+    for (const changes of [others, { ...others, note: null }]) {
+      await later.upsertLead(table, { ...old, ...changes }, ['mail', 'note'])
+      expect(await readLead(scene, table, old)).toMatchObject({ id: old.id, ...changes })
+    }
+  })
+  upsert(`refuses a part of ${title}, and stores nothing`, ['insertLead', 'upsertLead'], async (scene) => {
+    const old = leadOf({ note: 'precious' })
+    await scene.orm.insertLead(table, old)
+    const later = await scene.restarted()
+    await refused(later.upsertLead(table, { ...old, mail: 'new@x.org', note: 'x' }, ['mail']), why)
+    expect(await readLead(scene, table, old)).toMatchObject({ ...old })
+  })
+}
+
+update('seals a compact row as a whole', ['insertLead', 'updateLead'], async (scene) => {
+  const old = leadOf({ note: 'precious' })
+  await scene.orm.insertLead('leads', old)
+  const later = await scene.restarted()
+  await refused(later.updateLead(old.id, { mail: 'new@x.org' }), /note"?: a compact row is sealed as a whole/)
+  await orRefused(later.updateLead(old.id, { envelope: null })) // TypeORM leaves it as it is
+  expect(await readLead(scene, 'leads', old)).toMatchObject({ ...old })
+  for (const changes of [
+    { mail: 'new@x.org', note: 'new' },
+    { mail: 'last@x.org', note: null },
+  ]) {
+    await later.updateLead(old.id, changes)
+    expect(await readLead(scene, 'leads', old)).toMatchObject(changes)
+  }
+})
+
 const search = area('search by equality and `in`')
 search('finds a value in any spelling that its index ignores', ['insertMany', 'byEmail'], async ({ orm }) => {
   const ada = userOf({ email: 'Ada@x.org' })
@@ -731,6 +820,59 @@ for (const [title, sql] of [
   ],
 ] as const) {
   refusals(title, ['raw'], ({ orm }) => refused(orm.raw(sql), /SQL as text that names the table users/))
+}
+refusals('to join by an encrypted field, and says to join by its index', ['insertMany', 'sameBy'], async ({ orm }) => {
+  await orm.insertMany([userOf(), userOf()])
+  const error = await failure((async () => orm.sameBy?.('email'))())
+  expect(error.code).toBe('E_INVALID_INPUT')
+  expect(error.hint).toMatch(/To join by it, compare the columns of its indexes/)
+  expect(await orm.sameBy?.('email_index')).toHaveLength(2)
+})
+refusals(
+  'in errors whose stack leads to the caller, with as many frames as Node keeps',
+  [
+    'insert',
+    'update',
+    'nickAlone',
+    'raw',
+    'orderedByEmail',
+    'likeEmail',
+    'byId',
+    'all',
+    'userWithPosts',
+    'countByEmail',
+  ],
+  async ({ orm, sql }) => {
+    const user = userOf()
+    await orm.insert(user)
+    const calls: (() => Promise<unknown> | undefined)[] = [
+      () => orm.nickAlone(user.id),
+      () => orm.orderedByEmail(),
+      () => orm.likeEmail('a%'),
+      () => orm.raw('select * from users'),
+      () => orm.insert({ ...userOf(), email: 7 } as never),
+      () => orm.update(user.id, { id: randomUUID() }),
+      () => orm.countByEmail(7 as never),
+      () => orm.transaction(async (inner) => void (await inner.likeEmail('a%'))),
+    ]
+    await expectTraced(calls)
+    await sql`update users set nick = email`
+    await expectTraced([() => orm.byId(user.id), () => orm.all(), () => orm.userWithPosts?.(user.id)])
+  },
+)
+async function expectTraced(calls: readonly (() => Promise<unknown> | undefined)[]): Promise<void> {
+  const limit = Error.stackTraceLimit
+  Error.stackTraceLimit = 10 // Node's own; test runners raise it
+  try {
+    for (const call of calls) {
+      const application = async () => {
+        await call()
+      }
+      expect((await failure(application())).stack).toContain('/test/orm/')
+    }
+  } finally {
+    Error.stackTraceLimit = limit
+  }
 }
 refusals('but no SQL as text that names nothing encrypted', ['insert', 'raw'], async ({ orm }) => {
   await orm.insert(userOf())

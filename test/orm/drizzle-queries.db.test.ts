@@ -55,6 +55,78 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     })
   })
 
+  describe('a field without the column that it is bound to', () => {
+    const other = alias(users, 'other')
+    it.each<[string, RegExp, (db: Db) => unknown]>([
+      [
+        'of an alias',
+        /users\.email cannot be selected without id/,
+        (db) => db.select({ email: other.email }).from(other),
+      ],
+      [
+        'beside the id of another row',
+        /users\.email cannot be selected without id/,
+        (db) => db.select({ id: users.id, email: other.email }).from(users).innerJoin(other, eq(users.id, other.id)),
+      ],
+      [
+        'in an object',
+        /notes\.body cannot be selected without noteId/,
+        (db) =>
+          db
+            .select({ id: users.id, note: { body: notes.body } })
+            .from(users)
+            .leftJoin(notes, eq(users.id, notes.userId)),
+      ],
+      [
+        'of a subquery',
+        /users\.email cannot be selected without id/,
+        (db) => {
+          const all = db.select().from(users).as('all')
+          return db.select({ email: all.email }).from(all)
+        },
+      ],
+      [
+        'of `unionAll`',
+        /users\.email cannot be selected without id/,
+        (db) =>
+          db
+            .select({ email: users.email })
+            .from(users)
+            .unionAll(db.select({ email: users.email }).from(users)),
+      ],
+      [
+        'of a relational query',
+        /users\.email cannot be selected without id/,
+        (db) => db.query.users.findFirst({ columns: { email: true } }),
+      ],
+      [
+        'of a relational query that leaves it out',
+        /users\.email cannot be selected without id/,
+        (db) => db.query.users.findMany({ columns: { id: false } }),
+      ],
+      [
+        'of a relation',
+        /notes\.body cannot be selected without noteId/,
+        (db) => db.query.users.findMany({ with: { notes: { columns: { body: true, title: false } } } }),
+      ],
+    ])('is refused: %s', async (_, message, run) => {
+      await refused(() => run(scene.db), message)
+    })
+    it('may be what a condition asks for, or left out', async () => {
+      const { db } = scene
+      const bodies = db.select({ body: notes.body }).from(notes).where(eq(notes.userId, users.id))
+      expect(await db.select({ city: users.city }).from(users).where(exists(bodies))).toHaveLength(2)
+      const [first] = await db.query.users.findMany({
+        columns: { city: true },
+        with: { notes: { columns: { body: false, noteId: false } } },
+      })
+      expect(first).toEqual({ city: 'London', notes: [{ userId: ADA, title: 'one' }] })
+      expect(await db.query.users.findFirst({ columns: {}, with: { notes: true } })).toMatchObject({
+        notes: [{ body: SECRET }],
+      })
+    })
+  })
+
   describe('a subquery in a condition', () => {
     const CONDITIONS: [title: string, condition: (db: Db) => SQL | undefined, found: string[]][] = [
       ['not in', (db) => notInArray(users.id, blockedIds(db)), [ADA]],

@@ -17,7 +17,7 @@ import {
   sql,
   sum,
 } from 'drizzle-orm'
-import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { alias, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import { encrypted } from '../../packages/sdk/src/drizzle.js'
@@ -57,6 +57,21 @@ export const people = pgTable('people', {
   city: text().notNull(),
 })
 
+export const leads = pgTable('leads', {
+  id: uuid().primaryKey(),
+  mail: jsonb().$type<string>().notNull(),
+  note: jsonb().$type<string>(),
+  envelope: jsonb(),
+})
+
+export const pairs = pgTable('pairs', {
+  id: uuid().primaryKey(),
+  mail: jsonb().$type<string>().notNull(),
+  note: jsonb().$type<string>(),
+  pair_index: text(),
+})
+const LEADS = { leads, pairs }
+
 const schema = {
   users,
   posts,
@@ -73,6 +88,8 @@ export async function connectDrizzle(url: string, models: Models): Promise<Orm> 
     [posts, models.posts],
     [samples, models.samples],
     [people, models.people],
+    [leads, models.leads],
+    [pairs, models.pairs],
   ])
   return { ...ormOf(db), close: () => client.end() }
 }
@@ -96,6 +113,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     byId: async (id) => (await select().where(eq(users.id, id)))[0],
     nickOf: async (id) => (await db.select({ id: users.id, nick: users.nick }).from(users).where(eq(users.id, id)))[0],
     nickAlone: async (id) => db.select({ nick: users.nick }).from(users).where(eq(users.id, id)),
+    nicksWithPosts: async () =>
+      db.select({ id: posts.id, name: users.nick }).from(posts).innerJoin(users, eq(users.id, posts.user_id)),
     byEmail: (email) => select().where(eq(users.email, email)),
     byNotEmail: (email) => select().where(ne(users.email, email)),
     byEmails: (emails) => select().where(inArray(users.email, emails)),
@@ -134,6 +153,10 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     joined: async () => {
       const rows = await db.select().from(users).leftJoin(posts, eq(posts.user_id, users.id))
       return rows.map((row) => ({ user: row.users, post: row.posts }))
+    },
+    sameBy: async (column) => {
+      const same = alias(users, 'same')
+      return db.select({ id: users.id, same: same.id }).from(users).innerJoin(same, eq(users[column], same[column]))
     },
     postsByUsersEmail: async (email) => {
       const rows = await db
@@ -183,6 +206,16 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .insert(people)
         .values(person)
         .onConflictDoUpdate({ target: people.id, set: { name: sql`excluded.name` } }),
+    insertLead: (table, lead) => db.insert(LEADS[table]).values(lead),
+    updateLead: (id, changes) => db.update(leads).set(changes).where(eq(leads.id, id)),
+    upsertLead: (table, lead, fields) =>
+      db
+        .insert(LEADS[table])
+        .values(lead)
+        .onConflictDoUpdate({
+          target: LEADS[table].id,
+          set: Object.fromEntries(fields.map((field) => [field, excludedOf(LEADS[table][field])])),
+        }),
     byLowerEmail: async (email) => select().where(sql`lower(${users.email}) = ${email}`),
     orderedByEmail: async () => select().orderBy(desc(users.email)),
     groupedByEmail: async () => db.select({ n: count() }).from(users).groupBy(users.email),

@@ -100,7 +100,10 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     })
     it('needs the id of each for its fields', async () => {
       const joined = withPeople().selectFrom('x as me').innerJoin('x as boss', 'boss.id', 'me.boss')
-      await refused(joined.select(['me.id', 'me.email', 'boss.nick as boss_nick']).execute(), /"id": a column of bind/)
+      await refused(
+        joined.select(['me.id', 'me.email', 'boss.nick as boss_nick']).execute(),
+        /people\.nick cannot be selected without id/,
+      )
     })
     it('is not one with a union whose rows are of several', async () => {
       const query = db
@@ -277,9 +280,9 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       .insertInto('people')
       .values({ ...ADA, id: 'new' })
       .returning('email')
-    await refused(query.execute(), /field "id": a column of bind must be selected with people\.email/)
+    await refused(query.execute(), /people\.email cannot be selected without id/)
     const changed = db.updateTable('people').set({ city: 'x' }).returning(['nick', 'city'])
-    await refused(changed.execute(), /"id": a column of bind/)
+    await refused(changed.execute(), /people\.nick cannot be selected without id/)
     expect(await people()).toEqual([ADA, BEN])
   })
   it.each<[string, (eb: ExpressionBuilder<{ p: Person }, 'p'>) => { as(name: 'row'): unknown }]>([

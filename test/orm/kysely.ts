@@ -11,7 +11,7 @@ import {
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { encrypted } from '../../packages/sdk/src/kysely.js'
-import type { Models, Orm, Person, Post, Sample, User } from './scene.js'
+import type { Lead, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface Database {
   users: { [K in keyof User]: K extends 'prefs' ? Generated<User[K]> : User[K] } & {
@@ -21,6 +21,8 @@ interface Database {
   posts: Post
   samples: Sample
   people: Person
+  leads: Lead & { envelope: Generated<null> }
+  pairs: Lead
 }
 
 export async function connectKysely(url: string, models: Models): Promise<Orm> {
@@ -56,6 +58,12 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     byId: (id) => select().where('id', '=', id).executeTakeFirst(),
     nickOf: (id) => db.selectFrom('users').select(['id', 'nick']).where('id', '=', id).executeTakeFirst(),
     nickAlone: (id) => db.selectFrom('users').select('nick').where('id', '=', id).execute(),
+    nicksWithPosts: () =>
+      db
+        .selectFrom('posts')
+        .innerJoin('users as author', 'author.id', 'posts.user_id')
+        .select(['posts.id', 'author.nick as name'])
+        .execute(),
     byEmail: (email) => select().where('email', '=', email).execute(),
     byNotEmail: (email) => select().where('email', '!=', email).execute(),
     byEmails: (emails) => select().where('users.email', 'in', emails).execute(),
@@ -143,6 +151,12 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         post: post_id === null ? null : { id: post_id, user_id: user.id, title: title ?? '', likes: likes ?? 0 },
       }))
     },
+    sameBy: (column) =>
+      db
+        .selectFrom('users')
+        .innerJoin('users as same', `same.${column}`, `users.${column}`)
+        .select(['users.id', 'same.id as same'])
+        .execute(),
     postsByUsersEmail: (email) =>
       db
         .selectFrom('posts')
@@ -225,6 +239,18 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .insertInto('people')
         .values(person)
         .onConflict((on) => on.column('id').doUpdateSet((eb) => ({ name: eb.ref('excluded.name') })))
+        .execute(),
+    insertLead: (table, lead) => db.insertInto(table).values(lead).execute(),
+    updateLead: (id, changes) => db.updateTable('leads').set(changes).where('id', '=', id).execute(),
+    upsertLead: (table, lead, fields) =>
+      db
+        .insertInto(table)
+        .values(lead)
+        .onConflict((on) =>
+          on
+            .column('id')
+            .doUpdateSet((eb) => Object.fromEntries(fields.map((field) => [field, eb.ref(`excluded.${field}`)]))),
+        )
         .execute(),
     byLowerEmail: (email) =>
       select()

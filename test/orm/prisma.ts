@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
-import type { Models, Orm, Post, Sample, User } from './scene.js'
+import type { Lead, Models, Orm, Post, Sample, User } from './scene.js'
 
 export async function connectPrisma(url: string, models: Models): Promise<Orm> {
   const db = connect(url, models)
@@ -13,13 +13,20 @@ export async function connectPrisma(url: string, models: Models): Promise<Orm> {
 function connect(url: string, models: Models) {
   const client = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 3 }) })
   return client.$extends(
-    encrypted({ User: models.users, Post: models.posts, Sample: models.samples, Person: models.people }),
+    encrypted({
+      User: models.users,
+      Post: models.posts,
+      Sample: models.samples,
+      Person: models.people,
+      Lead: models.leads,
+      Pair: models.pairs,
+    }),
   )
 }
 
 type Inner = Pick<
   ReturnType<typeof connect>,
-  'user' | 'post' | 'sample' | 'person' | '$transaction' | '$queryRawUnsafe'
+  'user' | 'post' | 'sample' | 'person' | 'lead' | 'pair' | '$transaction' | '$queryRawUnsafe'
 >
 
 /** Prisma has a null of its own for JSON. */
@@ -43,6 +50,8 @@ function sampleOf({ data, amount, taken, good, tree }: Partial<Sample>) {
   }
 }
 
+const leadOf = ({ note, ...lead }: Lead) => ({ ...lead, note: note ?? Prisma.DbNull })
+
 const withoutUser = ({ user_id: _, ...post }: Post) => post
 
 function ormOf(db: Inner): Omit<Orm, 'close'> {
@@ -59,6 +68,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     byId: async (id) => (await db.user.findUnique({ where: { id } })) ?? undefined,
     nickOf: async (id) => (await db.user.findUnique({ where: { id }, select: { id: true, nick: true } })) ?? undefined,
     nickAlone: (id) => db.user.findUnique({ where: { id }, select: { nick: true } }),
+    nicksWithPosts: () => db.post.findMany({ select: { id: true, user: { select: { nick: true } } } }),
     byEmail: (email) => find({ email }),
     byNotEmail: (email) => find({ email: { not: email } }),
     byEmails: (emails) => find({ email: { in: emails } }),
@@ -106,6 +116,21 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     computeKey: (id) => db.person.update({ where: { id }, data: { key_id: { set: randomUUID() } } }),
     upsertPerson: (person) =>
       db.person.upsert({ where: { id: person.id }, create: person, update: { name: person.name } }),
+    insertLead: (table, lead) =>
+      table === 'leads' ? db.lead.create({ data: leadOf(lead) }) : db.pair.create({ data: leadOf(lead) }),
+    updateLead: (id, changes) => {
+      const data = Object.entries(changes).map(([field, value]) => [field, value ?? Prisma.DbNull] as const)
+      return db.lead.update({ where: { id }, data: Object.fromEntries(data) })
+    },
+    upsertLead: (table, lead, fields) => {
+      const create = leadOf(lead)
+      const args = {
+        where: { id: lead.id },
+        create,
+        update: Object.fromEntries(fields.map((field) => [field, create[field]])),
+      }
+      return table === 'leads' ? db.lead.upsert(args) : db.pair.upsert(args)
+    },
     orderedByEmail: () => db.user.findMany({ orderBy: { email: 'desc' } }),
     groupedByEmail: () => db.user.groupBy({ by: ['email'], _count: true }),
     afterEmail: (email) => find({ email: { gt: email } }),

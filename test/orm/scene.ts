@@ -49,6 +49,13 @@ export interface Person {
   city: string
 }
 
+/** A row of `leads`, which are compact, or of `pairs`, which have one index of both fields. */
+export interface Lead {
+  id: string
+  mail: string
+  note: string | null
+}
+
 /** The form of the users' values: `full` in columns of JSON, `text` in columns of text. */
 export type UserFormat = 'full' | 'text'
 
@@ -87,10 +94,21 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     bind: ['id'],
     fields: { name: text() },
   })
-  return { users, posts, samples, people }
+  const ofLead = { mail: text(), note: text().nullable() }
+  const leads = eaas.model({ name: 'leads', keyId, bind: ['id'], format: 'compact', fields: ofLead })
+  const pairs = eaas.model({
+    name: 'pairs',
+    keyId,
+    bind: ['id'],
+    fields: ofLead,
+    indexes: { pair_index: { fields: ['mail', 'note'] } },
+  })
+  return { users, posts, samples, people, leads, pairs }
 }
 
 export type Models = ReturnType<typeof modelsOf>
+
+export type LeadTable = 'leads' | 'pairs'
 
 /** One ORM, used as its users would. What it lacks is missing. */
 export interface Orm {
@@ -106,6 +124,8 @@ export interface Orm {
   nickOf(id: string): Promise<{ id: string; nick: string | null } | undefined>
   /** The nick alone, without the id that it is bound to. */
   nickAlone(id: string): Promise<unknown>
+  /** The posts, with the nick of their user under another name, by a join or a relation, without the user's id. */
+  nicksWithPosts(): Promise<unknown>
   byEmail(email: string): Promise<User[]>
   byNotEmail(email: string): Promise<User[]>
   byEmails(emails: string[]): Promise<User[]>
@@ -134,6 +154,8 @@ export interface Orm {
   postsWithUser?(): Promise<(Post & { user: User })[]>
   /** Users and posts by a join, with no post where a user has none. */
   joined?(): Promise<{ user: User; post: Post | null }[]>
+  /** The ids of users and of all users of the same email, joined by the column. */
+  sameBy?(column: 'email' | 'email_index'): Promise<unknown[]>
   /** All posts, with their user, and that with all posts. */
   postsWithUsersPosts?(): Promise<(Post & { user: User & { posts: Post[] } })[]>
   postsByUsersEmail(email: string): Promise<Post[]>
@@ -162,6 +184,11 @@ export interface Orm {
   computeKey(id: string): Promise<unknown>
   /** By the id alone. */
   upsertPerson(person: Person): Promise<unknown>
+  insertLead(table: LeadTable, lead: Lead): Promise<unknown>
+  /** Changes a row of `leads`. */
+  updateLead(id: string, changes: Partial<Lead> & { envelope?: null }): Promise<unknown>
+  /** Inserts, or sets these fields of the row that is there to those of the lead. */
+  upsertLead(table: LeadTable, lead: Lead, fields: readonly ('mail' | 'note')[]): Promise<unknown>
   byLowerEmail?(email: string): Promise<unknown>
   orderedByEmail(): Promise<unknown>
   groupedByEmail?(): Promise<unknown>
@@ -185,6 +212,7 @@ const ALL: Record<keyof Orm, true> = {
   byId: true,
   nickOf: true,
   nickAlone: true,
+  nicksWithPosts: true,
   byEmail: true,
   byNotEmail: true,
   byEmails: true,
@@ -209,6 +237,7 @@ const ALL: Record<keyof Orm, true> = {
   postsWithUser: true,
   postsWithUsersPosts: true,
   joined: true,
+  sameBy: true,
   postsByUsersEmail: true,
   postsByInnerEmail: true,
   existsByEmail: true,
@@ -228,6 +257,9 @@ const ALL: Record<keyof Orm, true> = {
   updatePersonReturning: true,
   computeKey: true,
   upsertPerson: true,
+  insertLead: true,
+  updateLead: true,
+  upsertLead: true,
   byLowerEmail: true,
   orderedByEmail: true,
   groupedByEmail: true,
@@ -246,6 +278,8 @@ export interface Scene {
   format: UserFormat
   /** Makes a key, and returns its id. */
   newKey(): Promise<string>
+  /** Connects as after a restart, by a client that seals under another DEK. */
+  restarted(): Promise<Orm>
 }
 
 const TYPES = { full: 'jsonb', text: 'text' }
@@ -268,7 +302,9 @@ export const tables = (format: UserFormat) => `
     likes integer not null
   );
   create table samples (id uuid primary key, data jsonb, amount jsonb, taken jsonb, good jsonb, tree jsonb);
-  create table people (id uuid primary key, key_id uuid not null, name text not null, city text not null);`
+  create table people (id uuid primary key, key_id uuid not null, name text not null, city text not null);
+  create table leads (id uuid primary key, mail jsonb not null, note jsonb, envelope jsonb);
+  create table pairs (id uuid primary key, mail jsonb not null, note jsonb, pair_index text);`
 
 /** Makes the tables on PostgreSQL, and the models over a service in memory. */
 export async function createScene(connect: (url: string, models: Models) => Promise<Orm>, format: UserFormat) {
@@ -276,18 +312,25 @@ export async function createScene(connect: (url: string, models: Models) => Prom
   if (database.backend !== 'postgres') throw new Error('an ORM needs a PostgreSQL')
   const sql = postgres(database.directUrl, { max: 2, onnotice: () => undefined })
   await sql.unsafe(tables(format))
-  const eaas = createClient(createTestService())
+  const service = createTestService()
+  const eaas = createClient(service)
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
   const models = modelsOf(eaas, keyId, format)
   const orm = await connect(database.directUrl, models)
   const newKey = async () => (await eaas.keys.create({ name: randomUUID() })).id
-  const scene: Scene = { orm, sql, models, format, newKey }
+  const opened: { close(): unknown }[] = [eaas, orm]
+  const restarted = async () => {
+    const later = createClient(service)
+    const other = await connect(database.directUrl, modelsOf(later, keyId, format))
+    opened.push(later, other)
+    return other
+  }
+  const scene: Scene = { orm, sql, models, format, newKey, restarted }
   return {
     ...scene,
     async close() {
-      await orm.close()
+      await Promise.all(opened.map((one) => one.close()))
       await sql.end()
-      eaas.close()
       await database.drop()
     },
   }
@@ -309,4 +352,8 @@ export function sampleOf(sample: Partial<Sample> = {}): Sample {
 
 export function personOf(key_id: string, person: Partial<Person> = {}): Person {
   return { id: randomUUID(), key_id, name: 'Ada', city: 'London', ...person }
+}
+
+export function leadOf(lead: Partial<Lead> = {}): Lead {
+  return { id: randomUUID(), mail: 'ada@x.org', note: 'note', ...lead }
 }

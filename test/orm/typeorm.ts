@@ -1,7 +1,7 @@
 // TypeORM, as an application would use it: the contract's operations.
 import { DataSource, EntitySchema, Equal, In, IsNull, Like, MoreThan, MoreThanOrEqual, Not } from 'typeorm'
 import { encrypted } from '../../packages/sdk/src/typeorm.js'
-import type { Models, Orm, Person, Post, Sample, User } from './scene.js'
+import type { Lead, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface UserRow extends User {
   email_index?: string | null
@@ -68,13 +68,39 @@ export const people = new EntitySchema<Person>({
   },
 })
 
+export const leads = new EntitySchema<Lead & { envelope?: null }>({
+  name: 'Lead',
+  tableName: 'leads',
+  columns: {
+    id: { type: 'uuid', primary: true },
+    mail: { type: 'jsonb' },
+    note: { type: 'jsonb', nullable },
+    envelope: { type: 'jsonb', nullable },
+  },
+})
+
+export const pairs = new EntitySchema<Lead & { pair_index?: string | null }>({
+  name: 'Pair',
+  tableName: 'pairs',
+  columns: {
+    id: { type: 'uuid', primary: true },
+    mail: { type: 'jsonb' },
+    note: { type: 'jsonb', nullable },
+    pair_index: { type: 'text', nullable },
+  },
+})
+const LEADS = { leads, pairs }
+
 export async function connectTypeorm(url: string, models: Models): Promise<Orm> {
-  const source = new DataSource({ type: 'postgres', url, entities: [users, posts, samples, people], poolSize: 3 })
+  const entities = [users, posts, samples, people, leads, pairs]
+  const source = new DataSource({ type: 'postgres', url, entities, poolSize: 3 })
   const db = encrypted(source, [
     [users, models.users],
     [posts, models.posts],
     [samples, models.samples],
     [people, models.people],
+    [leads, models.leads],
+    [pairs, models.pairs],
   ])
   await db.initialize()
   return { ...ormOf(db.manager), close: () => db.destroy() }
@@ -115,6 +141,13 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     byId: async (id) => (await db.findOneBy(users, { id })) ?? undefined,
     nickOf: async (id) => (await db.findOne(users, { select: { id: true, nick: true }, where: { id } })) ?? undefined,
     nickAlone: (id) => db.createQueryBuilder(users, 'user').select('user.nick').where({ id }).getRawMany(),
+    nicksWithPosts: () =>
+      db
+        .createQueryBuilder(posts, 'post')
+        .innerJoin('post.user', 'author')
+        .select('post.id')
+        .addSelect('author.nick', 'name')
+        .getRawMany(),
     byEmail: (email) => find({ email }),
     byNotEmail: (email) => find({ email: Not(email) }),
     byEmails: (emails) => find({ email: In(emails) }),
@@ -177,6 +210,13 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
         return all.map((post) => ({ user, post }))
       })
     },
+    sameBy: (column) =>
+      db
+        .createQueryBuilder(users, 'user')
+        .innerJoin('User', 'same', `same.${column} = user.${column}`)
+        .select('user.id')
+        .addSelect('same.id', 'same')
+        .getRawMany(),
     postsByUsersEmail: (email) => db.find(posts, { where: { user: { email } } }),
     postsWithUsersPosts: async () =>
       (await db.find(posts, { relations: { user: { posts: true } } })) as (Post & { user: User & { posts: Post[] } })[],
@@ -219,6 +259,18 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
         .values({ ...person })
         .orUpdate(['name'], ['id'])
         .execute(),
+    insertLead: (table, lead) => db.insert(LEADS[table], { ...lead }),
+    updateLead: (id, changes) => db.update(leads, id, changes),
+    upsertLead: (table, lead, fields) =>
+      fields.length > 1
+        ? db.upsert(LEADS[table], { ...lead }, ['id'])
+        : db
+            .createQueryBuilder()
+            .insert()
+            .into(LEADS[table])
+            .values({ ...lead })
+            .orUpdate([...fields], ['id'])
+            .execute(),
     byLowerEmail: (email) =>
       db.createQueryBuilder(users, 'user').where('lower(user.email) = :email', { email }).getMany(),
     orderedByEmail: () => db.find(users, { order: { email: 'DESC' } }),

@@ -11,9 +11,10 @@ import { build, type Metafile } from 'esbuild'
 import { publint } from 'publint'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readHovers } from '../support/hovers.js'
 import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
+import { PRINTED, ROWS } from '../support/printed-rows.js'
 import { ROOT } from '../support/source-files.js'
-import { LESS_COMPILING } from '../support/v8-flags.js'
 
 const KB = 1_024
 const ENTRIES = [
@@ -227,6 +228,26 @@ describe('the package', () => {
     TIMEOUT_MS,
   )
 
+  it.each(['rows.ts', 'rows.cts'])(
+    'shows rows by their members in an editor, in %s',
+    async (name) => {
+      const file = join(folder, name)
+      await writeFile(file, ROWS)
+      const { Node16 } = ts.ModuleKind
+      const options = {
+        module: Node16,
+        moduleResolution: ts.ModuleResolutionKind.Node16,
+        strict: true,
+        skipLibCheck: true,
+        types: [],
+      }
+      const hovers = readHovers(file, { ...options, target: ts.ScriptTarget.ES2022, exactOptionalPropertyTypes: true })
+      expect(Object.fromEntries(Object.keys(PRINTED).map((one) => [one, hovers.get(one)?.type]))).toEqual(PRINTED)
+      expect(hovers.get('normalize')?.description).toMatch(/^Steps that change a value/)
+    },
+    TIMEOUT_MS,
+  )
+
   it('has types for `using`, and names the field that a row lacks', async () => {
     await writeFile(join(folder, 'using.ts'), CLOSED_AT_THE_END)
     const lib = [...LIB, 'lib.esnext.disposable.d.ts']
@@ -245,7 +266,7 @@ describe('the package', () => {
   it('is required by programs of CommonJS without an ES module, and so without a warning, and passes the suite', async () => {
     const { failed, ...outcome } = await runSuiteBy(
       process.execPath,
-      ['--no-experimental-require-module', ...LESS_COMPILING],
+      ['--no-experimental-require-module'],
       folder,
       'main.cjs',
     )
@@ -285,7 +306,7 @@ describe('the package', () => {
   })
 
   it('passes the suite of all runtimes under this Node, with each engine', async () => {
-    const { failed, ...outcome } = await runSuiteBy(process.execPath, LESS_COMPILING, folder)
+    const { failed, ...outcome } = await runSuiteBy(process.execPath, [], folder)
     expect(failed).toEqual([])
     expect(outcome).toEqual({ engines: ['noble', 'node', 'web'], passed: expect.any(Number), followed: 0 })
     expect(outcome.passed).toBeGreaterThan(300)

@@ -245,7 +245,6 @@ const ORDER = [
   'http',
   'witness',
   'application',
-  'workers',
   'cli',
   'main',
 ] as const
@@ -313,7 +312,7 @@ describe('the parts of the server', () => {
 
   it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
     const { files, packages } = neededBy('audit/verify/verify-export.ts')
-    const formats = ['anchor', 'chain', 'checkpoint', 'export', 'merkle', 'signed-note', 'stretch']
+    const formats = ['anchor', 'chain', 'checkpoint', 'export', 'merkle', 'signed-note', 'stretch', 'tree']
     const checks = ['exported-anchor', 'read-export', 'recorded-rights', 'rights-history', 'verify-export']
     const expected = [
       ...formats.map((name) => `audit/formats/${name}.ts`),

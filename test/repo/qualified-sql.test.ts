@@ -1,6 +1,7 @@
 // The server's SQL says that the functions it calls are PostgreSQL's. Whoever owns the database can make functions and types of the same
 // names elsewhere, and PostgreSQL calls those if they fit the arguments better; a type takes the place of a function with one argument.
 import { describe, expect, it } from 'vitest'
+import { USED_OPERATORS } from '../../packages/server/src/store/search-path.js'
 import { parseSource, type SourceFile, sourcesBelow, taggedTemplates } from '../support/source-files.js'
 
 /** What is written as a call and is grammar. */
@@ -29,6 +30,26 @@ function unqualified(file: SourceFile): string[] {
       .filter(({ 1: name = '', index }) => !GRAMMAR.includes(name) && !isUnnestOfSeveral(name, text.slice(index)))
       .map(([call]) => `${file.path}: ${call}`)
   })
+}
+
+/** What PostgreSQL calls in the place of a word. */
+const WORDS: readonly [RegExp, string][] = [
+  [/\b(?:in|any|all|nullif|case|using|distinct)\b/, '='],
+  [/\bbetween\b/, '>='],
+  [/\bbetween\b/, '<='],
+  [/\blike\b/, '~~'],
+  [/\bnot like\b/, '!~~'],
+]
+
+/** The operators in a file's SQL. */
+function operators(file: SourceFile): string[] {
+  const queries = ['sql', 'transaction'].flatMap((tag) => taggedTemplates(file, tag))
+  // Without the types of the rows.
+  const texts = queries.map((query) => withoutValues(query.slice(query.indexOf('`'))))
+  return texts.flatMap((text) => [
+    ...[...text.matchAll(/[-+*/<>=~!@#%^&|?]+/g)].map(([operator]) => operator),
+    ...WORDS.filter(([word]) => word.test(text)).map(([, operator]) => operator),
+  ])
 }
 
 /** A query without its comments, texts and values. */
@@ -61,6 +82,11 @@ describe("the server's SQL", () => {
     const files = sourcesBelow('packages/server/src/store')
     expect(files.flatMap((file) => taggedTemplates(file, 'sql')).length).toBeGreaterThan(100)
     expect(files.flatMap(unqualified)).toEqual([])
+  })
+
+  it("uses no operator but those that somebody else's are compared with", () => {
+    const used = new Set(sourcesBelow('packages/server/src/store').flatMap(operators))
+    expect([...used].sort()).toEqual([...USED_OPERATORS].sort())
   })
 
   it.each([

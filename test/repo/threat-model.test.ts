@@ -1,31 +1,64 @@
-// docs/threat-model.md: every outcome is held by tests that exist, and the overview says what the tables say.
-import { readFileSync } from 'node:fs'
+// docs/threat-model.md: every answer is held by tests that exist, under the titles in threat-model.json.
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ROOT } from '../support/source-files.js'
 
-const OUTCOMES = ['prevented', 'noticed at once', 'noticed later', 'never']
-const text = readFileSync(join(ROOT, 'docs/threat-model.md'), 'utf8')
+const OUTCOMES = ['Prevented', 'Noticed at once', 'Noticed later', 'Never']
+const ATTACKERS = [
+  'Stranger',
+  'Database administrator',
+  'Operator',
+  'Backup thief',
+  'Stolen API key',
+  'Attacker in the page',
+  'Lying server',
+]
+const DEEDS = [
+  'read plaintext',
+  'read data keys',
+  'use a key',
+  'grant a right',
+  'hide a use',
+  'rewrite the log',
+  'go back in time',
+  'delete a tenant',
+  'deny service',
+]
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
 
-interface Line {
+/** The titles of the tests that hold an answer, by the name of what holds it and by their file. */
+const tests: Record<string, Record<string, string[]>> = JSON.parse(read('test/repo/threat-model.json'))
+
+interface Answer {
   who: string
-  deed: string
+  deeds: string[]
+  /** One of OUTCOMES, in bold at the beginning of the answer. */
   outcome: string
-  why: string
-  heldBy: string
+  heldBy: string[]
 }
 
-const [overview = '', ...sections] = text.split(/^## /m)
-const lines: Line[] = sections.flatMap((section) => {
-  const [who = ''] = section.split('\n')
-  return cellsOf(section).map(([deed = '', outcome = '', why = '', heldBy = '']) => ({
-    who,
-    deed,
-    outcome,
-    why,
-    heldBy,
-  }))
-})
+const sections = read('docs/threat-model.md').split(/^## /m).slice(1)
+const holders = new Map(
+  cellsOf(sectionOf('How it is held')).map(([name = '', how = '']) => [
+    name,
+    [...how.matchAll(/\]\(\.\.\/([^)]+\.test\.ts)\)/g)].map(([, path = '']) => path),
+  ]),
+)
+const answers: Answer[] = sections
+  .filter((section) => section.includes('| held by |'))
+  .flatMap((section) =>
+    cellsOf(section).map(([deeds = '', answer = '', heldBy = '']) => ({
+      who: section.split('\n')[0] ?? '',
+      deeds: deeds.split(', '),
+      outcome: /^\*\*([^.*]+)/.exec(answer)?.[1] ?? answer,
+      heldBy: heldBy === '–' ? [] : heldBy.split(', '),
+    })),
+  )
+
+function sectionOf(title: string): string {
+  return sections.find((section) => section.startsWith(`${title}\n`)) ?? ''
+}
 
 /** The cells of a table, without its head. */
 function cellsOf(part: string): string[][] {
@@ -38,12 +71,11 @@ function cellsOf(part: string): string[][] {
   )
 }
 
-/** The tests that a text links to: their titles as they stand in the source, and their files. */
-function testsIn(part: string): { title: string; path: string }[] {
-  return [...part.matchAll(/\[([^\]]+)\]\(\.\.\/([^)]+\.test\.ts)\)/g)].map(([, title = '', path = '']) => ({
-    title,
-    path,
-  }))
+/** The deeds that the table of an attacker answers, in the order of DEEDS; "everything else" stands for those without a line. */
+function deedsOf(who: string): string[] {
+  const deeds = answers.filter((answer) => answer.who === who).flatMap((answer) => answer.deeds)
+  const others = DEEDS.filter((deed) => !deeds.includes(deed))
+  return deeds.flatMap((deed) => (deed === 'everything else' ? others : [deed])).sort()
 }
 
 function hasTest(source: string, title: string): boolean {
@@ -57,35 +89,36 @@ function escaped(title: string): string {
 }
 
 describe('the threat model', () => {
-  it('has a table for each of six, with the same nine lines', () => {
-    const deeds = cellsOf(overview).map(([deed]) => deed)
-    expect(deeds).toHaveLength(9)
-    const whos = [...new Set(lines.map(({ who }) => who))]
-    expect(whos).toHaveLength(6)
-    for (const who of whos) expect(lines.filter((line) => line.who === who).map(({ deed }) => deed)).toEqual(deeds)
+  it('has a table for each of seven attackers, which answers each of nine deeds once', () => {
+    for (const who of ATTACKERS) expect(deedsOf(who), who).toEqual([...DEEDS].sort())
   })
 
-  it('says in its overview what its tables say', () => {
-    const whos = [...new Set(lines.map(({ who }) => who))]
-    const shown = cellsOf(overview).flatMap(([deed, ...outcomes]) =>
-      outcomes.map((outcome, at) => `${whos[at]}, ${deed}: ${outcome}`),
+  it('begins each answer with an outcome', () => {
+    expect(answers.filter(({ outcome }) => !OUTCOMES.includes(outcome))).toEqual([])
+  })
+
+  it('names what holds each answer, unless nothing is claimed', () => {
+    expect(answers.filter(({ outcome, heldBy }) => outcome !== 'Never' && heldBy.length === 0)).toEqual([])
+  })
+
+  it('explains each name that it uses, and uses each that it explains', () => {
+    expect([...new Set(answers.flatMap(({ heldBy }) => heldBy))].sort()).toEqual([...holders.keys()].sort())
+  })
+
+  it('links to the files of the tests, each of which is named by its title', () => {
+    const listed = Object.entries(tests).map(([name, files]) => [name, Object.keys(files)])
+    expect([...holders]).toEqual(listed)
+    for (const [name, paths] of holders) expect(paths.length, name).toBeGreaterThan(0)
+    for (const files of Object.values(tests))
+      for (const [path, titles] of Object.entries(files)) expect(titles.length, path).toBeGreaterThan(0)
+  })
+
+  it('is held by tests that exist', () => {
+    const all = Object.values(tests).flatMap((files) =>
+      Object.entries(files).flatMap(([path, titles]) => titles.map((title) => ({ path, title }))),
     )
-    expect(shown.sort()).toEqual(lines.map(({ who, deed, outcome }) => `${who}, ${deed}: ${outcome}`).sort())
-    for (const { outcome } of lines) expect(OUTCOMES).toContain(outcome)
-  })
-
-  it('links each outcome to a test, unless nothing is claimed or nothing could be done', () => {
-    const unheld = lines.filter(({ heldBy }) => testsIn(heldBy).length === 0)
-    const claimed = unheld.filter(({ outcome, why }) => outcome !== 'never' && !why.startsWith('Has a copy only.'))
-    expect(claimed).toEqual([])
-    expect(unheld.length).toBeLessThan(lines.length / 4)
-  })
-
-  it('links to tests that exist', () => {
-    const tests = testsIn(text)
-    expect(tests.length).toBeGreaterThan(60)
-    const missing = tests.filter(({ title, path }) => !hasTest(readFileSync(join(ROOT, path), 'utf8'), title))
-    expect(missing).toEqual([])
+    expect(all.length).toBeGreaterThan(140)
+    expect(all.filter(({ path, title }) => !existsSync(join(ROOT, path)) || !hasTest(read(path), title))).toEqual([])
   })
 
   it('would miss a test that was renamed', () => {

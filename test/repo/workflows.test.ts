@@ -42,9 +42,11 @@ describe('the workflows', () => {
     )
   })
 
-  it('test what engines allows at least, and each later line', () => {
-    const least = manifest.engines.node.replace('>=', '')
-    expect(read('test.yml')).toContain(`node: ['${least}', '22', '24']`)
+  it('test each line of Node that engines allows, and the least version of 20', () => {
+    const lines = [...manifest.engines.node.matchAll(/(?:\^|>=)(\d+)\.(\d+)\.0/g)]
+    const tested = lines.map(([, major, minor]) => `'${major === '20' ? `20.${minor}` : major}'`)
+    expect(tested).toHaveLength(4)
+    expect(read('test.yml')).toContain(`node: [${tested.join(', ')}]`)
   })
 
   it('release only what the tests passed', () => {

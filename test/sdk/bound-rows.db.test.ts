@@ -88,7 +88,7 @@ it('rows come back with their ids as the driver returns them, and none opens whe
 it('a column of plaintext, of format v1 as JSON and as text, and of bound values is migrated in place', async () => {
   const [a, b, c, d, ...rest] = plain
   if (!a || !b || !c || !d) throw new Error('rows are missing')
-  const old = (format: 'full' | 'text') => eaas.model({ keyId, envelope: 1, format, fields })
+  const old = (format: 'full' | 'text') => eaas.model({ name: 'payees', keyId, envelope: 1, format, fields })
   await insert([
     a,
     await old('full').encrypt(b),

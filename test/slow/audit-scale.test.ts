@@ -8,8 +8,8 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { EAAS, type EaasProcess, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+import { type Latencies, measureLatencies, peakMiB, residentMiB } from '../support/latency.js'
 import { type LongLog, makeLongLog } from '../support/long-log.js'
-import { type Latencies, measureLatencies, peakMiB, residentMiB } from './latency.js'
 
 const DAY_MS = 86_400_000
 const MILLION = 1_000_000

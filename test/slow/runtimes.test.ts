@@ -38,6 +38,8 @@ describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', 
     ['node@22', 'main.cjs'],
     ['node@24', 'main.mjs'],
     ['node@24', 'main.cjs'],
+    ['node@26', 'main.mjs'],
+    ['node@26', 'main.cjs'],
     ['deno@2', 'main.mjs'],
     ['bun@1', 'main.mjs'],
   ] as const)('%s, by %s', async ([source, program], { skip }) => {
@@ -64,7 +66,7 @@ describe.runIf(backend() === 'embedded')(
     })
     afterAll(() => exchange?.end())
 
-    it.for(['node@24', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
+    it.for(['node@26', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
       const command = await install(source).catch((error: unknown) => skip(`cannot be had: ${error}`))
       await exchange.by(RUNTIMES[source].engines, command, source === 'deno@2' ? DENO : [])
     })

@@ -1,6 +1,6 @@
 // The reader of transit's ciphertexts against a real OpenBao: one call a value and batches, versions of a key, refusals, a seal, a rate limit.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backfill, type TransitPost, transitReader } from '../../packages/sdk/src/backfill.js'
+import { backfill, type Reader, type TransitPost, transitReader } from '../../packages/sdk/src/backfill.js'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import { createMemoryTable } from '../../packages/sdk/src/test-support/memory-table.js'
@@ -51,8 +51,7 @@ async function encrypt(key: string, plaintexts: readonly string[], more: object 
 }
 
 const people = (count: number) => Array.from({ length: count }, (_, at) => `person${at}@example.org`)
-const migrate = (values: readonly unknown[], read: (stored: unknown) => unknown) =>
-  migrateValues(eaas, keyId, values, read)
+const migrate = (values: readonly unknown[], read: Reader) => migrateValues(eaas, keyId, values, read)
 
 describe.skipIf(program === undefined)('transitReader, with OpenBao', () => {
   it('sends one call for a value that is read alone', async () => {
@@ -60,7 +59,7 @@ describe.skipIf(program === undefined)('transitReader, with OpenBao', () => {
     const stored = await encrypt('alone', plaintexts)
     const { post, sent } = poster()
     const read = transitReader({ post, key: 'alone' })
-    for (const [at, one] of stored.entries()) expect(await read(one)).toBe(plaintexts[at])
+    for (const [at, one] of stored.entries()) expect(await read(one, {})).toBe(plaintexts[at])
     expect(sent).toEqual([1, 1, 1, 1])
   })
 
@@ -114,6 +113,13 @@ describe.skipIf(program === undefined)('transitReader, with OpenBao', () => {
       transitReader({ post: poster().post, key: 'derived', context: base64(context) })
     expect((await migrate(derived, readDerived('people'))).emails).toEqual(['grace@example.org'])
     expect((await migrate(derived, readDerived('others'))).report).toMatchObject({ changed: 0, failed: 1 })
+
+    const byRow = await Promise.all(
+      ['u0000', 'u0001'].map((id) => encrypt('derived', [`${id}@example.org`], { context: base64(id) })),
+    )
+    const readOfRow = transitReader({ post: poster().post, key: 'derived', context: (row) => base64(String(row.id)) })
+    expect((await migrate(byRow.flat(), readOfRow)).emails).toEqual(['u0000@example.org', 'u0001@example.org'])
+    expect((await migrate(byRow.reverse().flat(), readOfRow)).report).toMatchObject({ changed: 0, failed: 2 })
   })
 
   it('needs no more than update on the path of the key, and ends the run without it', async () => {

@@ -180,8 +180,9 @@ export function startAnew({ services, alarms }: Service): void {
 }
 
 function forget(services: Services, onAlarm: (tenant_id: string, reason: string) => void): void {
-  const { sql, now, rootKey } = services
-  const fresh = { committer: createCommitter({ sql, now, onAlarm }), states: createTenantStates({ sql, rootKey }) }
+  const { sql, rootKey } = services
+  const { clock } = services.committer
+  const fresh = { committer: createCommitter({ sql, clock, onAlarm }), states: createTenantStates({ sql, rootKey }) }
   Object.assign(services, fresh satisfies Partial<Services>)
 }
 

@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { type EaasOptions, type Ended, environmentOf } from './eaas-process.js'
 import { guardedDir } from './guarded-dir.js'
-import { LESS_COMPILING } from './v8-flags.js'
 
 const HOST = fileURLToPath(new URL('command-host.mjs', import.meta.url))
 /** What `bin/eaas.mjs` imports. */
@@ -58,7 +57,7 @@ export async function createTenantByCli(
 /** Starts the process. It ends with this one, whose channel it sees closed. */
 function startHost(): Host {
   const { path: cwd } = guardedDir('eaas-test-commands')
-  const child = spawn(process.execPath, [...LESS_COMPILING, HOST, PROGRAM], {
+  const child = spawn(process.execPath, [HOST, PROGRAM], {
     cwd,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })

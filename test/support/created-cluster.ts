@@ -9,7 +9,6 @@ import type { PGlite } from '@electric-sql/pglite'
 import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
 import { copyFolder } from './copy-folder.js'
 import { madeOnce } from './made-once.js'
-import { LESS_COMPILING_BELOW } from './v8-flags.js'
 
 const run = promisify(execFile)
 const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
@@ -47,11 +46,11 @@ export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
 }
 
-/** Returns a value of NODE_OPTIONS: LESS_COMPILING_BELOW, and the processes below copy it where they would create a database. */
+/** Returns a value of NODE_OPTIONS with which the processes below copy it where they would create a database. */
 export async function copiesClusterBelow(runDir: string): Promise<string> {
   const preloaded = join(await createdCluster(runDir), 'preloaded.cjs')
   copyFileSync(PRELOADED, preloaded)
-  return `${LESS_COMPILING_BELOW} --require="${preloaded}"`
+  return `--require="${preloaded}"`
 }
 
 /** Returns a value of NODE_OPTIONS: that of `copiesClusterBelow`, and a database that a process below has in memory is a copy too. */

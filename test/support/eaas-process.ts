@@ -8,7 +8,6 @@ import { readConfig } from '../../packages/server/src/config.js'
 import { createTenant, type NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import type { TestDatabase } from './database.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
-import { SHORT_LIVED } from './v8-flags.js'
 
 /** The path of the built program. */
 export const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
@@ -146,8 +145,7 @@ const running = new Set<number>()
 /** Starts a process. It works in the guard's folder, so it leaves nothing in the project's; the guard ends it with us. */
 function launch(args: string[], options: EaasOptions): Run {
   guard ??= guardedDir('eaas-test-process')
-  const node = [process.execPath, ...SHORT_LIVED]
-  const [program, ...rest] = [...(options.under ?? []), ...node, EAAS, ...args] as [string, ...string[]]
+  const [program, ...rest] = [...(options.under ?? []), process.execPath, EAAS, ...args] as [string, ...string[]]
   const child = spawn(program, rest, {
     cwd: guard.path,
     env: environmentOf(options),

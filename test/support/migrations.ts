@@ -1,9 +1,20 @@
 // Reads a table's columns, and what they hold in earlier rows, from the SQL of the migrations, without a database.
-import { readdirSync, readFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const FOLDER = new URL('../../packages/server/migrations/', import.meta.url)
 const ADDED = /\badd column (?:if not exists )?([a-z_]+) ([^,]*)/g
 const COLUMN = /^\s*(?!primary\b|unique\b|check\b|foreign\b|constraint\b)([a-z_]+) /gm
+
+/** A folder with the server's migrations and a later one, which somebody removes. */
+export function withMigration(sql: string, version = 900): URL {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-migrations-'))
+  cpSync(fileURLToPath(FOLDER), folder, { recursive: true })
+  writeFileSync(join(folder, `${version}-later.sql`), sql)
+  return pathToFileURL(`${folder}/`)
+}
 
 /** The columns of a table after all migrations. @throws when there is no such table, or a migration alters it in a way unknown here */
 export function columnsOf(table: string): string[] {

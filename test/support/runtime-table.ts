@@ -14,6 +14,7 @@ export const RUNTIMES = {
   'node@20.19': { name: 'Node 20.19', loadedBy: BOTH, engines: ALL },
   'node@22': { name: 'Node 22', loadedBy: BOTH, engines: ALL },
   'node@24': { name: 'Node 24', loadedBy: BOTH, engines: ALL },
+  'node@26': { name: 'Node 26', loadedBy: BOTH, engines: ALL },
   'deno@2': { name: 'Deno 2', loadedBy: 'import', engines: ALL },
   'bun@1': { name: 'Bun 1', loadedBy: 'import', engines: ALL },
   'workerd@1': { name: 'workerd (Cloudflare Workers)', loadedBy: 'import', engines: ['noble', 'web'] },

@@ -10,6 +10,7 @@ export const UNMEASURED: ScheduleOptions['measures'] = {
   checkpointsWritten: ignore,
   tablesCompared: ignore,
   purgeRan: ignore,
+  purgeLeft: ignore,
   verificationRan: ignore,
   witnessesAsked: ignore,
 }
@@ -21,13 +22,13 @@ export function startScheduleOf(
 ): Schedule {
   return startSchedule({
     config: { ...readConfig({ EAAS_ROOT_KEY: ROOT_KEY, EAAS_AUDIT_VERIFY_HOURS: '0' }), ...config },
-    isFirst: true,
     services,
     sharedAlarms: { compare: async () => [] },
     compareAnchored: async () => [],
+    eraseDestroyed: async () => ({ outcome: 'unchanged', versions: 0 }),
     witnesses: [],
     measures: UNMEASURED,
-    log: { info: ignore, error: ignore, fatal: ignore },
+    log: { info: ignore, warn: ignore, error: ignore, fatal: ignore },
     ...options,
   })
 }

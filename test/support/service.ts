@@ -18,6 +18,10 @@ export interface ServiceOptions {
   /** the database's clock; the same as `now` if that is given */
   databaseNow?: () => number
   environment?: Record<string, string>
+  /** the folder of the migrations; the server's own by default */
+  migrations?: URL
+  /** called while a migration waits for locks */
+  onMigrationLocked?: (message: string) => void
 }
 
 export interface Service {
@@ -59,6 +63,8 @@ export async function startService({
   now,
   databaseNow = now,
   environment = {},
+  migrations,
+  onMigrationLocked,
 }: ServiceOptions = {}): Promise<Service> {
   const used = database ?? (await freshDatabase('test', { migrated: true }))
   const config = readConfig({
@@ -76,7 +82,10 @@ export async function startService({
     observeCommit: metrics.observeCommit,
     observeUnrecorded: metrics.observeUnrecorded,
     onAlarm: (message, details) => alarms.push({ message, ...details }),
+    onWrongClock: (message) => alarms.push({ message }),
     ...(now ? { now } : {}),
+    ...(migrations ? { migrations } : {}),
+    ...(onMigrationLocked ? { onMigrationLocked } : {}),
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
   const { services, findDurability, probeCommit } = installation

@@ -23,6 +23,7 @@ export const ACTIONS = [
   'tenant.restate',
   'audit.purge',
   'audit.rollback_accepted',
+  'audit.clock_accepted',
 ] as const
 
 export type Action = (typeof ACTIONS)[number]
@@ -47,6 +48,7 @@ export const INSTALLATION_ACTIONS = [
   'installation.tenant_delete',
   'installation.tenant_gone',
   'installation.rollback_accepted',
+  'installation.schema_accepted',
   'installation.purge',
   'installation.verify',
   'installation.export',

@@ -27,6 +27,23 @@ export interface Aead {
   open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
 }
 
+/**
+ * Refuses a key of zeros, under which anybody could open what is sealed. Such a key was zeroed before its use: a fault of the caller, and never
+ * chance.
+ *
+ * @throws FormatError
+ */
+export function assertNotZero(key: Uint8Array): void {
+  if (isZero(key)) throw new FormatError('key must not be all zeros: it was zeroed before its use')
+}
+
+/** Tells whether all bytes are zero, in a time that depends on their number only. */
+export function isZero(bytes: Uint8Array): boolean {
+  let bits = 0
+  for (let at = 0; at < bytes.length; at++) bits |= bytes[at] ?? 0
+  return bits === 0
+}
+
 /** Checks the lengths of a key and an iv. @throws FormatError */
 export function assertLengths(key: Uint8Array, iv: Uint8Array): void {
   if (key.length !== KEY_BYTES) throw new FormatError(`key must be ${KEY_BYTES} bytes, got ${key.length}`)

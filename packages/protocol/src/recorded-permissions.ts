@@ -27,6 +27,7 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | unde
   'tenant.restate': undefined,
   'audit.purge': undefined,
   'audit.rollback_accepted': undefined,
+  'audit.clock_accepted': undefined,
 }
 
 /**

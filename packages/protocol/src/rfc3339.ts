@@ -1,7 +1,7 @@
 /** Times of RFC 3339 section 5.6, read strictly: a time without an offset and a date like 30 February are refused. */
 
 const PATTERN =
-  /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/i
+  /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/i
 const MS_PER_MINUTE = 60_000
 
 // The range that PostgreSQL and the log can hold; a bound beyond it selects the same entries.
@@ -10,7 +10,8 @@ const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
  * Reads a time; returns it in UTC with milliseconds, or undefined when it is not an RFC 3339 time. `round` says how finer
- * fractions are rounded. A leap second (`:60`) is refused, because the clocks here never show one.
+ * fractions are rounded. A leap second (`:60`) is the second after it, because the clocks here never show one. As in RFC 3339 section 5.7
+ * it ends a month in UTC; in which months there was one is not compared, because nobody knows those to come.
  */
 export function parseRfc3339(text: string, round: 'up' | 'down'): string | undefined {
   const match = PATTERN.exec(text)
@@ -22,9 +23,12 @@ export function parseRfc3339(text: string, round: 'up' | 'down'): string | undef
   const offset = (sign === '-' ? -1 : 1) * (Number(offsetHours) * 60 + Number(offsetMinutes))
   const digits = fraction.padEnd(9, '0')
   const finer = Number(digits.slice(3)) > 0 && round === 'up' ? 1 : 0
-  const time =
-    date.setUTCHours(Number(hour), Number(minute), Number(second), Number(digits.slice(0, 3))) -
-    offset * MS_PER_MINUTE +
-    finer
+  const wholeSecond = date.setUTCHours(Number(hour), Number(minute), Number(second)) - offset * MS_PER_MINUTE
+  if (second === '60' && !beginsMonth(new Date(wholeSecond))) return undefined
+  const time = wholeSecond + Number(digits.slice(0, 3)) + finer
   return new Date(Math.min(Math.max(time, EARLIEST), LATEST)).toISOString()
+}
+
+function beginsMonth(date: Date): boolean {
+  return date.toISOString().endsWith('-01T00:00:00.000Z')
 }

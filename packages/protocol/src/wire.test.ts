@@ -21,8 +21,9 @@ function fits(shape: wire.Shape, value: unknown): boolean {
 
 describe('what checks a DEK', () => {
   it('makes no copy of it', () => {
-    const alloc = vi.spyOn(Buffer, 'alloc')
     const dek = btoa('\u0007'.repeat(32))
+    wire.wrap.safeParse({ dek }) // the first check of a process makes the buffer that all of them decode into
+    const alloc = vi.spyOn(Buffer, 'alloc')
     expect(fits(wire.unwrapped, { dek, key_id, key_version: 1 })).toBe(true)
     expect(wire.wrap.safeParse({ dek }).success).toBe(true)
     expect(alloc).not.toHaveBeenCalled()

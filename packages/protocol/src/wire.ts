@@ -1,8 +1,9 @@
 /**
  * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses, and the shape of each answer,
- * by which the SDK reads. They ignore unknown fields and coerce nothing.
+ * by which the SDK reads. They coerce nothing; bodies and answers ignore unknown fields.
  */
 export * from './wire/answers.js'
+export * from './wire/issues.js'
 export * from './wire/queries.js'
 export * from './wire/requests.js'
 export * from './wire/schemas.js'

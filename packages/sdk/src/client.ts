@@ -119,11 +119,12 @@ export interface ClientOptions {
   allowInsecure?: boolean | undefined
   /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and rotating are never repeated. */
   retries?: number | undefined
+  /** How long, and for how much, data keys are used. */
   deks?: DekOptions | undefined
   /**
-   * Called with each call of the service that ended, each retry, and each use of a DEK that is at hand: which `type`, which key, how long. An
-   * event holds no value, no key and no secret. Called at once, so it should be quick, and it must not use the client. An error of it fails
-   * no call: the first one is printed by `console.error`, with its stack, and later ones are not.
+   * Called with each call of the service that ended, each retry, each use of a DEK that is at hand, and once if the client has to encrypt in
+   * JavaScript: which `type`, which key, how long. An event holds no value, no key and no secret. Called at once, so it should be quick, and it
+   * must not use the client. An error of it fails no call: the first one is printed by `console.error`, with its stack, and later ones are not.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
 }
@@ -243,9 +244,10 @@ export interface Client extends Service {
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
    * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so that a
-   * database can look it up (blind-index.md). One request, which sends the text to the service. The text is not normalised.
+   * database can look it up (blind-index.md). One request, which sends the text to the service. The text is not normalised. An index of a model
+   * is this hash of its normalised value only if it is `shared`.
    *
-   * @throws InvalidInputError on text with a lone surrogate or a NUL
+   * @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**
@@ -344,15 +346,14 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
       (await resources.keys.get(keyId, { signal })).current_version,
   }
   type Loaded = Awaited<ReturnType<typeof load>>
-  const readyEngine = async (parts: Loaded) => {
-    await parts.records.envelopes.ready()
-    return parts
+  const readyEngine = (parts: Loaded): Soon<Loaded> => {
+    const readying = parts.records.envelopes.ready()
+    return readying ? readying.then(() => parts) : parts
   }
   /** Loads the parts and the engine. Returns no promise where both are there, so that the caller need not wait. */
   const prepare = (): Soon<Loaded> => {
     const parts = load()
-    if (isPromise(parts)) return parts.then(readyEngine)
-    return parts.records.envelopes.ready() ? readyEngine(parts) : parts
+    return isPromise(parts) ? parts.then(readyEngine) : readyEngine(parts)
   }
 
   const close = () => {

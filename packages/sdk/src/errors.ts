@@ -9,8 +9,14 @@ export type EaasErrorCode = EaasError['code']
 
 /** Which value of a list of records an error is about: the record's index in the list, from 0, and the field's name. */
 export interface RecordPlace {
+  /** The number of the record in the list, from 0. */
   index: number
+  /** The field, as the call or the model names it. */
   field: string
+  /** The name of the model, in calls of one. */
+  model?: string
+  /** What tells a stored row of a model, as text by column: what it has in the columns of `bind`, or its `id`. */
+  row?: Readonly<Record<string, string>>
 }
 
 /**
@@ -133,10 +139,13 @@ export class ProtocolError extends EaasBaseError {
 /** What an error may say beyond that a value does not open. */
 export interface DecryptionFailure {
   message?: string
-  hint?: string
+  hint?: string | undefined
   /** The service's refusal, where the service noticed. */
   cause?: unknown
 }
+
+const CONTEXT_HINT =
+  'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.'
 
 /**
  * A value does not open: it was altered, truncated, moved to another place, or sealed under another key or with another context. Either this process or the service noticed. The
@@ -150,12 +159,7 @@ export class DecryptionError extends EaasBaseError {
 
   constructor(place?: RecordPlace, failure: DecryptionFailure = {}) {
     const { message = 'could not decrypt: altered, moved, or encrypted under another key' } = failure
-    super(
-      placed(message, place),
-      failure.hint ?? 'Pass the context that it was encrypted with, or restore the envelope from a backup.',
-      false,
-      failure.cause,
-    )
+    super(placed(message, place), failure.hint ?? CONTEXT_HINT, false, failure.cause)
     if (place) this.place = place
   }
 }
@@ -240,6 +244,40 @@ export function placedAt(error: EaasError, place: RecordPlace): EaasError {
   return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }
 
+/** Names the model of an error about a value of a record, and what tells the row, unless it names them already. Returns the same error. */
+export function nameRecord<E extends EaasError>(
+  error: E,
+  named: { model: string; row: RecordPlace['row'] | undefined },
+): E {
+  const own = placeOf(error)
+  if (!own || own.model !== undefined || own.row) return error
+  const { model, row } = named
+  const place: RecordPlace = { ...own, ...(model && { model }), ...(row && { row }) }
+  const message = placed(withoutPlace(error), place)
+  const stack = String(error.stack).replace(error.message, () => message)
+  Object.defineProperty(error, 'stack', { value: stack, configurable: true, writable: true })
+  const hint =
+    error.hint === CONTEXT_HINT ? 'Restore the row from a backup, or the columns of `bind` that it had.' : error.hint
+  return Object.assign(error, { message, place, hint })
+}
+
+/** The message of an error, without the record and the field that it names. */
+export function withoutPlace(error: EaasError): string {
+  return error.message.slice(placed('', placeOf(error)).length)
+}
+
+function placeOf(error: EaasError): RecordPlace | undefined {
+  return 'place' in error ? error.place : undefined
+}
+
 function placed(message: string, place: RecordPlace | undefined): string {
-  return place ? `record ${place.index}, field ${JSON.stringify(place.field)}: ${message}` : message
+  if (!place) return message
+  const { index, field, model, row } = place
+  const values = Object.entries(row ?? {}).map(([column, value]) => `${column} ${JSON.stringify(value)}`)
+  const record = [
+    ...(model ? [model] : []),
+    values.join(' and ') || `record ${index}`,
+    `field ${JSON.stringify(field)}`,
+  ]
+  return `${record.join(', ')}: ${message}`
 }

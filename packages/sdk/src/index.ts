@@ -35,7 +35,16 @@ export {
   TimeoutError,
 } from './errors.js'
 export type { ApiKey } from './http/calls.js'
-export type { CallEvent, ClientEvent, FailureEvent, HitEvent, RefusalEvent, RetryEvent } from './http/events.js'
+export type {
+  CallEvent,
+  ClientEvent,
+  EngineFault,
+  FailureEvent,
+  FallbackEvent,
+  HitEvent,
+  RefusalEvent,
+  RetryEvent,
+} from './http/events.js'
 export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 export type { Binary, Bytes } from './input.js'

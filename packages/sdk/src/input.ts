@@ -17,8 +17,8 @@ export type Row = Record<string, unknown>
 export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
   throw new InvalidInputError(
-    `${option}: a key's id is a UUID, lower case, with dashes`,
-    'Pass the `id` of a key, from eaas.keys.create() or eaas.keys.list(); not its name.',
+    keyId === undefined ? `${option} is missing` : `${option}: a key's id is a UUID, lower case, with dashes`,
+    'Pass the `id` of a key, from await eaas.keys.ensure() or list(); not its name.',
   )
 }
 
@@ -128,7 +128,18 @@ export function assertWhole(
 
 /** Refuses anything but an array. @throws InvalidInputError */
 export function assertArray(name: string, value: unknown): asserts value is readonly unknown[] {
-  if (!Array.isArray(value)) throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`)
+  if (!Array.isArray(value))
+    throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`, listHint(value))
+}
+
+/** What to pass in place of a value that is no list. */
+export function listHint(value: unknown): string {
+  return hasRows(value) ? 'Pass the `.rows` of the result.' : 'Pass a list, such as a list of rows.'
+}
+
+/** Tells whether a value is what a driver such as pg returns for a query. */
+export function hasRows(value: unknown): boolean {
+  return Array.isArray((value as { rows?: unknown } | null | undefined)?.rows)
 }
 
 /** Refuses anything but one of the choices. @throws InvalidInputError that names them */
@@ -142,14 +153,15 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
  * @throws InvalidInputError
  */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
+  const hint = known && `Its options: ${known.join(', ') || 'none'}.`
   if (!isObject(options) || Array.isArray(options)) {
-    throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`)
+    throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`, hint)
   }
   const unknown = known && Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
   throw new InvalidInputError(
     `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known ?? []))}`,
-    `Its options: ${known?.join(', ') || 'none'}.`,
+    hint,
   )
 }
 

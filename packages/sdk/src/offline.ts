@@ -12,6 +12,7 @@ import {
   encodeUtf8,
   FormatError,
   isUuid,
+  isZero,
   KEY_BYTES,
   OpenError,
   readWrappedKey,
@@ -20,8 +21,8 @@ import {
   wrappedKeyAad,
 } from '@eaas/protocol'
 import type { Soon } from './async/is-promise.js'
-import { zeroDek } from './deks/bound-keys.js'
 import { createIvPool, randomDek } from './deks/random.js'
+import { createSecret, type Secret } from './deks/secret.js'
 import type { Engine, Mac } from './engines/engine.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
@@ -94,14 +95,13 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
   const aad = context === undefined ? undefined : readContext(header.key_id, context)
   const plaintext = new Uint8Array(readValue(value))
   const key = copyDek(dek)
-  if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
   try {
     const engine = await selectEngine('auto')
     const iv = takeIv()
     if (aad) return await sealBound(engine, { dek: key, wrapped: header }, { iv, plaintext, aad })
-    return encodeEnvelope(header, iv, await engine.seal(key, iv, plaintext))
+    return encodeEnvelope(header, iv, await key.use((bytes) => engine.seal(bytes, iv, plaintext)))
   } finally {
-    zeroDek(key)
+    key.release()
     plaintext.fill(0)
   }
 }
@@ -118,7 +118,7 @@ export async function open(envelope: StoredEnvelope, dek: Uint8Array, options?: 
   try {
     return await openEnvelope(await selectEngine('auto'), key, parts)
   } finally {
-    zeroDek(key)
+    key.release()
   }
 }
 
@@ -199,7 +199,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   }
   const unwrap = async (wrapped_key: string): Promise<Bytes> => {
     const engine = await selectEngine('auto')
-    assertOpen() // after the await, during which `close()` may have zeroed the secrets
+    assertOpen() // after the await, during which `close()` may have been called
     const parts = readWrappedKey(wrapped_key)
     if (!parts) throw new DecryptionError()
     const { version } = parts
@@ -214,11 +214,11 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     assertOpen()
     const parts = demandContext(readEnvelope(envelope), readDemand('decrypt()', options))
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected ${key_id}, got ${parts.key_id}`)
-    const dek = await unwrap(parts.wrapped_key)
+    const dek = holdDek(await unwrap(parts.wrapped_key))
     try {
       return await openEnvelope(await selectEngine('auto'), dek, parts)
     } finally {
-      zeroDek(dek)
+      dek.release()
     }
   }
   return Object.freeze<OpenedExport>({
@@ -233,14 +233,14 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
       assertOpen()
       if (!hashKey) return refuse('the export has no hash_key_hex')
       const engine = await selectEngine('auto')
-      assertOpen() // after the await, during which `close()` may have zeroed the secrets
-      mac ??= engine.createMac(hashKey)
+      assertOpen() // after the await, during which `close()` may have been called
+      mac ??= hashKey.use((key) => engine.createMac(key))
       return encodeHex(await mac(encodeUtf8(value)))
     },
     close() {
-      for (const kek of keks.values()) kek.fill(0)
+      for (const kek of keks.values()) kek.release()
       keks.clear()
-      hashKey?.fill(0)
+      hashKey?.release()
     },
   })
 }
@@ -251,12 +251,14 @@ interface Sealed {
   aad?: Uint8Array
 }
 
-async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: Sealed): Promise<Bytes> {
-  return opening(() => engine.open(key, iv, sealed, aad))
+async function openBytes(engine: Engine, key: Secret, { iv, sealed, aad }: Sealed): Promise<Bytes> {
+  return opening(() => key.use((bytes) => engine.open(bytes, iv, sealed, aad)))
 }
 
-async function openEnvelope(engine: Engine, dek: Uint8Array, parts: OpenableParts): Promise<Bytes> {
-  return opening(() => (parts.commitment ? openBound(engine, dek, parts) : engine.open(dek, parts.iv, parts.sealed)))
+async function openEnvelope(engine: Engine, dek: Secret, parts: OpenableParts): Promise<Bytes> {
+  return opening(() =>
+    parts.commitment ? openBound(engine, dek, parts) : dek.use((key) => engine.open(key, parts.iv, parts.sealed)),
+  )
 }
 
 async function opening(open: () => Soon<Uint8Array>): Promise<Bytes> {
@@ -274,10 +276,15 @@ function readDemand(name: string, options: OpenOptions = {}): OpenOptions {
 }
 
 // `slice` of a Buffer would share the caller's memory.
-function copyDek(dek: unknown): Uint8Array {
+function copyDek(dek: unknown): Secret {
   const bytes = asBytes(dek)
-  if (bytes?.length === KEY_BYTES) return new Uint8Array(bytes)
+  if (bytes?.length === KEY_BYTES) return holdDek(new Uint8Array(bytes))
   return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
+}
+
+function holdDek(bytes: Uint8Array): Secret {
+  if (isZero(bytes)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
+  return createSecret(bytes)
 }
 
 function readWrapped(wrapped: unknown): WrappedKey {
@@ -288,14 +295,14 @@ function readWrapped(wrapped: unknown): WrappedKey {
   }
 }
 
-function readVersion(source: unknown): readonly [version: number, kek: Uint8Array] {
+function readVersion(source: unknown): readonly [version: number, kek: Secret] {
   const { version, dek_hex } = (source ?? {}) as Partial<ExportedKey['versions'][number]>
   if (!Number.isInteger(version)) refuse('version must be a whole number')
   return [version as number, readSecret('dek_hex', dek_hex)]
 }
 
-function readSecret(name: string, hex: unknown): Uint8Array {
-  if (typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)) return decodeHex(hex)
+function readSecret(name: string, hex: unknown): Secret {
+  if (typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)) return createSecret(decodeHex(hex))
   return refuse(`${name} must be 64 hexadecimal digits, lower case`)
 }
 

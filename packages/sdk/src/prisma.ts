@@ -6,7 +6,7 @@ import type { AnyModel } from './any-model.js'
 export type { AnyModel, Read }
 
 type PlainOf<M> = M extends { readonly '~types'?: { plain: infer P } } ? P : never
-type ValueOf<T> = Exclude<T, undefined> | (undefined extends T ? null : never)
+type ValueOf<T> = undefined extends T ? Exclude<T, undefined> | null : T
 
 /** An extension as Prisma types it: what is read of a field that is not text has the type of the model. */
 export type Encrypted<M> = (client: object) => {

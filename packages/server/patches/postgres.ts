@@ -95,7 +95,7 @@ const CONNECTION_PATCHES: readonly Patch[] = [
   // once, beginning with the one that answered last.
   [
     'initial = query\n      reconnect()',
-    'initial = query\n      retries = 0\n      hostIndex = options.shared.hostIndex || 0\n      reconnect()',
+    'initial = query\n      startedAt = performance.now()\n      retries = 0\n      hostIndex = options.shared.hostIndex || 0\n      reconnect()',
   ],
   [
     'options.shared.retries = retries = 0\n',
@@ -156,9 +156,72 @@ const CONNECTION_PATCHES: readonly Patch[] = [
     'errorResponse = Errors.postgres(parseError(x))\n',
     "errorResponse = Errors.postgres(parseError(x))\n      errorResponse.code === '25006' && target_session_attrs && end()\n",
   ],
+  // No issue known. The values of a statement that is sent again were encoded twice, so that other bytes were written, or compared.
+  ['q.parameters = q.parameters || parameters', 'q.parameters = parameters'],
+]
+
+/**
+ * No issue known. A statement that a pool gave to a connection whose session the database had just ended was rejected, although it was surely not
+ * executed. It is given to another connection. Each one that began before its first attempt may have been ended with it, so those do not count:
+ * it is tried once more on a later one.
+ */
+const MOVING_PATCHES: readonly Patch[] = [
+  [
+    'query = null\n    , final = null\n',
+    'query = null\n    , final = null\n    , startedAt = 0\n    , isOver = false\n    , isTerminated = false\n',
+  ],
+  ['terminated = false\n    backendParameters', 'terminated = isOver = isTerminated = false\n    backendParameters'],
+  // What is written after the other side has closed is never sent.
+  ["socket.on('data', data)\n", "socket.on('data', data)\n      socket.once('end', () => isOver = true)\n"],
+  [
+    '    try {\n      q.state = backend',
+    '    if (isOver && q.isPooled)\n      return q.handler(q), false\n\n    try {\n      q.state = backend',
+  ],
+  // Terminated by an administrator, or idle for longer than idle_session_timeout.
+  [
+    'function ErrorResponse(x) {\n',
+    `function ErrorResponse(x) {
+    const { severity, code } = parseError(x)
+    if (severity === 'FATAL' && /^57P0[15]$/.test(code))
+      isOver = isTerminated = true
+`,
+  ],
+  ['function BindComplete() {\n', 'function BindComplete() {\n    query.isBound = true\n'],
+  [
+    'if (query.reserve)\n      return query.reject(err)\n',
+    `if (query.reserve)
+      return query.reject(err)
+
+    if (isUnexecuted(query, err)) {
+      query.movedAt = query.movedAt || performance.now()
+      query.active = false
+      return query.handler(query)
+    }
+`,
+  ],
+  // A session sends its messages in order, and BindComplete before it executes anything: where its last message arrived without one, nothing was
+  // executed. Of simple statements, which have none, only BEGIN is known to change nothing. A connection that failed had not sent its first one.
+  [
+    '  function errored(err) {\n',
+    `  function isUnexecuted(q, err) {
+    if (!q.isPooled || q.cancelled || q.movedAt <= startedAt)
+      return false
+    return q === initial
+      ? /^(ECONNREFUSED|ECONNRESET|EPIPE|CONNECTION_CLOSED|57P0[13]|53300)$/.test(err && err.code)
+      : isTerminated && !q.isBound && (!q.options.simple || 'onexecute' in q.options)
+  }
+
+  function errored(err) {
+`,
+  ],
 ]
 
 const INDEX_PATCHES: readonly Patch[] = [
+  // With MOVING_PATCHES: a transaction's statements belong to its own connection.
+  [
+    '    if (ending)\n      return query.reject(',
+    '    query.isPooled = true\n    if (ending)\n      return query.reject(',
+  ],
   // No issue known. COMMIT was sent as a named prepared statement. If the database does not know the name (after `deallocate all`, or because
   // a pooler assigned another back end), the transaction fails. The driver then sent COMMIT again, PostgreSQL answered with the tag ROLLBACK,
   // and the transaction was reported as committed. BEGIN is a simple query already.
@@ -187,7 +250,7 @@ const INDEX_PATCHES: readonly Patch[] = [
 
 /** Patches the text of one of the driver's files. @throws if the text is not that of the release which the patches were written for */
 export function patchPostgres(text: string, path: string): string {
-  const patches = path.endsWith('index.js') ? INDEX_PATCHES : CONNECTION_PATCHES
+  const patches = path.endsWith('index.js') ? INDEX_PATCHES : [...CONNECTION_PATCHES, ...MOVING_PATCHES]
   return patches.reduce((rest, [found, replacement]) => {
     if (rest.split(found).length !== 2)
       throw new Error(`The patches do not fit this release of postgres.js: cannot find exactly once ${found}`)

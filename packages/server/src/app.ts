@@ -2,17 +2,20 @@
 import { randomUUID } from 'node:crypto'
 import { MAX_BODY_BYTES } from '@eaas/protocol'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
+import { refuseAmbiguousHeads } from './http/ambiguous-head.js'
 import { ROUTES } from './http/bind-routes.js'
 import { readJsonBodies } from './http/bodies/json-body.js'
 import { endConnections } from './http/connections.js'
 import { allowOrigins } from './http/cors.js'
 import { serveDocs } from './http/endpoints/docs.js'
 import { serveHealth } from './http/endpoints/health.js'
-import { sendError, sendParserError } from './http/errors.js'
-import { createMetrics, type Metrics, type MetricsOfWorkers, serveMetrics } from './http/metrics.js'
+import { sendError } from './http/errors.js'
+import { endHoldings } from './http/held-until-answered.js'
+import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
 import { answerNotFound } from './http/not-found.js'
 import { serveOpenApi } from './http/openapi/openapi.js'
-import { logRequests } from './http/request-log.js'
+import { sendParserError } from './http/parser-errors.js'
+import { createRequestLog } from './http/request-log.js'
 import { serveRoutes } from './http/serve.js'
 import { createHealthCheck } from './operations/check-health.js'
 import type { Services } from './runner/operation.js'
@@ -43,10 +46,6 @@ export interface AppOptions {
   corsOrigins?: string[]
   /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
   metrics?: Metrics
-  /** the metrics of the other workers of this server; by default there are none */
-  workers?: MetricsOfWorkers | undefined
-  /** how many workers of this server do not serve at present; by default none */
-  countMissingWorkers?: (() => number) | undefined
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
   takesSchemas?: boolean
 }
@@ -68,10 +67,9 @@ export function buildApp({
   trustProxy = [],
   corsOrigins = [],
   metrics = createMetrics(),
-  workers,
-  countMissingWorkers,
   takesSchemas = false,
 }: AppOptions): FastifyInstance {
+  const requestLog = createRequestLog(services, metrics)
   const app = Fastify({
     ...(logger === undefined ? {} : { logger }),
     ...(trustProxy.length > 0 ? { trustProxy } : {}),
@@ -84,7 +82,10 @@ export function buildApp({
     requestIdHeader: false,
     genReqId: () => randomUUID(),
     routerOptions: { maxParamLength: PARAM_LIMIT },
-    frameworkErrors: sendError,
+    frameworkErrors(error, request, reply) {
+      requestLog.logWithoutHooks(request, reply)
+      sendError(error, request, reply)
+    },
     clientErrorHandler: sendParserError,
     http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS },
   })
@@ -94,13 +95,20 @@ export function buildApp({
     done()
   })
   endConnections(app, isStopping)
-  logRequests(app)
+  refuseAmbiguousHeads(app)
+  requestLog.attach(app)
   answerNotFound(app)
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
+  endHoldings(app)
   readJsonBodies(app)
-  const checkHealth = createHealthCheck(services, { findDurability, probeCommit, isStopping, countMissingWorkers })
+  const checkHealth = createHealthCheck(services, {
+    findDurability,
+    probeCommit,
+    isStopping,
+    countUnpurged: metrics.unpurged,
+  })
   serveHealth(app, checkHealth)
-  serveMetrics(app, services, { metrics, checkHealth, workers })
+  serveMetrics(app, services, { metrics, checkHealth })
   serveOpenApi(app)
   serveDocs(app)
   serveRoutes(app, services, ROUTES)

@@ -1,6 +1,6 @@
 // The configuration: every variable, what it may hold, and that no message shows a secret.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Config, ConfigError, readConfig, VARIABLES, WITNESS_VARIABLES } from './config.js'
@@ -23,7 +23,6 @@ describe('the configuration', () => {
       dataDir: resolve('.eaas'),
       host: '127.0.0.1',
       port: 8420,
-      workers: 1,
       trustProxy: [],
       corsOrigins: [],
       destroyWindowDays: 7,
@@ -70,7 +69,6 @@ describe('the configuration', () => {
     ['EAAS_DATABASE_APPENDS', 'one', { tenantsPerAppend: 'one' }],
     ['EAAS_ROOT_KEY', 'AAAA', { rootKey: { value: 'AAAA', file: undefined } }],
     ['EAAS_ROOT_KEY_FILE', '/run/secrets/key', { rootKey: { value: undefined, file: '/run/secrets/key' } }],
-    ['EAAS_WORKERS', '1', { workers: 1 }],
     ['EAAS_HOST', '0.0.0.0', { host: '0.0.0.0' }],
     ['EAAS_PORT', '0', { port: 0 }],
     ['EAAS_PORT', '65535', { port: 65_535 }],
@@ -120,19 +118,6 @@ describe('the configuration', () => {
     expect(readConfig({ ...environment, EAAS_CHECKPOINT_FILE: '/kept' }).checkpointFile).toBe('/kept')
   })
 
-  it('has several workers on PostgreSQL only, whatever the machine', () => {
-    const onPostgres = (workers: string) =>
-      readConfig({ EAAS_DATABASE_URL: 'postgres://localhost/eaas', EAAS_WORKERS: workers }).workers
-    expect([onPostgres('1'), onPostgres('2'), onPostgres('64')]).toEqual([1, 2, 64])
-    expect(onPostgres('auto')).toBe(Math.min(64, availableParallelism()))
-    for (const wrong of ['0', '65', '1.5', 'AUTO', '-1']) expect(() => onPostgres(wrong)).toThrow(ConfigError)
-    for (const EAAS_WORKERS of ['2', 'auto']) {
-      expect(() => readConfig({ EAAS_WORKERS })).toThrow(
-        /the embedded database is held by one process\. Set EAAS_DATABASE_URL/,
-      )
-    }
-  })
-
   it('has a test and a line of help for every variable', () => {
     expect(Object.keys(VARIABLES).sort()).toEqual([
       'EAAS_AUDIT_ARCHIVE_DIR',
@@ -157,7 +142,6 @@ describe('the configuration', () => {
       'EAAS_START_WAIT_SECONDS',
       'EAAS_TRUST_PROXY',
       'EAAS_WITNESSES',
-      'EAAS_WORKERS',
     ])
     expect(Object.keys(WITNESS_VARIABLES)).toEqual([
       'EAAS_WITNESS_DIR',

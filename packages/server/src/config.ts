@@ -1,7 +1,6 @@
 /** The server's configuration: the only reader of the environment. */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { findWrongParameter, readDatabaseUrl, SSL_MODES, URL_PARAMETERS } from './database-url.js'
 
@@ -12,7 +11,6 @@ const MAX_CHECKPOINT_MINUTES = 10_080
 const MAX_VERIFY_HOURS = 8_760
 const MAX_CLOCK_SKEW_SECONDS = 86_400
 const MAX_DRAIN_SECONDS = 3_600
-const MAX_WORKERS = 64
 const POOLERS = ['auto', 'transaction', 'none'] as const
 const TENANTS_PER_APPEND = ['many', 'one'] as const
 const MAX_START_WAIT_SECONDS = 3_600
@@ -34,8 +32,6 @@ export interface Config {
   dataDir: string
   host: string
   port: number
-  /** processes that `eaas start` runs on the port; more than 1 on PostgreSQL only */
-  workers: number
   trustProxy: string[]
   /** origins of pages that may call the API from a browser; none by default */
   corsOrigins: string[]
@@ -101,14 +97,13 @@ export const VARIABLES = {
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
   EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
   EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
-  EAAS_WORKERS:
-    'processes that serve on that port, auto for one for each core; more than 1 with PostgreSQL only (default: 1)',
   EAAS_TRUST_PROXY:
     'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas (default: none)',
   EAAS_CORS_ORIGINS:
     'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
   EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
-  EAAS_AUDIT_RETENTION_MONTHS: 'months after which audit entries are purged for good, 0 keeps them (default: 60)',
+  EAAS_AUDIT_RETENTION_MONTHS:
+    'months after which audit entries are purged for good, 0 keeps them; what looks wrong is held back until you act: see eaas purge --help (default: 60)',
   EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
   EAAS_CHECKPOINT_FILE:
     'file for signed checkpoints, which a start compares the database with; - for standard output, none for no checkpoints ' +
@@ -168,7 +163,6 @@ export function readConfig(environment: Environment): Config {
     dataDir,
     host: get('EAAS_HOST') ?? '127.0.0.1',
     port: wholeNumber('EAAS_PORT', get('EAAS_PORT') ?? '8420', MAX_PORT),
-    workers: workers(get('EAAS_WORKERS') ?? '1', url),
     trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? ''),
     corsOrigins: origins(get('EAAS_CORS_ORIGINS') ?? ''),
     destroyWindowDays: wholeNumber(
@@ -256,20 +250,6 @@ function readSecretFile(name: keyof typeof VARIABLES, path: string): string {
   }
 }
 
-// `auto` is refused on the embedded database too, rather than read as 1: whether a start succeeds must not depend on the machine's cores.
-function workers(text: string, url: string | undefined): number {
-  const isAuto = text === 'auto'
-  const count = isAuto
-    ? Math.min(availableParallelism(), MAX_WORKERS)
-    : wholeNumber('EAAS_WORKERS', text, MAX_WORKERS, 1, ' or auto')
-  if (url === undefined && (isAuto || count > 1)) {
-    throw new ConfigError(
-      `EAAS_WORKERS is ${text}, but the embedded database is held by one process. Set EAAS_DATABASE_URL to use PostgreSQL, or unset EAAS_WORKERS.`,
-    )
-  }
-  return count
-}
-
 function clockSkewMs(text: string): number {
   const seconds = wholeNumber('EAAS_MAX_CLOCK_SKEW_SECONDS', text, MAX_CLOCK_SKEW_SECONDS)
   return seconds === 0 ? Number.POSITIVE_INFINITY : seconds * 1_000
@@ -290,10 +270,10 @@ function isUnknown(name: string): boolean {
   return /^EAAS_(?!TEST_|VECTORS$)/.test(name)
 }
 
-function wholeNumber(name: Variable, text: string, max: number, min = 0, others = ''): number {
+function wholeNumber(name: Variable, text: string, max: number, min = 0): number {
   const value = Number(text)
   if (!/^\d+$/.test(text) || value > max || value < min)
-    throw new ConfigError(`${name} must be a whole number from ${min} to ${max}${others}, got ${text}`)
+    throw new ConfigError(`${name} must be a whole number from ${min} to ${max}, got ${text}`)
   return value
 }
 

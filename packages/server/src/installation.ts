@@ -4,7 +4,8 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
-import { createClock } from './audit/append/clock.js'
+import { alarmMessage } from './audit/alarm-texts.js'
+import { type Clock, createClock } from './audit/append/clock.js'
 import { type Commit, createCommitter } from './audit/append/committer.js'
 import { openAuditKey } from './audit/audit-key.js'
 import { encodePublicKey } from './audit/formats/checkpoint.js'
@@ -19,15 +20,17 @@ import { embeddedRootKeyPath, NEEDED_KEY, RootKeyError, readEmbeddedRootKey, rea
 import { signingKeyOf } from './crypto/signing-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
+import { createHeldBytes } from './runner/held-bytes.js'
 import { beginInstallationLog, recordMigration } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
 import { createTenantStates } from './runner/tenant-state.js'
 import { createUnrecordedCalls } from './runner/unrecorded-calls.js'
-import { createWorkGate } from './runner/work-gate.js'
+import { createReadGate, createWorkGate } from './runner/work-gate.js'
 import type { Queryable, Sql } from './store/db.js'
 import { withDeadline, withDeadlines } from './store/deadline.js'
+import { createErasure, type Erase } from './store/erasure.js'
 import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
-import { findSchemaVersion, migrate } from './store/migrations.js'
+import { type Complete, findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
@@ -49,6 +52,8 @@ export interface Installation {
   sharedAlarms: SharedAlarms
   /** Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single tenants. */
   compareAnchored(): Promise<unknown[]>
+  /** Removes from the database's files what destroyed keys left there. */
+  eraseDestroyed: Erase
   /** the durability when it was opened */
   durability: Store['durability']
   /** Reads the durability in force from the database. */
@@ -63,14 +68,20 @@ export interface Installation {
 
 export interface OpenOptions {
   config: Config
-  /** called when a tenant's chain in the database is not the one that was written, and when the clock is wrong */
+  /** called when a tenant's chain in the database is not the one that was written */
   onAlarm: (message: string, details: Record<string, unknown>) => void
+  /** called when the clock is found to be wrong, at most once a minute; a command says it in its error */
+  onWrongClock?: ((message: string) => void) | undefined
   /** called with a problem that the operator should know of, but that does not prevent serving */
   onWarning?: (message: string, details: Record<string, unknown>) => void
   /** called with lines of the checkpoint file that are not as a server wrote them; without it they are not searched for */
   onKeptFaults?: (faults: readonly LineFault[]) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
+  /** the folder of the migrations; the package's own by default */
+  migrations?: URL
+  /** called now and then while a migration waits for locks that others hold; the message says who */
+  onMigrationLocked?: (message: string) => void
   /** create an installation if there is none; true by default */
   mayCreate?: boolean
   /** how long to wait for a database that cannot be reached; by default not at all */
@@ -83,7 +94,7 @@ export interface OpenOptions {
   /** called with each batch of audit entries after its commit */
   observeCommit?: (commit: Commit) => void
   /** called with each call that is counted instead of recorded */
-  observeUnrecorded?: (kind: UnrecordedKind) => void
+  observeUnrecorded?: (kind: UnrecordedKind, calls: number) => void
   /** opens what verifies logs on PostgreSQL; by default this thread does, as always on the embedded database, whose queries it runs anyway */
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
   /** who acts where no API key does; by default the server itself */
@@ -94,11 +105,12 @@ export interface OpenOptions {
  * Opens an installation.
  *
  * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError,
- * UnusableDataDirectoryError, NewerSchemaError, or the database's own error
+ * UnusableDataDirectoryError, SchemaVersionError, LockedTablesError, or the database's own error
  */
 export async function openInstallation({
   config,
   onAlarm,
+  onWrongClock,
   onWarning,
   onKeptFaults,
   beside = false,
@@ -111,6 +123,8 @@ export async function openInstallation({
   observeUnrecorded,
   openVerifier,
   actor = SYSTEM_ACTOR,
+  migrations = MIGRATIONS_DIRECTORY,
+  onMigrationLocked,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
   const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure })
@@ -126,21 +140,19 @@ export async function openInstallation({
     }
     if (isNew && config.checkpointFile !== undefined) await assertUnused(config.checkpointFile)
     const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
-    const secrets = await unlock(store.sql, rootKey, { now, actor })
-    const states = createTenantStates({ sql: store.sql, rootKey })
     const clock = createClock({
       now,
       toleranceMs: config.maxClockSkewMs,
       isDatabaseLocal: store.isEmbedded,
-      onWrong: (message) => onAlarm(message, {}),
+      onWrong: onWrongClock,
     })
+    const secrets = await unlock(store.sql, rootKey, { clock, actor, migrations, onLocked: onMigrationLocked })
+    const states = createTenantStates({ sql: store.sql, rootKey })
     const committer = createCommitter({
       sql: store.sql,
-      now,
       clock,
       tenantsPerStatement: config.tenantsPerAppend,
-      onAlarm: (tenant_id, reason) =>
-        onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
+      onAlarm: (tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason }),
       observe: observeCommit,
     })
     if (config.checkpointFile !== undefined) {
@@ -174,7 +186,7 @@ export async function openInstallation({
           tenant_id,
         }),
       onAcceptedRow: (tenant_id) => onWarning?.(ACCEPTED_ROW, { tenant_id }),
-      now,
+      now: clock.now,
     })
     const { databaseUrl: url } = config
     const verifier =
@@ -193,16 +205,19 @@ export async function openInstallation({
         actor,
         states,
         committer,
-        apiKeyUses: createApiKeyUses(sql),
+        apiKeyUses: createApiKeyUses(sql, clock.now),
         unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
         gate: createWorkGate(),
+        readGate: createReadGate(),
+        hold: createHeldBytes(),
         verifyLog: verifier?.verify ?? ((options) => verifyLog(sql, options)),
-        now,
+        now: clock.now,
         databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
         destroyWindowDays: config.destroyWindowDays,
       },
       sharedAlarms,
       compareAnchored,
+      eraseDestroyed: createErasure(store),
       durability: store.durability,
       findDurability: store.findDurability,
       probeCommit: store.probeCommit,
@@ -272,8 +287,10 @@ export interface InstallationSecrets {
 }
 
 interface Opening {
-  now: () => number
+  clock: Clock
   actor: string
+  migrations: URL
+  onLocked: ((message: string) => void) | undefined
 }
 
 async function unlock(
@@ -295,28 +312,29 @@ export async function openInstallationKey(sql: Queryable, rootKey: KeyObject): P
 }
 
 // They are sealed under the root key of this database: opening them first keeps a server with a wrong key from writing.
-async function openOrCreate(sql: Sql, rootKey: KeyObject, { now, actor }: Opening): Promise<InstallationSecrets> {
+async function openOrCreate(sql: Sql, rootKey: KeyObject, opening: Opening): Promise<InstallationSecrets> {
+  const { clock, actor, migrations, onLocked } = opening
   const known = await findInstance(sql)
   if (known) {
     const secrets = openSecrets(rootKey, known)
-    await migrate(sql, MIGRATIONS_DIRECTORY, async (transaction, { from, to }) => {
-      // A schema from before the log is refused: nothing distinguishes such a database from one whose log was taken out of it.
+    const complete: Complete = async (transaction, { from, to }) => {
       const auditKey = await openInstallationKey(transaction, rootKey)
       const note = { action: 'installation.migrate', metadata: { from, to, version: VERSION } } as const
-      await recordMigration(transaction, { auditKey, now, actor, note })
-    })
+      await recordMigration(transaction, { auditKey, clock, actor, note })
+    }
+    await migrate(sql, migrations, { complete, onLocked })
     return secrets
   }
-  await migrate(sql, MIGRATIONS_DIRECTORY)
+  await migrate(sql, migrations)
   const row = {
     wrapped_pepper: sealNewSecret(rootKey, { purpose: 'api-key-pepper' }),
     wrapped_signing_key: sealNewSecret(rootKey, { purpose: 'signing-key' }),
-    created_at: new Date(now()).toISOString(),
+    created_at: new Date(clock.now()).toISOString(),
   }
   await withDeadline(
     sql.begin(async (transaction) => {
       if (!(await insertInstance(transaction, row))) return
-      await beginInstallationLog(transaction, { rootKey, now, actor, version: VERSION })
+      await beginInstallationLog(transaction, { rootKey, clock, actor, version: VERSION })
     }),
   )
   const inserted = await findInstance(sql) // perhaps the row of another process, which inserted it first

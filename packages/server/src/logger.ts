@@ -2,13 +2,12 @@
 import type { FastifyServerOptions } from 'fastify'
 import type { LogLevel } from './config.js'
 
-/** Fastify's logger options; each line has what is in `base`. Errors are reduced to fields that cannot contain data: no query, no parameters, no database detail. */
+/** Fastify's logger options; errors are reduced to fields that cannot contain data: no query, no parameters, no database detail. */
 export function loggerOptions(
   level: LogLevel,
   stream: { write(line: string): unknown } = { write: writeOrDrop },
-  base: { worker: number } | null = null,
 ): FastifyServerOptions['logger'] {
-  return { level, stream, base, serializers: { err: describeError } }
+  return { level, stream, base: null, serializers: { err: describeError } }
 }
 
 /** Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped. */

@@ -3,7 +3,6 @@ import { Command, Help } from 'commander'
 import { refuseRepeated, requireAfterUnknown } from './cli/command.js'
 import { COMMANDS } from './cli/commands.js'
 import { fail } from './cli/fail.js'
-import { addWorker } from './cli/worker.js'
 import { VERSION } from './version.js'
 
 const program = new Command('eaas')
@@ -25,13 +24,13 @@ const program = new Command('eaas')
     process.exit(exitCode === 0 ? 0 : code.startsWith('commander.') ? 2 : exitCode)
   })
 
-for (const add of [...COMMANDS, addWorker]) add(program)
+for (const add of COMMANDS) add(program)
 refuseRepeated(program)
 requireAfterUnknown(program)
 
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
-  if (code === 'EPIPE' || ['start', 'witness', 'worker'].includes(program.args[0] ?? '')) return
+  if (code === 'EPIPE' || ['start', 'witness'].includes(program.args[0] ?? '')) return
   if (process.exitCode === undefined) process.stderr.write(`eaas: standard output cannot be written (${code})\n`)
   process.exitCode ??= 1
 })

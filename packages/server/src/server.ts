@@ -3,12 +3,11 @@ import { hostname } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import { readWitnessKey } from './audit/formats/cosignature.js'
-import type { WitnessedHead } from './audit/watch/head-watches.js'
 import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
 import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'
 import { isReadableByAll } from './crypto/root-key.js'
-import { createMetrics, type MetricsOfWorkers } from './http/metrics.js'
+import { createMetrics } from './http/metrics.js'
 import { type Installation, type OpenOptions, openInstallation, rootKeyFile } from './installation.js'
 import { startSchedule } from './jobs/schedule.js'
 import { loggerOptions, logWithoutApp, writeOrDrop } from './logger.js'
@@ -29,26 +28,10 @@ export interface Server {
   keepWitnessed(): Promise<void>
 }
 
-/** What distinguishes a worker from a server that is alone. */
-export interface WorkerPart {
-  /** counted from 1, in every line of its log. The first one runs the jobs that one process of a server runs, and records its start and stop. */
-  number: number
-  metrics: MetricsOfWorkers
-  /** how many workers do not serve at present */
-  countMissing(): number
-  /** Waits until the other workers have ended; to be awaited before what is written last. */
-  untilAlone(): Promise<void>
-  /** Hands to the first worker what this one witnessed, before it ends; returns whether the first one knows it. */
-  handOver(heads: readonly WitnessedHead[]): Promise<boolean>
-  /** Has `take` called with what the others hand over. */
-  onHandedOver(take: (heads: readonly WitnessedHead[]) => void): void
-}
-
-/** Opens the database that the configuration names and builds the application; does not listen yet. Without `worker` it is alone. */
+/** Opens the database that the configuration names and builds the application; does not listen yet. */
 export async function openServer({
   config,
   now,
-  worker,
   log: stream = { write: writeOrDrop },
   openVerifier,
   onDatabaseFailure,
@@ -56,7 +39,6 @@ export async function openServer({
 }: {
   config: Config
   now?: (() => number) | undefined
-  worker?: WorkerPart
   /** where the lines of its log go; by default to standard error */
   log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
@@ -66,8 +48,6 @@ export async function openServer({
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
   takesSchemas?: boolean
 }): Promise<Server> {
-  const isFirst = worker === undefined || worker.number === 1
-  const inLog = worker && { worker: worker.number }
   let app: FastifyInstance | undefined
   let isStopping = false
   const early: (() => void)[] = [] // alarms and warnings from before there is a log to write them to
@@ -81,11 +61,11 @@ export async function openServer({
   }
   const witnesses = config.witnesses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
   const metrics = createMetrics({
-    witnesses: isFirst ? witnesses.map(({ key }) => key.name) : [],
-    anchors: isFirst,
-    checkpoints: isFirst && config.checkpointFile !== undefined,
-    purges: isFirst && config.auditRetentionMonths > 0,
-    verifications: isFirst && config.auditVerifyHours > 0,
+    witnesses: witnesses.map(({ key }) => key.name),
+    anchors: true,
+    checkpoints: config.checkpointFile !== undefined,
+    purges: config.auditRetentionMonths > 0,
+    verifications: config.auditVerifyHours > 0,
   })
   let keptFaults: readonly LineFault[] = []
   let keepWitnessed: Server['keepWitnessed'] = async () => undefined // until something is witnessed
@@ -94,12 +74,14 @@ export async function openServer({
     wait: {
       seconds: config.startWaitSeconds,
       onWait: ({ error, ...details }) =>
-        logWithoutApp(config.logLevel, 'warn', { ...inLog, ...details, err: error }, 'waiting for the database'),
+        logWithoutApp(config.logLevel, 'warn', { ...details, err: error }, 'waiting for the database'),
     },
     // Where the logs ended is written before the process ends, or whoever had the database fail could cut them off.
     onDatabaseFailure: (error) =>
       void keepWitnessed().then(() => (onDatabaseFailure ? onDatabaseFailure(error) : Promise.reject(error))),
+    onMigrationLocked: (message) => logWithoutApp(config.logLevel, 'warn', {}, message),
     onAlarm: logAlarm,
+    onWrongClock: (message) => logAlarm(message, {}),
     onWarning: logWarning,
     onKeptFaults: (faults) => {
       keptFaults = faults
@@ -116,12 +98,10 @@ export async function openServer({
       findDurability,
       probeCommit,
       isStopping: () => isStopping,
-      logger: loggerOptions(config.logLevel, stream, inLog),
+      logger: loggerOptions(config.logLevel, stream),
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
       metrics,
-      workers: worker?.metrics,
-      countMissingWorkers: worker?.countMissing,
       takesSchemas,
     })
   } catch (error) {
@@ -131,20 +111,18 @@ export async function openServer({
   for (const log of early) log()
   const { log } = app
   const recordRun = createRunRecorder(services, { config, database: installation.database, log })
-  if (isFirst) await recordRun('installation.start')
+  await recordRun('installation.start')
   const schedule = startSchedule({
     config,
-    isFirst,
     services,
     sharedAlarms,
-    handOver: worker?.handOver,
     compareAnchored: installation.compareAnchored,
+    eraseDestroyed: installation.eraseDestroyed,
     witnesses,
     measures: metrics,
     log,
   })
   keepWitnessed = schedule.keepWitnessed
-  if (isFirst) worker?.onHandedOver(services.committer.watches.rememberAll)
   app.addHook('onClose', async () => {
     await schedule.stop()
     await services.committer.drain()
@@ -154,16 +132,13 @@ export async function openServer({
     await services.unrecordedCalls
       .flush()
       .catch((error: unknown) => log.error({ err: error }, 'writing the counts of calls without an entry failed'))
-    if (isFirst) {
-      await worker?.untilAlone()
-      await recordRun('installation.stop')
-    }
+    await recordRun('installation.stop')
     await schedule
       .writeLastWitnesses()
       .catch((error: unknown) => log.error({ err: error }, 'writing the last checkpoints failed'))
     await installation.close()
   })
-  if (isFirst) await logAdvice(log, config, { durability, keptFaults })
+  await logAdvice(log, config, { durability, keptFaults })
   const beginStopping = () => {
     isStopping = true
   }
@@ -183,8 +158,7 @@ function createRunRecorder(
   { config, database, log }: { config: Config; database: string; log: FastifyBaseLogger },
 ): (action: 'installation.start' | 'installation.stop') => Promise<void> {
   const configuration = digestConfig(config, database)
-  const workers = config.workers > 1 ? { workers: config.workers } : {}
-  const metadata = { version: VERSION, host: hostname(), configuration, ...workers }
+  const metadata = { version: VERSION, host: hostname(), configuration }
   return async (action) => {
     try {
       await withDeadline(recordAlone(services, [{ action, metadata }]), RECORD_DEADLINE_MS)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { runCommand } from '../../support/command-host.js'
 import { ROOT_KEY } from '../../support/service.js'
-import { ALL, expectVerifies, folder, OLD, RESTATED, service, stored, tenant_id, useLog } from './scene.js'
+import { ALL, added, expectVerifies, folder, OLD, RESTATED, service, stored, tenant_id, useLog } from './scene.js'
 
 useLog()
 
@@ -32,16 +32,55 @@ describe('eaas purge', () => {
     expect(JSON.parse((await eaas([])).stdout).tenants).toMatchObject([{ entries: 0 }])
   })
 
-  it('exits with 1 if it would delete more than --max-share, and with 2 if --max-share is not a number from 0 to 1', async () => {
+  const oneMonth = { EAAS_AUDIT_RETENTION_MONTHS: '1' }
+
+  it('shows what is held back and why, changes nothing, and exits with 1', async () => {
     const before = await stored()
-    const refused = await eaas(['--max-share', '0.2'])
-    expect(refused.code).toBe(1)
-    expect(JSON.parse(refused.stdout).tenants).toMatchObject([
-      { tenant_id, refused: expect.stringContaining('--max-share') },
+    const review = await eaas(['--dry-run'], oneMonth)
+    expect([review.code, review.stderr]).toEqual([1, ''])
+    const { tenants } = JSON.parse(review.stdout)
+    expect(tenants).toMatchObject([{ tenant_id, held: expect.stringContaining('share'), cutoff: expect.any(String) }])
+    expect(tenants[0].entries).toBeGreaterThan(ALL / 2)
+    const kept = await eaas([], oneMonth)
+    expect([kept.code, JSON.parse(kept.stdout).tenants]).toEqual([
+      1,
+      [expect.objectContaining({ tenant_id, refused: expect.stringContaining('eaas purge --resume') })],
     ])
-    for (const share of ['2', '-1', '1.5', 'half', ''])
-      expect([share, (await eaas(['--max-share', share])).code]).toEqual([share, 2])
     expect((await eaas([], { EAAS_AUDIT_RETENTION_MONTHS: '0' })).code).toBe(1)
+    expect((await eaas(['--resume', ''], oneMonth)).code).toBe(2)
     expect(await stored()).toEqual(before)
+  })
+
+  it('eaas doctor warns of what is held back, and why, until it is resumed', async () => {
+    const examine = async (environment: Record<string, string>) => {
+      const options = { database: service.database, rootKey: ROOT_KEY, environment }
+      const { findings } = JSON.parse((await runCommand(['doctor', '--json'], options)).stdout)
+      return findings.find(({ check }: { check: string }) => check === 'purge')
+    }
+    const held = { ok: true, warning: true, detail: expect.stringMatching(/: \d+ of 60 entries are due.*--dry-run$/) }
+    expect(await examine(oneMonth)).toMatchObject(held)
+    const overdue = `: ${OLD} entries are due, some for over two days, and no purge took them`
+    const late = { EAAS_AUDIT_RETENTION_MONTHS: '12' }
+    expect(await examine(late)).toMatchObject({ ok: true, warning: true, detail: expect.stringContaining(overdue) })
+    await eaas(['--resume', 'the retention is one month now'], oneMonth)
+    const nothing = (months: number) => ({
+      check: 'purge',
+      ok: true,
+      detail: `nothing older than ${months} months is held back`,
+    })
+    expect(await examine(oneMonth)).toEqual(nothing(1))
+    expect((await examine({ EAAS_AUDIT_RETENTION_MONTHS: '0' })).detail).toContain('nothing is ever purged')
+  })
+
+  it('resumes what is held back, and the log records who did so, and why', async () => {
+    const { entries } = JSON.parse((await eaas(['--dry-run'], oneMonth)).stdout).tenants[0]
+    const resumed = await eaas(['--resume', 'the retention is one month now'], oneMonth)
+    expect([resumed.code, resumed.stderr]).toEqual([0, ''])
+    expect(JSON.parse(resumed.stdout).tenants).toMatchObject([{ entries, purged_through: entries }])
+    expect((await added()).find(({ action }) => action === 'audit.purge')).toMatchObject({
+      actor: expect.stringMatching(/^operator:/),
+      metadata: { purged_through: entries, reason: 'the retention is one month now' },
+    })
+    await expectVerifies({ total: ALL - entries + RESTATED + 1, purged: entries })
   })
 })

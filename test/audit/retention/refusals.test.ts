@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { purgeAudit, verifyOnce } from '../../../packages/server/src/operations/purge-audit.js'
 import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
+import { recordAlone } from '../../../packages/server/src/runner/installation-log.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { type Caller, startService } from '../../support/service.js'
 import {
@@ -71,7 +72,7 @@ describe('a purge is refused', () => {
         ).length
       for (const ahead of [366 * DAY_MS + 1, 3_650 * DAY_MS, 36_500 * DAY_MS]) {
         clock = START + ahead
-        const refusal = { code: 'E_STATE', message: expect.stringContaining('Check the clock') }
+        const refusal = { code: 'E_STATE', message: expect.stringContaining('shows that the clock is right') }
         await expect(attempt(first)).rejects.toMatchObject(refusal)
       }
       expect(await rows()).toBe(2)
@@ -79,6 +80,25 @@ describe('a purge is refused', () => {
       await second.call('POST', '/v1/keys', { name: 'newest' })
       clock = START + 376 * DAY_MS
       expect(await attempt(first)).toMatchObject({ purged_through: 1, entries: 1 })
+    } finally {
+      await alone.close()
+    }
+  })
+
+  it('not because no tenant called for a year, if a server wrote into its own log meanwhile', async () => {
+    let clock = START
+    const alone = await startService({ now: () => clock })
+    try {
+      const { tenant_id: quiet } = (await alone.createTenant()).tenant
+      clock = START + 400 * DAY_MS
+      await recordAlone(alone.services, [{ action: 'installation.start', metadata: {} }])
+      const attempt = () => purgeTenant(alone.services, quiet, RETENTION)
+      for (const days of [0, 27.9]) {
+        clock = START + (400 + days) * DAY_MS
+        await expect(attempt()).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('clock') })
+      }
+      clock = START + 428 * DAY_MS + 1
+      expect(await attempt()).toMatchObject({ entries: 1 })
     } finally {
       await alone.close()
     }

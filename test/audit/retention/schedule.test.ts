@@ -1,6 +1,9 @@
 // The purge that a server carries out by itself, and what it says of it.
-import { expect, it } from 'vitest'
-import { purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { expect, it, onTestFinished } from 'vitest'
+import { buildApp } from '../../../packages/server/src/app.js'
+import { createMetrics } from '../../../packages/server/src/http/metrics.js'
+import { createUnpurged, purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import type { ScheduleOptions } from '../../../packages/server/src/jobs/schedule.js'
 import { startScheduleOf, UNMEASURED } from '../../support/schedule.js'
 import { ALL, clock, expectVerifies, OLD, PRESENT, RESTATED, START, service, tenant_id, useLog } from './scene.js'
@@ -13,14 +16,36 @@ it('a scheduled purge takes what is too old, and tells the log and the metrics o
   clock.now = PRESENT
   const written: { details: unknown; message: unknown }[] = []
   const write = (details: unknown, message: unknown) => void written.push({ details, message })
+  const metrics = createMetrics()
   const runs: number[] = []
   const schedule = startScheduleOf(service, {
     config: { auditRetentionMonths: 12, checkpointFile: undefined },
-    measures: { ...UNMEASURED, purgeRan: (failed) => void runs.push(failed) },
+    measures: {
+      ...UNMEASURED,
+      purgeRan(failed) {
+        metrics.purgeRan(failed)
+        runs.push(failed)
+      },
+    },
     log: { info: write, error: write, fatal: write } as unknown as ScheduleOptions['log'],
   })
   await expect.poll(() => runs).toEqual([1])
   await schedule.stop()
+  const app = buildApp({
+    services: service.services,
+    findDurability: async () => 'synchronous',
+    logger: false,
+    metrics,
+  })
+  const health = await app.inject({ url: '/health' })
+  expect([health.statusCode, health.json()]).toMatchObject([
+    200,
+    { status: 'degraded', database: 'purge', detail: expect.stringMatching(/of 1 tenants.*eaas purge --dry-run/) },
+  ])
+  expect((await app.inject({ url: '/metrics' })).body).toMatch(/^eaas_audit_purge_failed_tenants 1$/m)
+  metrics.purgeRan(0)
+  expect((await app.inject({ url: '/health' })).json()).toMatchObject({ status: 'healthy', database: 'up' })
+  await app.close()
   expect(written).toHaveLength(2)
   expect(written).toContainEqual({
     message: 'purged audit entries',
@@ -31,6 +56,49 @@ it('a scheduled purge takes what is too old, and tells the log and the metrics o
     details: { tenant_id: whole.tenant_id, err: expect.objectContaining({ code: 'E_STATE' }) },
   })
   await expectVerifies({ total: ALL - OLD + RESTATED + 1, purged: OLD })
+})
+
+it('what an operator resumes is no longer reported within seconds, and what is still kept is', async () => {
+  clock.now = START
+  const [first, second] = [await service.createTenant(), await service.createTenant()]
+  clock.now = PRESENT
+  const metrics = createMetrics()
+  const schedule = startScheduleOf(service, {
+    config: { auditRetentionMonths: 12, checkpointFile: undefined },
+    measures: { ...UNMEASURED, purgeRan: metrics.purgeRan, purgeLeft: metrics.purgeLeft },
+  })
+  const resume = ({ tenant }: typeof first) =>
+    purgeTenant(service.services, tenant.tenant_id, { retentionMonths: 12, resume: 'the retention is right' })
+  const SECONDS = { timeout: 15_000 }
+  await expect.poll(metrics.unpurged, SECONDS).toBe(2)
+  await resume(first)
+  await expect.poll(metrics.unpurged, SECONDS).toBe(1)
+  await resume(second)
+  await expect.poll(metrics.unpurged, SECONDS).toBe(0)
+  await schedule.stop()
+}, 60_000)
+
+it('what a purge left counts until the database has nothing of it that is due', async () => {
+  clock.now = START
+  const { tenant } = await service.createTenant()
+  clock.now = PRESENT
+  const { services } = service
+  const left = createUnpurged(services, { retentionMonths: 12 })
+  left.note([tenant.tenant_id, INSTALLATION_ID])
+  await left.look()
+  expect(left.count()).toBe(2)
+  // Marked, but a trigger keeps the rows.
+  onTestFinished(async () => void (await services.sql.unsafe('drop function if exists keep cascade')))
+  await services.sql.unsafe(`create function keep() returns trigger language plpgsql as 'begin return null; end'`)
+  await services.sql.unsafe('create trigger keep before delete on audit_log for each row execute function keep()')
+  const purging = { retentionMonths: 12, resume: 'the retention is right' }
+  await expect(purgeTenant(services, tenant.tenant_id, purging)).rejects.toThrow('something keeps')
+  await left.look()
+  expect(left.count()).toBe(2)
+  await services.sql.unsafe('drop function keep cascade')
+  await purgeTenant(services, tenant.tenant_id, purging)
+  await left.look()
+  expect(left.count()).toBe(1) // of the installation's log, which could not be read, only the next purge can tell
 })
 
 it('a purge of every log goes on with no other tenant once the server stops', async () => {

@@ -59,11 +59,11 @@ function watched(before: () => Promise<unknown>): Services {
       },
     })
   const sql = watch(connection)
-  const { now, rootKey } = service.services
+  const { committer, rootKey } = service.services
   return {
     ...service.services,
     sql,
-    committer: createCommitter({ sql, now, onAlarm: () => undefined }),
+    committer: createCommitter({ sql, clock: committer.clock, onAlarm: () => undefined }),
     states: createTenantStates({ sql, rootKey }),
     verifyLog: (options) => verifyLog(sql, options),
   }

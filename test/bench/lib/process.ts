@@ -111,7 +111,7 @@ function untilListening(child: ChildProcess, logFile: string): Promise<string> {
 }
 
 /** The resident memory of a process, from /proc. */
-export function residentBytes(pid: number): number {
+function residentBytes(pid: number): number {
   const [, kilobytes = 'NaN'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
   return Number(kilobytes) * 1_024
 }

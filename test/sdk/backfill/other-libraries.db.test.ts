@@ -114,16 +114,16 @@ const modelOf = (acceptPlaintext: boolean) =>
     },
   })
 
-/** How each library stores a text. That of Prisma is written by Prisma. */
-const FORMS: Record<string, (plaintext: string) => Promise<string>> = {
+/** How each library stores a text of a row. That of Prisma is written by Prisma. */
+const FORMS: Record<string, (plaintext: string, id: string) => Promise<string>> = {
   cloak: async (plaintext) => encryptStringSync(plaintext, parseKeySync(keys[1])),
   transit: async (plaintext) => {
     const plain = Buffer.from(plaintext).toString('base64')
     const { body } = await transit.post('/v1/transit/encrypt/users', JSON.stringify({ plaintext: plain }))
     return (body as { data: { ciphertext: string } }).data.ciphertext
   },
-  aws: async (plaintext) => {
-    const { result } = await encrypt(keyring, plaintext, { encryptionContext: { column: 'users.email' } })
+  aws: async (plaintext, id) => {
+    const { result } = await encrypt(keyring, plaintext, { encryptionContext: { table: 'users', id } })
     return result.toString('base64')
   },
   plaintext: async (plaintext) => plaintext,
@@ -135,12 +135,12 @@ function readerOf(): Reader {
   const ofTransit = transitReader({ post: transit.post, key: 'users' })
   const rest = awsMessageReader({
     decrypt: (message) => decrypt(keyring, message),
-    encryptionContext: { column: 'users.email' },
+    encryptionContext: (row) => ({ table: 'users', id: String(row.id) }),
     acceptPlaintext: true,
   })
-  return (stored) => {
-    if (String(stored).startsWith('v1.aesgcm256.')) return cloak(stored)
-    return String(stored).startsWith('vault:') ? ofTransit(stored) : rest(stored)
+  return (stored, row) => {
+    if (String(stored).startsWith('v1.aesgcm256.')) return cloak(stored, row)
+    return String(stored).startsWith('vault:') ? ofTransit(stored, row) : rest(stored, row)
   }
 }
 
@@ -155,6 +155,98 @@ const rowsOf = (where = 'true') =>
   query(`select id, email, email_index, nick, nick_index from users where ${where} order by id`, []) as Promise<
     Stored[]
   >
+
+describe('a column of bytes', () => {
+  it('is refused with the statement that gives it the type text, after which its messages are read', async () => {
+    await query('create table notes (id int primary key, "Body" bytea)', [])
+    const { result } = await encrypt(keyring, 'secret '.repeat(20))
+    await query("insert into notes values (1, decode($1, 'hex'))", [result.toString('hex')])
+    const fields = { Body: text().nullable() }
+    const model = eaas.model({
+      name: 'notes',
+      keyId,
+      bind: ['id'],
+      format: 'text',
+      warn: false,
+      fields,
+      acceptPlaintext: true,
+    })
+    const read = { Body: awsMessageReader({ decrypt: (message) => decrypt(keyring, message), acceptPlaintext: true }) }
+    const run = (options = {}) => backfill(model, postgresTable(query, 'notes'), options)
+
+    const refused = await run({ read }).catch(({ hint }) => String(hint))
+    const statement = /alter column .* type text using encode\("Body", 'base64'\)/.exec(String(refused))?.[0]
+    await query(`alter table notes ${statement}`, [])
+    expect(await run()).toMatchObject({ changed: 0, failed: 1, failures: [{ code: 'E_CONTENT' }] })
+    expect(await run({ read })).toMatchObject({ changed: 1, failed: 0 })
+    const [row] = await query('select * from notes', [])
+    expect(await model.decrypt(row as never)).toMatchObject({ Body: 'secret '.repeat(20) })
+  })
+
+  it.each(['v::text', "encode(v, 'hex')", 'to_json(v)::text'])('may be moved by %s', async (moved) => {
+    await query('drop table if exists moved', [])
+    await query('create table moved (id int primary key, v bytea, w text)', [])
+    const { result } = await encrypt(keyring, 'secret')
+    await query("insert into moved values (1, decode($1, 'hex'))", [result.toString('hex')])
+    await query(`update moved set w = ${moved}`, [])
+    const fields = { w: text() }
+    const model = eaas.model({
+      name: 'moved',
+      keyId,
+      bind: ['id'],
+      format: 'text',
+      warn: false,
+      fields,
+      acceptPlaintext: true,
+    })
+    const table = postgresTable(query, 'moved')
+    expect(await backfill(model, table)).toMatchObject({ changed: 0, failed: 1 })
+    const w = awsMessageReader({ decrypt: (message) => decrypt(keyring, message), acceptPlaintext: true })
+    expect(await backfill(model, table, { read: { w } })).toMatchObject({ changed: 1, failed: 0 })
+    const [row] = await query('select id, w from moved', [])
+    expect(await model.decrypt(row as never)).toMatchObject({ w: 'secret' })
+  })
+})
+
+describe('an encryption context with a column that is not of the model', () => {
+  it('is checked by `readColumns`, and the column is left as it is', async () => {
+    await query('create table trips (id int primary key, "City" text, made timestamptz default now(), note text)', [])
+    for (const [id, city] of [
+      ['1', 'Paris'],
+      ['2', 'Rome'],
+      ['3', 'Rome'],
+    ] as const) {
+      const encryptionContext = { id, city: id === '3' ? 'Oslo' : city }
+      const { result } = await encrypt(keyring, `to ${id}`, { encryptionContext })
+      await query('insert into trips values ($1::text::int, $2, default, $3)', [id, city, result.toString('base64')])
+    }
+    const model = eaas.model({ name: 'trips', keyId, bind: ['id'], format: 'text', fields: { note: text() } })
+    const note = awsMessageReader({
+      decrypt: (message) => decrypt(keyring, message),
+      encryptionContext: (row) => ({ id: String(row.id), city: String(row.city) }),
+    })
+    const columns = { city: 'City' }
+    const without = await backfill(model, postgresTable(query, 'trips'), { read: { note } })
+    expect(without).toMatchObject({ changed: 0, failed: 3 })
+    expect(without.failures[0]?.message).toMatch(/reads the column "city", which the row lacks\. .*`readColumns`/)
+    const table = postgresTable(query, 'trips', { columns, readColumns: ['city', 'id'] })
+    const report = await backfill(model, table, { read: { note } })
+    expect(report).toMatchObject({ changed: 2, failed: 1, failures: [{ key: '["3"]' }] })
+    const rows = await query('select id, "City" as city, note from trips where id < 3 order by id', [])
+    expect((await model.decryptMany(rows as never[])).ok).toEqual([
+      { id: 1, city: 'Paris', note: 'to 1' },
+      { id: 2, city: 'Rome', note: 'to 2' },
+    ])
+    for (const [readColumns, message] of [
+      [['made'], /^`readColumns` names the column "made" of type timestamp with time zone/],
+      [['town'], /^the table has no column "town"/],
+      ['city', /^readColumns must be a list of names/],
+    ]) {
+      const wrong = async () => backfill(model, postgresTable(query, 'trips', { readColumns: readColumns as never }))
+      await expect(wrong()).rejects.toThrow(message as RegExp)
+    }
+  })
+})
 
 describe('a column with values of four libraries, plaintext, and our own', () => {
   const expected = new Map<string, { email: string; nick: string | null }>()
@@ -175,7 +267,7 @@ describe('a column with values of four libraries, plaintext, and our own', () =>
           email: `${name}${at}@example.org`,
           nick: at % 2 ? null : `${name} \u00e9 ${at}`,
         }
-        const stored = [row.id, await store(row.email), row.nick === null ? '' : await store(row.nick)]
+        const stored = [row.id, await store(row.email, row.id), row.nick === null ? '' : await store(row.nick, row.id)]
         await query(
           "insert into users (id, email, nick, city) values ($1::text::uuid, $2, nullif($3, ''), 'Rome')",
           stored,
@@ -233,11 +325,11 @@ describe('a column with values of four libraries, plaintext, and our own', () =>
     expect(await db.user.findMany({ where: { nick: 'aws \u00e9 6' } })).toMatchObject([{ email: 'aws6@example.org' }])
   })
 
-  it('keeps the rows whose key or context is not the one, and says which and why', async () => {
+  it('keeps the rows whose key or context is not the one, such as that of another row, and says which and why', async () => {
     const stray = [
       encryptStringSync('secret', parseKeySync(generateKey())),
       'vault:v7:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
-      (await encrypt(keyring, 'secret', { encryptionContext: { column: 'users.phone' } })).result.toString('base64'),
+      (await FORMS.aws?.('secret', randomUUID())) ?? '', // moved here from that row
     ]
     const ids = stray.map(() => randomUUID())
     for (const [at, value] of stray.entries()) {

@@ -103,6 +103,7 @@ describe('seal and open', () => {
       code: 'E_INVALID_INPUT',
       message: 'dek is all zeros',
     })
+    await expect(open(envelope, createDek().fill(0))).rejects.toMatchObject({ message: 'dek is all zeros' })
     for (const wrong of [{ key_id: 'users' }, { key_version: 0 }, { wrapped_key: '' }]) {
       const sealing = seal('x', { dek, wrapped: { ...wrapped, ...wrong } })
       await expect(sealing).rejects.toMatchObject({
@@ -254,9 +255,14 @@ describe('an export', () => {
     const users = eaas.model({
       name: 'users',
       keyId: id,
-      fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) },
+      fields: {
+        email: text({ index: 'email_index', normalize: ['lowercase'], shared: true }),
+        nick: text({ index: 'n' }),
+      },
     })
-    const { email_index } = await users.encrypt({ email: 'ADA@example.org' })
-    expect(await openExport(await eaas.keys.export(id)).hash('ada@example.org')).toBe(email_index)
+    const { email_index, n } = await users.encrypt({ email: 'ADA@example.org', nick: 'Ada' })
+    const exported = openExport(await eaas.keys.export(id))
+    expect(await exported.hash('ada@example.org')).toBe(email_index)
+    expect(await exported.hash('eaas/index/v1:5:users:1:n:3:Ada')).toBe(n)
   })
 })

@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import type { ContractCase } from './contract-case.js'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
-const dek = Buffer.alloc(32).toString('base64')
+const dek = Buffer.alloc(32, 5).toString('base64')
 
 export const REFUSAL_CASES: ContractCase[] = [
   {
@@ -141,10 +141,10 @@ export const REFUSAL_CASES: ContractCase[] = [
         '/v1/usage?month=2026-13',
         '/v1/usage?month=2026',
         '/v1/usage?month=',
+        '/v1/audit?unknown=1',
       ]) {
         expect([query, await raw('GET', query)]).toEqual([query, 400])
       }
-      expect(await raw('GET', '/v1/audit?unknown=1')).toBe(200)
       for (const digits of [17, 20, 400]) {
         const limit = '9'.repeat(digits)
         expect([digits, await raw('GET', `/v1/audit?limit=${limit}`)]).toEqual([digits, 200])

@@ -169,6 +169,7 @@ export const VALUE_CASES: ContractCase[] = [
         dek(16),
         dek(31),
         dek(33),
+        Buffer.alloc(32).toString('base64'), // a DEK that was zeroed
         dek().replace('=', ''),
         `${dek()}\n`,
         dek(32).replaceAll('F', '-'),

@@ -5,7 +5,6 @@
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
-import { UNRECORDED_KINDS } from '../unrecorded.js'
 import { anything, choice, type Infer, list, nullable, object, optional, record, type Shape, string } from './shape.js'
 import {
   ALGORITHM,
@@ -143,8 +142,11 @@ export const tenant = object({
 export const usage = object({
   month: string,
   operations: record(count),
-  /** calls that wrote no entry, by day and API key, the largest counts first */
-  unrecorded: list(object({ day: string, api_key_id: uuid, kind: choice(UNRECORDED_KINDS), count })),
+  /**
+   * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and `kind` may be one that only
+   * a newer server has (unrecorded.ts)
+   */
+  unrecorded: list(object({ day: string, api_key_id: uuid, kind: string, ip_address: nullable(string), count })),
 })
 
 export const health = object({

@@ -1,6 +1,7 @@
 // Query strings: text parsed strictly into numbers and times.
 import { describe, expect, it } from 'vitest'
 import type { ZodMiniType } from 'zod/mini'
+import { describeIssue } from './issues.js'
 import { QUERIES } from './queries.js'
 
 const { listAudit, listKeys, getUsage } = QUERIES
@@ -172,10 +173,21 @@ describe('a filter', () => {
     expect(() => read(schema as ZodMiniType<unknown>, { [name]: value })).toThrow(invalid(name))
   })
 
-  it('ignores what it does not know, also the names of every object', () => {
-    const query = JSON.parse('{"__proto__":"1","constructor":"1","toString":"1","limits":"5"}')
-    expect(read(listAudit, query)).toEqual({ limit: 50, offset: 0, order: 'desc' })
-    expect(({} as { limits?: unknown }).limits).toBeUndefined()
+  it.each(['actor', 'date_form', 'Limit', 'limit ', '', 'toString', 'constructor', '__proto__'])(
+    'of any call refuses a parameter that it does not know: %j',
+    (name) => {
+      for (const query of Object.values(QUERIES)) {
+        const { success, error } = query.safeParse(JSON.parse(`{${JSON.stringify(name)}:"1"}`))
+        expect(success).toBe(false)
+        const [takes] = Object.keys(query.shape)
+        expect(error && describeIssue(error, '')).toMatch(`${name}: is no parameter of this call, which takes ${takes}`)
+      }
+    },
+  )
+
+  it('repeats at most 100 characters of a name that it does not know', () => {
+    const { error } = listAudit.safeParse({ ['x'.repeat(10_000)]: '1' })
+    expect(error && describeIssue(error, '')).toMatch(/^x{100}: is no/)
   })
 })
 

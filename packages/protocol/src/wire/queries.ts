@@ -1,4 +1,4 @@
-/** The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times. */
+/** The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse what they do not name. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { isUuid } from '../bytes.js'
@@ -38,15 +38,30 @@ function instant(round: 'up' | 'down') {
   }
 }
 
+/** Most characters of an unknown name that the answer repeats. */
+const SHOWN_CHARACTERS = 100
+
+/** Refuses parameters that it does not name: a misspelt filter would otherwise show everything, and a report would count it all. */
+function query<Shape extends z.core.$ZodShape>(shape: Shape) {
+  const takes = Object.keys(shape).join(', ')
+  return z.strictObject(shape, {
+    error(issue) {
+      if (issue.code !== 'unrecognized_keys') return undefined
+      const [unknown = ''] = issue.keys
+      return `${unknown.slice(0, SHOWN_CHARACTERS)}: is no parameter of this call, which takes ${takes}`
+    },
+  })
+}
+
 /** The query of each call that has one. */
 export const QUERIES = {
-  listKeys: z.object({
+  listKeys: query({
     status: z.optional(z.enum(KEY_STATUSES)),
     name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))),
     limit: z.optional(limitUpTo(MAX_KEYS)),
     offset: z.optional(wholeNumber(0)),
   }),
-  listAudit: z.object({
+  listAudit: query({
     key_id: z.optional(z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))),
     action: z.optional(z.enum(ACTIONS)),
     date_from: z.optional(timeFrom),
@@ -56,14 +71,14 @@ export const QUERIES = {
     order: z._default(z.enum(['asc', 'desc']), 'desc'),
     after_id: z.optional(wholeNumber(0)),
   }),
-  verifyAudit: z.object({
+  verifyAudit: query({
     after_id: z.optional(wholeNumber(0)),
     through_id: z.optional(wholeNumber(1)),
     checkpoint: z.optional(z.string()),
   }),
-  exportAudit: z.object({ after_id: z.optional(wholeNumber(0)), through_id: z.optional(wholeNumber(1)) }),
-  listApiKeys: z.object({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(wholeNumber(0)) }),
-  getUsage: z.object({
+  exportAudit: query({ after_id: z.optional(wholeNumber(0)), through_id: z.optional(wholeNumber(1)) }),
+  listApiKeys: query({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(wholeNumber(0)) }),
+  getUsage: query({
     month: z.optional(z.string().check(z.regex(/^(?!0000)\d{4}-(?:0[1-9]|1[0-2])$/, 'must be a month, YYYY-MM'))),
   }),
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>

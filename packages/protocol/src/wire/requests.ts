@@ -3,8 +3,8 @@
  * unknown fields.
  */
 import * as z from 'zod/mini'
-import { IV_BYTES } from '../aead.js'
-import { isBase64, isWellFormed } from '../bytes.js'
+import { IV_BYTES, KEY_BYTES } from '../aead.js'
+import { encodeBase64, isBase64, isWellFormed } from '../bytes.js'
 import {
   MAX_ALLOWED_IPS,
   MAX_BATCH_OPERATIONS,
@@ -19,11 +19,9 @@ import { ALGORITHM, VALUES } from './values.js'
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
 
-/** Text that PostgreSQL can store too: without NUL. */
-const text = unicode.check(z.refine((value) => !value.includes('\0'), 'must not contain a NUL'))
-
-/** 1 to 255 characters, as names of keys and API keys have. */
-const name = text.check(
+/** 1 to 255 characters, as names of keys and API keys have. Without NUL, which PostgreSQL cannot store. */
+const name = unicode.check(
+  z.refine((value) => !value.includes('\0'), 'must not contain a NUL'),
   z.refine(
     (value) => value.length > 0 && [...value].length <= MAX_NAME_CHARACTERS,
     `must be 1 to ${MAX_NAME_CHARACTERS} characters`,
@@ -35,7 +33,11 @@ const iv = z
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
 const sharedText = ({ is, message }: typeof VALUES.string) => z.string().check(z.refine(is, message))
 const base64 = sharedText(VALUES.base64)
-const dek = sharedText(VALUES.dek)
+const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
+/** Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that anybody knows. */
+const dek = sharedText(VALUES.dek).check(
+  z.refine((value) => value !== ZEROS, `must not be ${KEY_BYTES} zero bytes: make each DEK of secure random bytes`),
+)
 /** Its type is unknown to zod: the function alone checks it. */
 const version = z.unknown().check(z.refine(VALUES.version.is, VALUES.version.message)) as unknown as z.ZodMiniType<
   number,
@@ -43,7 +45,7 @@ const version = z.unknown().check(z.refine(VALUES.version.is, VALUES.version.mes
 >
 
 /** The texts and numbers that a check narrows beyond their type, for the OpenAPI document to describe. */
-export const FIELDS = { text, name, base64, dek, iv, version }
+export const FIELDS = { name, base64, dek, iv, version }
 
 /** The most items that each array of a body may have. */
 const MAX_ITEMS = Object.entries({
@@ -91,7 +93,8 @@ export const PLAINTEXT_ENCODINGS = ['utf8', 'base64'] as const
 export type PlaintextEncoding = (typeof PLAINTEXT_ENCODINGS)[number]
 /** If it is absent, the tenant's setting applies. */
 const encoding = z.optional(z.enum(PLAINTEXT_ENCODINGS))
-export const encrypt = z.object({ plaintext: text, key_id: z.string(), encoding })
+/** `plaintext` may contain a NUL, because the server stores nothing of it. */
+export const encrypt = z.object({ plaintext: unicode, key_id: z.string(), encoding })
 export const decrypt = z.object({
   ciphertext: base64,
   wrapped_key: base64,

@@ -9,8 +9,13 @@ import type { SealedTable } from './table.js'
 export interface Conflict {
   /** What the changed row is known to have in the columns of the conflict. */
   bound: Row
-  /** Lists the columns to take from the row that was to be inserted, with an encrypted one. @throws InvalidInputError if that is another row */
-  excluded(column: string): readonly string[]
+  /**
+   * Lists the columns to take from the row that was to be inserted, with encrypted ones. That row was sealed under a DEK of its own, so these
+   * are all that belong together.
+   *
+   * @throws InvalidInputError if that is another row, or if only a part is taken of what belongs together
+   */
+  excluded(columns: readonly string[]): readonly string[]
 }
 
 /** @param targets the columns that the conflict is in @param rows the rows to insert */
@@ -20,12 +25,13 @@ export function readConflict(table: SealedTable, targets: readonly string[], row
   const [only = {}, ...others] = known
   return {
     bound: isSameRow && others.length === 0 ? only : {},
-    excluded(column) {
+    excluded(columns) {
+      if (columns.length === 0) return []
       if (isSameRow && !known.every((row) => table.tellsKey(row))) {
         const hint = "Name the key's column in its target too, or update the row."
         return refuseCall(`an upsert by ${targets.join(', ')}, which does not tell the key of the row,`, hint)
       }
-      if (isSameRow) return [column, ...table.indexesOf(column)]
+      if (isSameRow) return table.withMade(columns)
       const hint = `Its target must be ${table.bind.join(', ')}: values are bound to it.`
       return refuseCall(`an upsert by ${targets.join(', ') || 'a constraint'}`, hint)
     },

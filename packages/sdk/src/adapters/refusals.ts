@@ -21,7 +21,7 @@ export function refuseOperator(model: string, field: string, operator: string): 
 export function refuseExpression(
   model: string,
   field: string,
-  hint = 'Select it by itself, and compute with it after it is decrypted.',
+  hint = 'Select it by itself, and compute with it after it is decrypted. To join by it, compare the columns of its indexes.',
 ): never {
   refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
 }
@@ -37,10 +37,10 @@ export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }
 
-/** Refuses to return an encrypted field without a column that it is bound to. @throws InvalidInputError */
-export function refuseReturning(model: string, field: string, column: string): never {
+/** Refuses to select or return an encrypted field without the columns that it is bound to. @throws InvalidInputError */
+export function refuseUnbound(model: string, field: string, columns: string): never {
   throw new InvalidInputError(
-    `${model}.${field} cannot be returned without ${column}, which its value is bound to`,
-    `Return ${column} too. Nothing was stored.`,
+    `${model}.${field} cannot be selected without ${columns}, which its value is bound to`,
+    `Select ${columns} of the same table too. The query was not run.`,
   )
 }

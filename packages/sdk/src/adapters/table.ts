@@ -8,9 +8,9 @@ import { groupBy } from '../groups.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition, PlacedField } from '../models/definition.js'
 import { getInternals } from '../models/internals.js'
-import { pickFields } from '../models/pick.js'
+import { findLacking, pickFields } from '../models/pick.js'
 import { getAt } from '../records/paths.js'
-import { refuseField, refuseOperator } from './refusals.js'
+import { refuseField, refuseOperator, refuseUnbound } from './refusals.js'
 
 /** A condition on the column of an index, in place of one on an encrypted field. */
 export interface IndexCondition {
@@ -31,16 +31,20 @@ export interface SealedTable {
   readonly columns: readonly string[]
   /** The columns that a value must be bound to, by their names. */
   readonly bind: readonly string[]
-  /** The columns of the indexes of a field of its own, or with others. */
-  indexesOf(column: string): readonly string[]
+  /**
+   * Adds what is made with the fields in these columns: their indexes, and the column of the compact form.
+   *
+   * @throws InvalidInputError where a field is missing with which it is made
+   */
+  withMade(columns: readonly string[]): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
   /** Whether each row has a key of its own, which other columns of it tell. */
   readonly keyByRow: boolean
   /** Tells whether the key of a row is known by these columns of it. */
   tellsKey(row: Row): boolean
-  /** Refuses to set the column of an index without its fields. @throws InvalidInputError */
-  assertNoIndex(changes: Row): void
+  /** Refuses to set the column of an index, or of the compact form, without its fields. @throws InvalidInputError */
+  assertNoneMade(changes: Row): void
   /**
    * Refuses changes of what says the key of a row, whose other values would not open any more. A value that is no text or number is taken for
    * another one than before. `known` are the values that the row surely has.
@@ -50,7 +54,12 @@ export interface SealedTable {
   assertKeepsKey(changes: Row, known: Row): void
   /** Tells whether changes have a value that is sealed to its row: all but null. */
   isBound(changes: Row): boolean
-  /** Refuses to select an encrypted column without what it is bound to. @throws InvalidInputError as reading would, but before a query is run */
+  /**
+   * Refuses to select or return an encrypted column without what it is bound to. Called before a query is run: reading would refuse it only
+   * once a row has a value.
+   *
+   * @throws InvalidInputError
+   */
   assertReadable(columns: readonly string[]): void
   /** Seals rows to insert. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
@@ -75,34 +84,32 @@ export function createTable(model: object): SealedTable {
   const sealed = new Set(fields.map(({ path }) => path[0] ?? ''))
   const stored = storing(definition)
   const table = name || 'the model'
+  const made = [...columns, ...(format === 'compact' ? [{ column: header, fields }] : [])]
   return {
     name: table,
-    columns: [
-      ...new Set([
-        ...sealed,
-        ...columns.map(({ column }) => column),
-        ...bind.map(({ path }) => path[0] ?? ''),
-        ...(format === 'compact' ? [header] : []),
-      ]),
-    ],
+    columns: [...new Set([...sealed, ...made.map(({ column }) => column), ...bind.map(({ path }) => path[0] ?? '')])],
     bind: bind.map((column) => column.name),
-    indexesOf: (field) =>
-      columns.filter((column) => column.fields.some(({ path }) => path[0] === field)).map(({ column }) => column),
+    withMade(given) {
+      const isGiven = ({ path }: PlacedField) => given.includes(path[0] ?? '')
+      const lacking = findLacking(definition, isGiven)
+      if (lacking) {
+        const hint = 'Set what belongs together in one statement.'
+        throw new InvalidInputError(`${table}.${lacking.field}: ${lacking.message}`, hint)
+      }
+      const own = made.filter((one) => one.fields.some(isGiven))
+      return [...new Set([...given, ...own.map(({ column }) => column)])]
+    },
     isSealed: (column) => sealed.has(column),
     keyByRow: definition.keyByRow,
     tellsKey: (row) => findKey(definition, row) !== undefined,
-    assertNoIndex,
+    assertNoneMade,
     assertKeepsKey: (changes, known) => assertSameKey(definition, table, changes, known),
     isBound: (changes) =>
       bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
     assertReadable(selected) {
       const column = selected.find((one) => sealed.has(one))
-      const lacking = bind.find(({ path }) => !selected.includes(path[0] ?? ''))?.name
-      if (column === undefined || lacking === undefined) return
-      throw new InvalidInputError(
-        `field ${JSON.stringify(lacking)}: a column of bind must be selected with ${table}.${column}`,
-        'Select it too: the encrypted values of a row are bound to it.',
-      )
+      const lacking = bind.flatMap(({ name: one, path }) => (selected.includes(path[0] ?? '') ? [] : [one]))
+      if (column !== undefined && lacking.length > 0) refuseUnbound(table, column, lacking.join(' and '))
     },
     async sealRows(given) {
       const { rows } = await load(stored)
@@ -121,7 +128,7 @@ export function createTable(model: object): SealedTable {
           'Insert a new row, and delete this one.',
         )
       }
-      assertNoIndex(changes)
+      assertNoneMade(changes)
       assertSameKey(definition, table, changes, bound)
       const picked = pickFields(stored, namesIn(definition, changes))
       if (picked.fields.length === 0) return changes
@@ -155,15 +162,18 @@ export function createTable(model: object): SealedTable {
     },
   }
 
-  function assertNoIndex(changes: Row): void {
-    const index = columns.find(({ column, fields: own }) => {
+  function assertNoneMade(changes: Row): void {
+    const found = made.find(({ column, fields: own }) => {
       return changes[column] !== undefined && own.every(({ path }) => getAt(changes, path) === undefined)
     })
-    if (!index) return
-    const made = index.fields.map(({ name: field }) => field).join(' and ')
+    if (!found) return
+    const of = found.fields.map(({ name: field }) => field).join(' and ')
+    const what = columns.some(({ column }) => column === found.column)
+      ? { sentence: `it is the index of ${of}, and made for it`, name: 'the index' }
+      : { sentence: `it belongs to ${of}, and is made with them`, name: 'it' }
     throw new InvalidInputError(
-      `${table}.${index.column} cannot be set: it is the index of ${made}, and made for it`,
-      `Set ${made}, and leave out the index.`,
+      `${table}.${found.column} cannot be set: ${what.sentence}`,
+      `Set ${of}, and leave out ${what.name}.`,
     )
   }
 

@@ -22,3 +22,12 @@ it('does not begin when the signal is aborted already', async () => {
   await expect(pause(100, AbortSignal.abort(reason))).rejects.toBe(reason)
   expect(vi.getTimerCount()).toBe(0)
 })
+
+it('asks for no negative time, of which Node 26 warns', async () => {
+  const asked = vi.spyOn(globalThis, 'setTimeout')
+  const pausing = pause(-5, undefined)
+  expect(asked.mock.calls.map(([, ms]) => ms)).toEqual([0])
+  vi.runAllTimers()
+  await pausing
+  asked.mockRestore()
+})

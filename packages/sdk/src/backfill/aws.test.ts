@@ -8,7 +8,7 @@ import {
   RawAesWrappingSuiteIdentifier,
 } from '@aws-crypto/client-node'
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
-import { type AwsMessageOptions, awsMessageReader, type Reader } from '../backfill.js'
+import { type AwsMessageOptions, awsMessageReader, type Reader, type Row } from '../backfill.js'
 import { type Client, NetworkError } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { migrateValues } from '../test-support/migrate-values.js'
@@ -71,8 +71,8 @@ describe('awsMessageReader', () => {
   it('returns bytes where the values were bytes', async () => {
     const bytes = Uint8Array.of(0, 255, 128)
     const read = awsMessageReader({ decrypt: open, as: 'bytes' })
-    expect(await read(await messageOf(bytes))).toEqual(bytes)
-    await expect(awsMessageReader({ decrypt: open })(await messageOf(bytes))).rejects.toMatchObject({
+    expect(await read(await messageOf(bytes), {})).toEqual(bytes)
+    await expect(awsMessageReader({ decrypt: open })(await messageOf(bytes), {})).rejects.toMatchObject({
       code: 'E_CONTENT',
       message: expect.stringContaining('UTF-8'),
       hint: expect.stringContaining("as: 'bytes'"),
@@ -95,9 +95,19 @@ describe('awsMessageReader', () => {
   it('takes plaintext only if it is told to, and never what is left of a message', async () => {
     const message = await messageOf('ada@example.org')
     const v1 = await messageOf('bob@example.org', { suite: 'ALG_AES256_GCM_IV12_TAG16' })
-    const cut = [message.slice(0, 40), message.slice(0, 41), v1.slice(0, -4), ` ${v1}`, v1.slice(0, 6)]
+    const cut = [message.slice(0, 40), message.slice(0, 41), v1.slice(0, -4), `'${v1}`, v1.slice(0, 6)]
     const bytes = [Buffer.from(message, 'base64').subarray(0, 50), Buffer.from(v1, 'base64').subarray(0, 3)]
-    const plain = ['plain@example.org', 'AYA', 'Agnes', 'AgR', Buffer.from(message, 'base64').toString('hex')]
+    const plain = [
+      'plain@example.org',
+      'AYA',
+      'Agnes',
+      'AgR',
+      '0204781234',
+      '+44 20 4781 2345',
+      '\\x01',
+      '"AgR"',
+      'deadbeef'.repeat(8),
+    ]
     const strict = await migrate([message, ...plain, ...cut, ...bytes], awsMessageReader({ decrypt: open }))
     expect(strict.report).toMatchObject({ changed: 1, failed: plain.length + cut.length + bytes.length })
     const read = awsMessageReader({ decrypt: open, acceptPlaintext: true })
@@ -120,7 +130,6 @@ describe('awsMessageReader', () => {
   it.each([
     ['no padding', (s: string) => s.replace(/=+$/, '')],
     ['the URL-safe alphabet', (s: string) => s.replaceAll('+', '-').replaceAll('/', '_')],
-    ['lines', (s: string) => s.replace(/^.{76}/, '$&\n')],
     ['non-zero bits behind the last byte', (s: string) => s.replace(/.=$/, 'B=')],
     ['a number', () => 7],
   ])('refuses %s', async (_, change) => {
@@ -130,7 +139,7 @@ describe('awsMessageReader', () => {
       message = await messageOf('x'.repeat(length))
     const changed = change(message)
     expect(changed).not.toBe(message)
-    await expect(awsMessageReader({ decrypt: open })(changed)).rejects.toMatchObject({ code: 'E_CONTENT' })
+    await expect(awsMessageReader({ decrypt: open })(changed, {})).rejects.toMatchObject({ code: 'E_CONTENT' })
   })
 
   it('says what to do about a key that the keyring lacks, and about a message that the policy refuses', async () => {
@@ -185,6 +194,42 @@ describe('awsMessageReader', () => {
     const { report } = await migrate(messages, read)
     expect(report).toMatchObject({ changed: 2, failed: 3 })
     for (const { message } of report.failures) expect(message).toMatch(/^the message has another encryption context\. /)
+  })
+
+  it('refuses a message that was moved from row 2 to row 1, where the encryption context is that of the row', async () => {
+    const read = awsMessageReader({
+      decrypt: open,
+      encryptionContext: (row) => ({ column: 'email', id: String(row.id) }),
+    })
+    const messageFor = (id: string) => messageOf(`${id}@example.org`, { encryptionContext: { column: 'email', id } })
+    const [, second] = [await messageFor('u0000'), await messageFor('u0001')]
+    const { report, emails, table } = await migrate([second, second], read)
+    expect(report).toMatchObject({ changed: 1, failed: 1, failures: [{ key: 'u0000', code: 'E_CONTENT' }] })
+    expect(report.failures[0]?.message).toMatch(/^the message has another encryption context\. /)
+    expect([emails, table.rows.get('u0000')?.email]).toEqual([['u0001@example.org'], second])
+  })
+
+  it.each([
+    ['no members', () => ({})],
+    ['a promise', async () => ({ id: 'u0000' })],
+    ['a member without a value', (row: Row) => ({ id: row.nothing })],
+    ['of a column that the row lacks', (row: Row) => ({ id: 'u0000', city: String(row.city) })],
+    ['a number', (row: Row) => ({ id: 'u0000', at: 7, email: row.email })],
+    ['nothing', () => undefined],
+    [
+      'an error',
+      (row: Row) => {
+        throw new Error(`secret of ${row.id}`)
+      },
+    ],
+  ])('fails a row whose encryption context is %s, before the message is decrypted', async (_, encryptionContext) => {
+    const opening = vi.fn(open)
+    const read = awsMessageReader({ decrypt: opening, encryptionContext: encryptionContext as never })
+    const { report } = await migrate([await messageOf('x', { encryptionContext: { id: 'u0000' } })], read)
+    expect(report).toMatchObject({ changed: 0, failed: 1, failures: [{ key: 'u0000', field: 'email' }] })
+    expect(report.failures[0]?.message).toMatch(/name others in `readColumns`/)
+    expect(report.failures[0]?.message).not.toMatch(/secret/)
+    expect(opening).not.toHaveBeenCalled()
   })
 
   it.each([

@@ -1,8 +1,9 @@
-/** Reads messages of the AWS Encryption SDK, in base64 or as bytes, by the `decrypt` of its own client, which holds the caller's keyring. */
+/** Reads messages of the AWS Encryption SDK, in base64, in hex or as bytes, by the `decrypt` of its own client, which holds the caller's keyring. */
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '../errors.js'
-import { assertFlag, assertOptions, kindOf, readBinary } from '../input.js'
-import { beginsAs } from './foreign.js'
+import { assertFlag, assertOptions, kindOf, type Row, readBinary } from '../input.js'
+import { spelledAs } from './foreign.js'
+import { askWithRow, ROW_HINT } from './row-texts.js'
 import type { Reader } from './works.js'
 
 /** What the `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to, as far as a reader looks at it. */
@@ -11,11 +12,16 @@ export interface AwsDecrypted {
   messageHeader: { readonly encryptionContext: Readonly<Record<string, string>> }
 }
 
+type Context = Readonly<Record<string, string>>
+
 export interface AwsMessageOptions {
   /** Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and your keyring, or your materials manager. */
   decrypt: (message: Uint8Array) => Promise<AwsDecrypted>
-  /** Members that the encryption context of each message must have. It may have more: the client adds a public key where it signs. */
-  encryptionContext?: Readonly<Record<string, string>> | undefined
+  /**
+   * Members that the encryption context of each message must have, or a function that returns those of a row, at least one: `(row) => ({ id:
+   * String(row.id) })`. A row fails where the function reads a column that it lacks. A message may have more: the client adds a public key where it signs.
+   */
+  encryptionContext?: Context | ((row: Readonly<Row>) => Context) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
   as?: 'text' | 'bytes' | undefined
   /** `true` also takes values that do not begin as a message does as plaintext. */
@@ -23,8 +29,9 @@ export interface AwsMessageOptions {
 }
 
 /**
- * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64 or as bytes. Uses the network only as your `decrypt`
- * does. A value that is no message, that `decrypt` refuses, or whose encryption context lacks a member fails its row.
+ * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex or as bytes. Uses the network only as your
+ * `decrypt` does. A value that is no message, that `decrypt` refuses, or whose encryption context lacks a member fails its row. Only an encryption context
+ * of the row tells a message from one that was moved there from another row.
  *
  * @throws InvalidInputError when an option is wrong
  */
@@ -37,18 +44,22 @@ export function awsMessageReader(options: AwsMessageOptions): Reader {
     throw new InvalidInputError(`decrypt must be a function, got ${kindOf(decrypt)}`, hint)
   }
   if (as !== 'text' && as !== 'bytes') throw new InvalidInputError('as must be text or bytes')
-  assertOptions('encryptionContext', encryptionContext)
-  const expected = Object.entries(encryptionContext)
-  const wrong = expected.find(([, value]) => typeof value !== 'string')
-  if (wrong) throw new InvalidInputError(`encryptionContext: a value must be text, got ${kindOf(wrong[1])}`)
-  return async (stored) => {
-    const message = readMessage(stored)
-    if (!message) {
-      // What begins as messages do is one that was cut or altered.
-      if (acceptPlaintext && !beginsAs('aws', stored)) return stored
+  if (typeof encryptionContext !== 'function') {
+    assertOptions('encryptionContext', encryptionContext)
+    const wrong = Object.values(encryptionContext).find((value) => typeof value !== 'string')
+    if (wrong !== undefined)
+      throw new InvalidInputError(`encryptionContext: a value must be text, got ${kindOf(wrong)}`)
+  }
+  return async (stored, row) => {
+    const spelled = spelledAs('aws', stored)
+    if (spelled === undefined) {
+      if (acceptPlaintext) return stored
       const hint = 'Look at the stored value; pass `acceptPlaintext: true` if the column holds plaintext too.'
-      throw new ContentError('not a message of the AWS Encryption SDK, in base64 or as bytes', hint)
+      throw new ContentError('not a message of the AWS Encryption SDK, in base64, in hex or as bytes', hint)
     }
+    const message = decodeMessage(spelled)
+    const expected =
+      typeof encryptionContext === 'function' ? membersFor(encryptionContext, row) : Object.entries(encryptionContext)
     const { plaintext, messageHeader } = await open(decrypt, message)
     const context = messageHeader?.encryptionContext
     if (expected.some(([name, value]) => context?.[name] !== value)) {
@@ -61,14 +72,21 @@ export function awsMessageReader(options: AwsMessageOptions): Reader {
 
 const OPTIONS = ['decrypt', 'encryptionContext', 'as', 'acceptPlaintext'] satisfies (keyof AwsMessageOptions)[]
 
-/** Returns the bytes of a message, and undefined for anything else. */
-function readMessage(stored: unknown): Uint8Array | undefined {
-  if (!beginsAs('aws', stored)) return undefined
-  if (typeof stored !== 'string') return readBinary(stored)
+/** @throws ContentError where a row has no member, or one without text: any message would fit */
+function membersFor(encryptionContext: (row: Readonly<Row>) => unknown, row: Readonly<Row>): [string, string][] {
+  const members = Object.entries(Object(askWithRow('encryptionContext', encryptionContext, row)))
+  if (members.length > 0 && members.every((one): one is [string, string] => typeof one[1] === 'string')) return members
+  const hint = `Return what the message was encrypted with, every member as text. ${ROW_HINT}`
+  throw new ContentError('`encryptionContext` returned no members with text for the row', hint)
+}
+
+/** @throws ContentError when what begins as a message was cut or altered, or is in another alphabet */
+function decodeMessage(spelled: string): Uint8Array {
   try {
-    return decodeBase64(stored)
+    return decodeBase64(spelled)
   } catch {
-    return undefined // cut, or in another alphabet
+    const hint = 'Look at the stored value: base64 has the standard alphabet and padding, and nothing stands around it.'
+    throw new ContentError('it begins as a message of the AWS Encryption SDK, and is none', hint)
   }
 }
 

@@ -1,6 +1,6 @@
 // A backfill on a table in memory: what each work writes and leaves alone, what is counted, and how it goes on.
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { backfill, DatabaseError, inspectTable } from '../backfill.js'
+import { backfill, DatabaseError, inspectTable, type Row } from '../backfill.js'
 import { type Client, createClient, date, NetworkError, number, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { createMemoryTable } from '../test-support/memory-table.js'
@@ -88,7 +88,7 @@ describe('sealing a table', () => {
 
   it('binds format v1, and moves values of a former key', async () => {
     const former = service.createKey()
-    const v1 = await eaas.model({ keyId, envelope: 1, fields }).encryptMany(plain.slice(0, 2))
+    const v1 = await eaas.model({ name: 'users', keyId, envelope: 1, fields }).encryptMany(plain.slice(0, 2))
     const old = await modelOf({ keyId: former }).encryptMany(plain.slice(2, 4))
     const table = tableOf([...v1, ...old, ...(await modelOf().encryptMany(plain.slice(4)))])
     const report = await backfill(migrating({ formerKeyIds: [former] }), table)
@@ -119,7 +119,7 @@ describe('sealing a table', () => {
   })
 
   it('accepts only what the model accepts', async () => {
-    const v1 = await eaas.model({ keyId, envelope: 1, fields }).encryptMany(plain.slice(0, 1))
+    const v1 = await eaas.model({ name: 'users', keyId, envelope: 1, fields }).encryptMany(plain.slice(0, 1))
     const table = tableOf([...v1, ...plain.slice(1)])
     const before = new Map(table.rows)
     const strict = await backfill(modelOf(), table)
@@ -457,7 +457,20 @@ describe('a reader', () => {
       ['u4', 'note'],
       ['u6', 'note'],
     ])
-    expect(asked.mock.calls.flat()).toEqual(plain.slice(3).map(({ email }) => email))
+    expect(asked.mock.calls.map(([stored]) => stored)).toEqual(plain.slice(3).map(({ email }) => email))
+  })
+
+  it('is given the row as it was read, so that it can check for which row a value was encrypted', async () => {
+    const rows: Row[] = []
+    const read = (stored: unknown, row: Row) => {
+      rows.push({ ...row })
+      return row.id === 'u1' ? undefined : stored
+    }
+    const table = tableOf(plain)
+    const before = plain.map((row) => ({ ...table.rows.get(String(row.id)) }))
+    const report = await backfill(migrating(), table, { read: { email: read } })
+    expect(rows).toEqual(before.map((row) => expect.objectContaining(row)))
+    expect(report).toMatchObject({ failed: 1, failures: [{ key: 'u1', field: 'email' }] })
   })
 
   it.each([

@@ -4,7 +4,7 @@ import { selectEngine } from '../engines/select.js'
 import { sha256 } from '../engines/sha256.js'
 import { ContentError, InvalidInputError } from '../errors.js'
 import { assertFlag, assertOptions } from '../input.js'
-import { beginsAs } from './foreign.js'
+import { spelledAs } from './foreign.js'
 import type { Reader } from './works.js'
 
 /** `k1.aesgcm256.` and the base64 of 32 bytes. */
@@ -33,12 +33,10 @@ export function cloakReader(options: CloakOptions): Reader {
   const raw = keys.map((key: string) => readKey(key))
   let fingerprints: Promise<string[]> | undefined
   return async (stored) => {
-    const found = typeof stored === 'string' ? STORED.exec(stored)?.groups : undefined
-    if (!found) {
-      // What begins as cloak's values do is one that was cut or altered.
-      if (acceptPlaintext && !beginsAs('cloak', stored)) return stored
-      throw unreadable()
-    }
+    const spelled = spelledAs('cloak', stored)
+    if (spelled === undefined && acceptPlaintext) return stored
+    const found = STORED.exec(spelled ?? '')?.groups
+    if (!found) throw unreadable()
     fingerprints ??= Promise.all(keys.map(fingerprintOf))
     const names = await fingerprints
     const key = raw.find((_, at) => names[at] === found.fingerprint)

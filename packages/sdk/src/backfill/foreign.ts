@@ -1,6 +1,5 @@
 /** What other libraries stored, told by how it begins: it must not be sealed as if it were plaintext. */
-import { encodeBase64 } from '@eaas/protocol'
-import { readBinary } from '../input.js'
+import { spellingsOf } from '../records/spellings.js'
 
 interface Library {
   name: string
@@ -24,22 +23,13 @@ const LIBRARIES = {
   },
 } as const satisfies Record<string, Library>
 
-const BEGINNING_BYTES = 16
-
-/** Tells whether a value begins as those of a library do, also one that was cut or altered. */
-export function beginsAs(library: keyof typeof LIBRARIES, stored: unknown): boolean {
-  const text = textOf(stored)
-  return text !== undefined && LIBRARIES[library].beginning.test(text)
+/** Returns a value as its library writes it, however it was moved; undefined where it begins as no value of the library. One that was cut is of its form no more. */
+export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
+  return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }
 
 /** Returns the library whose values begin as this one. */
 export function findLibrary(stored: unknown): Library | undefined {
-  const text = textOf(stored)
-  return text === undefined ? undefined : Object.values(LIBRARIES).find(({ beginning }) => beginning.test(text))
-}
-
-function textOf(stored: unknown): string | undefined {
-  if (typeof stored === 'string') return stored
-  const bytes = readBinary(stored)
-  return bytes && encodeBase64(bytes.subarray(0, BEGINNING_BYTES))
+  const texts = spellingsOf(stored)
+  return Object.values(LIBRARIES).find(({ beginning }) => texts.some((text) => beginning.test(text)))
 }

@@ -93,7 +93,11 @@ export interface Places {
 export function placeColumns(
   { fields, indexes, bind, header }: TableColumns,
   { columns, primary, unique }: FoundTable,
-  { key = primary, renamed }: { key?: readonly string[] | undefined; renamed: Readonly<Record<string, string>> },
+  {
+    key = primary,
+    renamed,
+    readColumns,
+  }: { key?: readonly string[] | undefined; renamed: Readonly<Record<string, string>>; readColumns: readonly string[] },
 ): Places {
   const get = (name: string): PostgresColumn => {
     const column = columns.get(name)
@@ -103,7 +107,7 @@ export function placeColumns(
     throw new InvalidInputError(`the table has no column ${JSON.stringify(name)}${meant}`, 'Name it in `columns`.')
   }
   const placed = (name: string): Placed => ({ name, column: get(renamed[name] ?? name) })
-  const names = [...fields, ...indexes.map(({ column }) => column), ...bind, header.column]
+  const names = [...fields, ...indexes.map(({ column }) => column), ...bind, header.column, ...readColumns]
   assertOptions('columns', renamed, names)
   const sealed = fields.map(placed)
   const hasHeader =
@@ -121,14 +125,16 @@ export function placeColumns(
     }
   }
   for (const name of bind) assertBinds(placed(name).column)
+  const own = new Map(
+    [...envelopes, ...indexes.map(({ column }) => placed(column)), ...bind.map(placed)].map((one) => [one.name, one]),
+  )
+  const others = readColumns.filter((name) => !own.has(name)).map(placed)
+  for (const { column } of others) assertBinds(column, '`readColumns` names')
   if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name)))) {
     throw new InvalidInputError(
       'the rows have no unique key',
       'Name columns of a unique index, none of which may be null, in `key`.',
     )
   }
-  const own = new Map(
-    [...envelopes, ...indexes.map(({ column }) => placed(column)), ...bind.map(placed)].map((one) => [one.name, one]),
-  )
-  return { key: key.map(get), columns: [...own.values()] }
+  return { key: key.map(get), columns: [...own.values(), ...others] }
 }

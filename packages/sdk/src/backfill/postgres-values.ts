@@ -22,13 +22,21 @@ const LEAST_LENGTH = 256
 /** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
 export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn): void {
   const column = `the column ${JSON.stringify(name)}`
-  const hint = 'Give it the type text or jsonb first; or add a column of that type and move the values into it.'
+  const hint = `Give it the type text first: alter table … alter column ${quoteName(name)} type text${usingText(name, base)}; or add a column of that type, and move the values into it in the same way.`
   if (![...JSON_TYPES, ...TEXT_TYPES].includes(base)) {
     throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
   }
   if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
     throw new InvalidInputError(`${column} holds at most ${maxLength} characters, which no encrypted value fits`, hint)
   }
+}
+
+/** The clause by which a column becomes text, where the values do not simply stay what they are. */
+function usingText(name: string, base: string): string {
+  const column = quoteName(name)
+  if (base === 'bytea')
+    return ` using encode(${column}, 'base64'), or convert_from(${column}, 'UTF8') where the bytes are text`
+  return TEXT_TYPES.includes(base) ? '' : ` using ${column}::text`
 }
 
 /**
@@ -41,10 +49,10 @@ const BOUND_TYPES = [
 ]
 
 /** Refuses a column to whose values an application would bind otherwise: what is sealed would never open there. @throws InvalidInputError */
-export function assertBinds({ name, base, isEnum }: PostgresColumn): void {
+export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
   if (isEnum || BOUND_TYPES.includes(base)) return
   throw new InvalidInputError(
-    `the model binds to the column ${JSON.stringify(name)} of type ${base}, which drivers return otherwise than as its text`,
+    `${use} the column ${JSON.stringify(name)} of type ${base}, which drivers return otherwise than as its text`,
     'Bind to a column of a type such as text, varchar, uuid, bigint, numeric or an enum, or give this one such a type first.',
   )
 }

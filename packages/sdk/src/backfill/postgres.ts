@@ -17,6 +17,8 @@ export interface PostgresOptions {
   key?: readonly string[] | undefined
   /** The names of columns in the database, where they differ from those of the model: `{ emailIndex: 'email_index' }`. */
   columns?: Readonly<Record<string, string>> | undefined
+  /** Further columns for the rows that readers are called with, such as one of an encryption context. A run writes none of them. */
+  readColumns?: readonly string[] | undefined
 }
 
 /** What the run needs of a row besides its values: what is compared before it is written. */
@@ -33,10 +35,12 @@ interface Read {
  * a quote stands in quotes, as in SQL: `crm."users.old"`
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
-  assertOptions('postgresTable()', options, ['key', 'columns'] satisfies (keyof PostgresOptions)[])
+  assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])
   if (typeof query !== 'function') throw new InvalidInputError(`query must be a function, got ${kindOf(query)}`)
-  const { columns: renamed = {}, key } = options
+  const { columns: renamed = {}, key, readColumns = [] } = options
   assertOptions('columns', renamed)
+  if (!Array.isArray(readColumns) || !readColumns.every(isName))
+    throw new InvalidInputError('readColumns must be a list of names')
   const name = readTableName(table).map(quoteName).join('.')
   const ask = async (text: string, parameters: string[] = []): Promise<unknown[]> => {
     const rows = await query(text, parameters).catch((error) => refuse(error))
@@ -45,7 +49,7 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
   }
   return async (wanted) => {
     const found = await readTable(ask, name)
-    const places = placeColumns(wanted, found, { key, renamed })
+    const places = placeColumns(wanted, found, { key, renamed, readColumns })
     const scope = `${found.name} (${places.key.map((one) => quoteName(one.name)).join(', ')})`
     return { scope, ...createTable(ask, name, places) }
   }

@@ -1,8 +1,14 @@
 // The readers of what cloak and transit encrypted. What cloak wrote is made here by cloak; test/slow/transit.test.ts has a real transit engine.
 import { encryptStringSync, generateKey, parseKeySync } from '@47ng/cloak'
+import {
+  buildClient,
+  CommitmentPolicy,
+  RawAesKeyringNode,
+  RawAesWrappingSuiteIdentifier,
+} from '@aws-crypto/client-node'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { cloakReader, type Reader, transitReader } from '../backfill.js'
-import type { Client } from '../index.js'
+import { awsMessageReader, cloakReader, type Reader, type Row, transitReader } from '../backfill.js'
+import { type Client, text, toText } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { migrateValues } from '../test-support/migrate-values.js'
 
@@ -24,6 +30,115 @@ beforeEach(() => {
 
 const migrate = (values: readonly unknown[], read: Reader) => migrateValues(eaas, keyId, values, read)
 
+/** As SQL and JSON write bytes when a column gets the type text. */
+const MOVES: [string, (bytes: Buffer) => unknown][] = [
+  ['v::text', (bytes) => `\\x${bytes.toString('hex')}`],
+  ["encode(v, 'hex')", (bytes) => bytes.toString('hex')],
+  ["encode(v, 'base64')", (bytes) => bytes.toString('base64').replaceAll(/.{76}(?!$)/g, '$&\n')],
+  ['to_json(v)::text', (bytes) => JSON.stringify(`\\x${bytes.toString('hex')}`)],
+  ['the base64 as a JSON string', (bytes) => JSON.stringify(bytes.toString('base64'))],
+  ['the base64 as bytes', (bytes) => `\\x${Buffer.from(bytes.toString('base64')).toString('hex')}`],
+  ['bytes', (bytes) => bytes],
+]
+
+describe.each(MOVES)('a value moved by %s', (_, move) => {
+  const keyring = new RawAesKeyringNode({
+    keyName: 'column',
+    keyNamespace: 'tests',
+    unencryptedMasterKey: new Uint8Array(32).fill(1),
+    wrappingSuite: RawAesWrappingSuiteIdentifier.AES256_GCM_IV12_TAG16_NO_PADDING,
+  })
+  const { encrypt, decrypt } = buildClient(CommitmentPolicy.REQUIRE_ENCRYPT_ALLOW_DECRYPT)
+  const post = async (_path: string, body: string) => {
+    const inputs = JSON.parse(body).batch_input as { ciphertext: string }[]
+    const batch_results = inputs.map(({ ciphertext }) => ({
+      plaintext: ciphertext === TRANSITED ? btoa(ADA) : '',
+      error: ciphertext === TRANSITED ? '' : 'cipher: message authentication failed',
+    }))
+    return { status: 200, body: { data: { batch_results } } }
+  }
+  const ADA = 'ada@example.org'
+  const TRANSITED = `vault:v1:${btoa('some ciphertext of ada@example.org')}`
+  const libraries: [string, () => Promise<Buffer>, (acceptPlaintext?: boolean) => Reader][] = [
+    [
+      'the AWS Encryption SDK',
+      async () => (await encrypt(keyring, ADA)).result,
+      (acceptPlaintext) => awsMessageReader({ decrypt: (message) => decrypt(keyring, message), acceptPlaintext }),
+    ],
+    [
+      '@47ng/cloak',
+      async () => Buffer.from(CLOAKED),
+      (acceptPlaintext) => cloakReader({ keys: KEYS, acceptPlaintext }),
+    ],
+    [
+      'Transit of Vault',
+      async () => Buffer.from(TRANSITED),
+      (acceptPlaintext) => transitReader({ post, key: 'k', acceptPlaintext }),
+    ],
+  ]
+
+  it.each(libraries)('is read where it is of %s, and is no plaintext, whole or cut', async (name, make, readerOf) => {
+    const moved = move(await make()) as string
+    for (const read of [readerOf(), readerOf(true)]) {
+      const { report, emails } = await migrate([moved], read)
+      expect([report.failures, emails]).toEqual([[], [ADA]])
+    }
+    const cut = [moved.length - 1, moved.length >> 1, (moved.length >> 1) + 1].map((end) => moved.slice(0, end))
+    const refused = await migrate(cut, readerOf(true))
+    expect(refused.report).toMatchObject({ changed: 0, failed: 3 })
+    const unread = await migrate([moved, ...cut], (stored) => stored)
+    expect(unread.report).toMatchObject({ changed: 0, failed: 4 })
+    for (const { message } of unread.report.failures) expect(message).toContain(`it begins as what ${name} encrypted`)
+  })
+
+  it('is no plaintext where it is an envelope of the model', async () => {
+    const model = eaas.model({
+      name: 'users',
+      keyId,
+      bind: ['id'],
+      acceptPlaintext: true,
+      warn: false,
+      fields: { email: text() },
+    })
+    const { email } = await model.encrypt({ id: 'u0000', email: ADA })
+    for (const envelope of [JSON.stringify(email), toText(email)]) {
+      const moved = move(Buffer.from(envelope))
+      if (typeof moved !== 'string') continue // a field of text holds none
+      for (const stored of [moved, moved.slice(0, -1), moved.slice(0, 300)]) {
+        const error = await failure(model.decrypt({ id: 'u0000', email: stored } as never))
+        expect(error).toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringContaining('not an envelope') })
+      }
+    }
+  })
+})
+
+it('plaintext that is spelled alike stays plaintext', async () => {
+  const plain = [
+    '',
+    ' ',
+    '"',
+    '"x"',
+    '\\x',
+    '\\xzz',
+    'QUJD',
+    'deadbeef'.repeat(8),
+    btoa('{"a":1}'),
+    '02047812345678',
+    'x'.repeat(9_000),
+  ]
+  const model = eaas.model({
+    name: 'users',
+    keyId,
+    bind: ['id'],
+    acceptPlaintext: true,
+    warn: false,
+    fields: { email: text() },
+  })
+  const rows = plain.map((email, at) => ({ id: String(at), email }))
+  expect((await model.decryptMany(rows as never)).ok.map(({ email }) => email)).toEqual(plain)
+  expect((await migrate(plain, (stored) => stored)).emails).toEqual(plain)
+})
+
 describe('cloakReader', () => {
   it('reads what @47ng/cloak wrote, under each of its keys', async () => {
     const keys = [...KEYS, generateKey()]
@@ -36,7 +151,7 @@ describe('cloakReader', () => {
   })
 
   it('reads what an earlier release of @47ng/cloak wrote', async () => {
-    expect(await cloakReader({ keys: KEYS })(CLOAKED)).toBe('ada@example.org')
+    expect(await cloakReader({ keys: KEYS })(CLOAKED, {})).toBe('ada@example.org')
   })
 
   it('takes plaintext only if it is told to, and never what is left of a value', async () => {
@@ -62,7 +177,7 @@ describe('cloakReader', () => {
   ])('refuses %s', async (_, change) => {
     const changed = change(CLOAKED)
     expect(changed).not.toBe(CLOAKED)
-    await expect(cloakReader({ keys: KEYS })(changed)).rejects.toMatchObject({ code: 'E_CONTENT' })
+    await expect(cloakReader({ keys: KEYS })(changed, {})).rejects.toMatchObject({ code: 'E_CONTENT' })
   })
 
   it.each([
@@ -111,16 +226,41 @@ describe('transitReader', () => {
   it('passes on the context, and reads bytes', async () => {
     const { post, requests } = createTransit()
     const read = transitReader({ post, key: 'k', context: 'Y3R4', as: 'bytes' })
-    expect(await read(stored('x'))).toEqual(new TextEncoder().encode('x'))
+    expect(await read(stored('x'), {})).toEqual(new TextEncoder().encode('x'))
     expect(requests[0]?.inputs).toEqual([{ ciphertext: stored('x'), context: 'Y3R4' }])
+  })
+
+  it('passes on the context of each row in one request, and fails a row that has none', async () => {
+    const { post, requests } = createTransit()
+    const contextOf = (row: Row) => (row.id === 'u0001' ? undefined : btoa(String(row.id)))
+    const read = transitReader({ post, key: 'k', context: contextOf as never })
+    const values = ['a', 'b', 'c'].map(stored)
+    const { report, emails } = await migrate(values, read)
+    expect(requests.map(({ inputs }) => inputs)).toEqual([
+      [
+        { ciphertext: stored('a'), context: btoa('u0000') },
+        { ciphertext: stored('c'), context: btoa('u0002') },
+      ],
+    ])
+    expect(emails).toEqual(['a', 'c'])
+    expect(report).toMatchObject({ changed: 2, failed: 1, failures: [{ key: 'u0001', code: 'E_CONTENT' }] })
+    const failing = () => {
+      throw new Error('secret')
+    }
+    for (const context of [failing, async () => btoa('u0000')]) {
+      const refused = await migrate(values, transitReader({ post, key: 'k', context: context as never }))
+      expect(refused.report).toMatchObject({ changed: 0, failed: 3 })
+      expect(JSON.stringify(refused.report)).not.toMatch(/secret/)
+    }
+    expect(requests).toHaveLength(1)
   })
 
   it('takes plaintext only if it is told to, and sends it nowhere', async () => {
     const { post, requests } = createTransit()
-    await expect(transitReader({ post, key: 'k' })('plain')).rejects.toMatchObject({ code: 'E_CONTENT' })
+    await expect(transitReader({ post, key: 'k' })('plain', {})).rejects.toMatchObject({ code: 'E_CONTENT' })
     const read = transitReader({ post, key: 'k', acceptPlaintext: true })
-    expect(await read('plain')).toBe('plain')
-    await expect(read('vault:cut')).rejects.toMatchObject({ code: 'E_CONTENT' })
+    expect(await read('plain', {})).toBe('plain')
+    await expect(read('vault:cut', {})).rejects.toMatchObject({ code: 'E_CONTENT' })
     expect(requests).toEqual([])
   })
 
@@ -141,6 +281,6 @@ describe('transitReader', () => {
     ['no base64', 'vault:v1:A'],
   ])('refuses a plaintext that is %s', async (_, value) => {
     const { post } = createTransit()
-    await expect(transitReader({ post, key: 'k' })(value)).rejects.toMatchObject({ code: 'E_CONTENT' })
+    await expect(transitReader({ post, key: 'k' })(value, {})).rejects.toMatchObject({ code: 'E_CONTENT' })
   })
 })

@@ -1,5 +1,5 @@
 /** Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was faster. */
-import { type DatabaseError, InvalidInputError, isEaasError } from '../errors.js'
+import { type DatabaseError, type EaasError, InvalidInputError, isEaasError, withoutPlace } from '../errors.js'
 import { groupBy } from '../groups.js'
 import { assertNotAborted } from '../input.js'
 import { countForms, readForms, type TableCounts, type Versions } from './forms.js'
@@ -228,15 +228,12 @@ function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   return /^(22|23|44|54|P0)/.test(state) ? 'row' : undefined
 }
 
-function fail({ progress, failures }: RunResult, key: string, error: Parameters<typeof describeFailure>[1]): void {
+function fail({ progress, failures }: RunResult, key: string, error: EaasError): void {
   progress.failed++
   if (failures.length < MAX_FAILURES) failures.push(describeFailure(key, error))
 }
 
-export function describeFailure(
-  key: string,
-  error: { code: string; message: string; hint: string; place?: { field: string } },
-): RowFailure {
-  const message = error.message.replace(/^record \d+, field "[^"]*": /, '') // the key says which
-  return { key, field: error.place?.field, code: error.code, message: `${message}. ${error.hint}` }
+function describeFailure(key: string, error: EaasError): RowFailure {
+  const field = 'place' in error ? error.place?.field : undefined
+  return { key, field, code: error.code, message: `${withoutPlace(error)}. ${error.hint}` } // the key says which row
 }

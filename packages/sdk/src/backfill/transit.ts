@@ -2,7 +2,9 @@
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { turn } from '../async/event-loop.js'
 import { ContentError, InvalidInputError, NetworkError } from '../errors.js'
-import { assertFlag, assertOptions, kindOf } from '../input.js'
+import { assertFlag, assertOptions, kindOf, type Row } from '../input.js'
+import { spelledAs } from './foreign.js'
+import { askWithRow, ROW_HINT } from './row-texts.js'
 import type { Reader } from './works.js'
 
 const STORED = /^vault:v\d+:[\w+/-]+={0,2}$/
@@ -23,8 +25,8 @@ export interface TransitOptions {
   key: string
   /** Where the engine is mounted; `transit` by default. */
   mount?: string | undefined
-  /** Of a key with `derived`: the context that all values were encrypted with, in base64. */
-  context?: string | undefined
+  /** Of a key with `derived`: the context that all values were encrypted with, in base64, or a function that returns that of a row. */
+  context?: string | ((row: Readonly<Row>) => string) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
   as?: 'text' | 'bytes' | undefined
   /** `true` also takes values that do not begin with `vault:` as plaintext. */
@@ -32,7 +34,7 @@ export interface TransitOptions {
 }
 
 interface Waiter {
-  stored: string
+  input: { ciphertext: string; context?: string }
   resolve(plaintext: string): void
   reject(error: unknown): void
 }
@@ -57,16 +59,16 @@ export function transitReader(options: TransitOptions): Reader {
     const all = waiting
     waiting = []
     for (let start = 0; start < all.length; start += BATCH_VALUES) {
-      await decrypt(post, path, all.slice(start, start + BATCH_VALUES), context)
+      await decrypt(post, path, all.slice(start, start + BATCH_VALUES))
     }
   }
-  return async (stored) => {
-    if (typeof stored !== 'string' || !STORED.test(stored)) {
-      if (acceptPlaintext && !String(stored).startsWith('vault:')) return stored
-      throw refused()
-    }
+  return async (stored, row) => {
+    const ciphertext = spelledAs('transit', stored)
+    if (ciphertext === undefined && acceptPlaintext && !String(stored).startsWith('vault:')) return stored
+    if (ciphertext === undefined || !STORED.test(ciphertext)) throw refused()
+    const input = { ciphertext, ...(context !== undefined && { context: contextFor(context, row) }) }
     const opened = new Promise<string>((resolve, reject) => {
-      waiting.push({ stored, resolve, reject })
+      waiting.push({ input, resolve, reject })
     })
     if (waiting.length === 1) void flush()
     const plaintext = await opened
@@ -81,9 +83,16 @@ export function transitReader(options: TransitOptions): Reader {
 
 const OPTIONS = ['post', 'key', 'mount', 'context', 'as', 'acceptPlaintext'] satisfies (keyof TransitOptions)[]
 
+/** @throws ContentError when there is no context for the row */
+function contextFor(context: NonNullable<TransitOptions['context']>, row: Readonly<Row>): string {
+  const made = typeof context === 'function' ? askWithRow('context', context, row) : context
+  if (typeof made === 'string' && made !== '') return made
+  throw new ContentError('`context` returned no text for the row', `Return it in base64. ${ROW_HINT}`)
+}
+
 /** Settles all waiters. Does not reject. */
-async function decrypt(post: TransitPost, path: string, some: readonly Waiter[], context: string | undefined) {
-  const batch_input = some.map(({ stored }) => ({ ciphertext: stored, ...(context === undefined ? {} : { context }) }))
+async function decrypt(post: TransitPost, path: string, some: readonly Waiter[]) {
+  const batch_input = some.map(({ input }) => input)
   try {
     const { status, body } = await post(path, JSON.stringify({ batch_input }))
     const results = (body as { data?: { batch_results?: unknown } } | null)?.data?.batch_results

@@ -12,8 +12,11 @@ import { getAt, type Path, withValues } from '../records/paths.js'
 import { findLibrary } from './foreign.js'
 import { isUnsealed, lacksIndex, type RowForms } from './forms.js'
 
-/** Turns what a column holds that is no envelope into the plaintext of its field. What it throws, but an error of the SDK, is not shown. */
-export type Reader = (stored: unknown) => unknown
+/**
+ * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the model as they were read, those of
+ * `bind` too: compare with it what the other library bound the value to. What it throws, but an error of the SDK, is not shown.
+ */
+export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
 /** What a run works with. */
 export interface Workshop {
@@ -184,7 +187,7 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
     if (form !== 'plaintext') continue
     const stored = getAt(row, path)
     const reader = read[name]
-    const plain = reader ? await readOne(reader, stored, place) : stored
+    const plain = reader ? await readOne(reader, { stored, row }, place) : stored
     if (isEaasError(plain)) return plain
     if (isMissing(plain)) return new ContentError('`read` refused the value', 'Look at the stored value.', place)
     const library = plain === stored ? findLibrary(stored) : undefined
@@ -202,10 +205,14 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
 }
 
 /** Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this value, such as E_NETWORK */
-async function readOne(reader: Reader, stored: unknown, place: RecordPlace): Promise<unknown> {
+async function readOne(
+  reader: Reader,
+  { stored, row }: { stored: unknown; row: Row },
+  place: RecordPlace,
+): Promise<unknown> {
   if (typeof stored === 'symbol') return undefined // what a table could not represent
   try {
-    return await reader(stored)
+    return await reader(stored, row)
   } catch (error) {
     if (!isEaasError(error)) return undefined // another library's error may quote the value
     if (!ROW_ERRORS.includes(error.code)) throw error

@@ -86,7 +86,10 @@ export async function findKeyId(eaas: Client, nameOrId: string, io: Io, create?:
   if (create) return (await eaas.keys.ensure({ name: nameOrId }, { signal: io.signal })).id
   const { keys } = await eaas.keys.list({ name: nameOrId, signal: io.signal })
   const key = keys.find(({ name }) => name === nameOrId)
-  const remedy = create === undefined ? ': create it first, by keys.create() of a client' : '; --create-key creates it'
+  const remedy =
+    create === undefined
+      ? ': create it first, with eaas key create or keys.create() of a client'
+      : '; --create-key creates it'
   if (!key) throw new CommandError(`there is no key ${JSON.stringify(nameOrId)}${remedy}`)
   if (key.status !== 'active') throw new CommandError(`the key ${JSON.stringify(nameOrId)} is ${key.status}`)
   return key.id

@@ -1,4 +1,5 @@
 /** `encrypt-csv` and `decrypt-csv`: columns of a CSV file, block by block, as a model encrypts them. */
+import { withoutPlace } from '../errors.js'
 import { type Client, isEaasError, isEnvelope, text } from '../index.js'
 import { type Arguments, OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
 import { assertReportable, type Command, report } from './command.js'
@@ -190,14 +191,11 @@ function refuseCell(error: unknown, before: number, index?: number): never {
   const at = place?.index ?? index
   if (at === undefined) throw error
   const field = place === undefined ? '' : `, column ${JSON.stringify(place.field)}`
-  const found = inCommandWords(error)
-  const message = place
-    ? found.message.replace(`record ${at}, field ${JSON.stringify(place.field)}: `, '')
-    : found.message
+  const found = inCommandWords({ message: withoutPlace(error), hint: error.hint })
   const isAltered = error.code === 'E_DECRYPTION'
   const hint = isAltered ? 'Pass the same --model, --columns and --bind as to encrypt-csv.' : found.hint
   const exitCode = isAltered ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : 1
-  throw new CommandError(`row ${before + at + 1}${field}: ${message}. ${hint}`, exitCode)
+  throw new CommandError(`row ${before + at + 1}${field}: ${found.message}. ${hint}`, exitCode)
 }
 
 /** Refuses a header that does not fit the choice. @throws UsageError */

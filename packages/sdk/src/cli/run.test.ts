@@ -190,6 +190,8 @@ describe('a key', () => {
   it('is found by its name, and created only if told to', async () => {
     const refused = await command(['encrypt', '--key', 'none'], 'x')
     expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('there is no key "none"') })
+    const examined = await command(['doctor', '--key', 'none'])
+    expect(`${examined.out}${examined.err}`).toContain('there is no key "none": create it first, with eaas key create')
     const sealed = await done(command(['encrypt', '--key', 'none', '--create-key'], 'x'))
     expect(await done(command(['decrypt'], sealed))).toEqual(Buffer.from('x'))
   })

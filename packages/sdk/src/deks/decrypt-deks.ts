@@ -3,7 +3,7 @@ import type { WrappedKey } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
-import { zeroDek } from './bound-keys.js'
+import { createSecret, type Secret } from './secret.js'
 import { Sweeper } from './sweeper.js'
 import { joinWaiters, type Waiter } from './waiters.js'
 
@@ -16,7 +16,7 @@ export interface DecryptDekLimits {
 }
 
 export interface DecryptDekSource {
-  /** Has a DEK unwrapped. The cache owns and zeroes the bytes that it resolves to. */
+  /** Has a DEK unwrapped. The bytes that it resolves to belong to the cache. */
   unwrap(wrapped: WrappedKey): Promise<Uint8Array>
   /** Called after a cached DEK was used. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
@@ -24,19 +24,16 @@ export interface DecryptDekSource {
   now(): number
 }
 
-/**
- * Opens with the DEK. Must use the DEK at once and keep no reference to it, although it may return a promise. Its errors go to
- * the caller.
- */
-export type Open<T> = (dek: Uint8Array) => T | Promise<T>
+/** Opens with the DEK. Its errors go to the caller. */
+export type Open<T> = (dek: Secret) => T | Promise<T>
 
 interface CachedDek {
-  dek: Uint8Array
+  dek: Secret
   expiresAt: number
 }
 
 interface ArrivedDek {
-  dek: Uint8Array
+  dek: Secret
   /** Called once something authentic was opened with the DEK, which proves that it is the right one. */
   prove(): void
   /** The openings that are running. They never reject. */
@@ -73,7 +70,7 @@ export class DecryptDeks {
     const cached = this.#find(name)
     if (cached) {
       const opened = open(cached.dek)
-      this.#source.hit?.(wrapped.key_id) // not before: it may close the client, which zeroes the DEK
+      this.#source.hit?.(wrapped.key_id) // not before: it may close the client, and the DEK is at hand
       return opened
     }
     if (signal?.aborted) throw new AbortedError(signal)
@@ -97,13 +94,12 @@ export class DecryptDeks {
     return waiting
   }
 
-  /** Adds a copy of a DEK that is known to be right. */
-  add(wrapped: WrappedKey, dek: Uint8Array): void {
-    if (this.#closed) return
-    this.#keep(dekName(wrapped), new Uint8Array(dek), this.#source.now()) // `slice` of a Buffer copies nothing
+  /** Adds a DEK that is known to be right, and holds it too. */
+  add(wrapped: WrappedKey, dek: Secret): void {
+    this.#keep(dekName(wrapped), dek.share(), this.#source.now())
   }
 
-  /** Zeroes every DEK and rejects all waiting callers with AbortedError. */
+  /** Releases every DEK and rejects all waiting callers with AbortedError. */
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
@@ -128,7 +124,7 @@ export class DecryptDeks {
 
   async #unwrap(name: string, wrapped: WrappedKey, waiters: Set<Waiter<ArrivedDek>>): Promise<void> {
     try {
-      const dek = await this.#source.unwrap(wrapped)
+      const dek = createSecret(await this.#source.unwrap(wrapped))
       const arrivedAt = this.#source.now()
       const opening: Promise<void>[] = []
       let proven = false
@@ -149,7 +145,7 @@ export class DecryptDeks {
       if (proven) return
       // If a wrong DEK were kept, its envelopes could not be read until it expires.
       this.#land(name, waiters)
-      zeroDek(dek)
+      dek.release()
     } catch (error) {
       this.#land(name, waiters)
       for (const waiter of waiters) waiter.fail(error)
@@ -160,10 +156,10 @@ export class DecryptDeks {
     if (this.#flights.get(name) === waiters) this.#flights.delete(name)
   }
 
-  #keep(name: string, dek: Uint8Array, since: number): void {
+  #keep(name: string, dek: Secret, since: number): void {
     this.#drop(name)
     if (this.#closed || this.#limits.maxDeks === 0) {
-      zeroDek(dek)
+      dek.release()
       return
     }
     for (const oldest of this.#cache.keys()) {
@@ -182,7 +178,7 @@ export class DecryptDeks {
 
   #drop(name: string): void {
     const cached = this.#cache.get(name)
-    if (cached) zeroDek(cached.dek)
+    cached?.dek.release()
     this.#cache.delete(name)
   }
 

@@ -1,6 +1,7 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type EncryptDekLimits, EncryptDeks } from './encrypt-deks.js'
+import type { Secret } from './secret.js'
 
 const keyId = '00000000-0000-4000-8000-000000000000'
 const other = '00000000-0000-4000-8000-000000000001'
@@ -19,9 +20,9 @@ function start(over: Partial<EncryptDekLimits> = {}) {
     fail: undefined as Error | undefined,
     gate: undefined as Promise<void> | undefined,
     now: () => source.time,
-    made: vi.fn<(wrapped: WrappedKey, dek: Uint8Array) => void>(),
-    async wrap(dek: Uint8Array, key_id: string): Promise<WrappedKey> {
-      const wrapped_key = `token ${source.deks.push(dek)}`
+    made: vi.fn<(wrapped: WrappedKey, dek: Secret) => void>(),
+    async wrap(dek: Secret, key_id: string): Promise<WrappedKey> {
+      const wrapped_key = `token ${dek.use((bytes) => source.deks.push(bytes))}`
       await source.gate
       if (source.fail) throw source.fail
       return { wrapped_key, key_id, key_version: 1 }
@@ -29,10 +30,12 @@ function start(over: Partial<EncryptDekLimits> = {}) {
   }
   const deks = new EncryptDeks({ ...limits, ...over }, source)
   const use = async (size = 1, id = keyId, signal?: AbortSignal) =>
-    deks.use(id, { messages: 1, bytes: size }, signal, (dek, { wrapped_key }) => {
-      expect(isZero(dek)).toBe(false)
-      return wrapped_key
-    })
+    deks.use(id, { messages: 1, bytes: size }, signal, (dek, { wrapped_key }) =>
+      dek.use((bytes) => {
+        expect(isZero(bytes)).toBe(false)
+        return wrapped_key
+      }),
+    )
   return { deks, source, use }
 }
 
@@ -154,10 +157,10 @@ describe('a DEK that seals', () => {
   it('is announced to the reader with its token', async () => {
     const { source, use } = start()
     await use()
-    expect(source.made).toHaveBeenCalledExactlyOnceWith(
-      { wrapped_key: 'token 1', key_id: keyId, key_version: 1 },
-      source.deks[0],
-    )
+    expect(source.made).toHaveBeenCalledOnce()
+    const [wrapped, dek] = source.made.mock.calls[0] ?? []
+    expect(wrapped).toEqual({ wrapped_key: 'token 1', key_id: keyId, key_version: 1 })
+    expect(dek?.use((bytes) => bytes)).toBe(source.deks[0])
   })
 
   it('is zeroed when its wrap fails, and all who waited are told', async () => {

@@ -2,8 +2,8 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
-import { zeroDek } from './bound-keys.js'
 import { randomDek } from './random.js'
+import { createSecret, type Secret } from './secret.js'
 import { Sweeper } from './sweeper.js'
 import { joinWaiters, type Waiter } from './waiters.js'
 
@@ -29,23 +29,20 @@ export interface EncryptDekLimits {
 
 export interface EncryptDekSource {
   /** Has a DEK wrapped; rejects when that fails. */
-  wrap(dek: Uint8Array, keyId: string): Promise<WrappedKey>
-  /** Called with each new DEK; must copy what it keeps. */
-  made(wrapped: WrappedKey, dek: Uint8Array): void
+  wrap(dek: Secret, keyId: string): Promise<WrappedKey>
+  /** Called with each new DEK. Shares it if it keeps it. */
+  made(wrapped: WrappedKey, dek: Secret): void
   /** Called after something was sealed with a DEK at hand. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
   /** Milliseconds on a clock that never goes back. */
   now(): number
 }
 
-/**
- * Seals with the DEK. Must use the DEK at once and keep no reference to it, although it may return a promise: the DEK may be
- * zeroed at any time afterwards.
- */
-export type Seal<T> = (dek: Uint8Array, wrapped: WrappedKey) => T | Promise<T>
+/** Seals with the DEK. */
+export type Seal<T> = (dek: Secret, wrapped: WrappedKey) => T | Promise<T>
 
 interface SealingDek {
-  dek: Uint8Array
+  dek: Secret
   wrapped: WrappedKey
   messages: number
   bytes: number
@@ -61,8 +58,6 @@ interface Slot {
   next?: SealingDek
   /** The callers who wait for a DEK that is being wrapped; undefined while none is. */
   flight?: Flight
-  /** The DEK that is being wrapped. */
-  young?: Uint8Array
   preparePausedUntil: number
 }
 
@@ -72,6 +67,8 @@ export class EncryptDeks {
   readonly #limits: EncryptDekLimits
   readonly #source: EncryptDekSource
   readonly #slots = new Map<string, Slot>()
+  /** The DEKs that are being wrapped. */
+  readonly #young = new Set<Secret>()
   readonly #sweeper: Sweeper
   readonly #isolated = requestsAreIsolated()
   #closed = false
@@ -95,7 +92,7 @@ export class EncryptDeks {
     const spend = (spent: SealingDek) => this.#spend(spent, load, seal)
     if (dek) {
       const sealed = spend(dek)
-      this.#source.hit?.(keyId) // not before: it may close the client, which zeroes the DEK
+      this.#source.hit?.(keyId) // not before: it may close the client, and the DEK is at hand
       this.#prepare(keyId, slot, dek)
       return sealed
     }
@@ -106,15 +103,15 @@ export class EncryptDeks {
     return waiting
   }
 
-  /** Zeroes every DEK and rejects all waiting callers with AbortedError. */
+  /** Releases every DEK and rejects all waiting callers with AbortedError. */
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
     for (const [keyId, slot] of this.#slots) {
       this.#drop(keyId, slot)
-      slot.young?.fill(0)
       for (const waiter of slot.flight ?? []) waiter.fail(new AbortedError())
     }
+    for (const dek of this.#young) dek.release()
   }
 
   #slot(keyId: string): Slot {
@@ -135,8 +132,8 @@ export class EncryptDeks {
   }
 
   #drop(keyId: string, slot: Slot): void {
-    wipe(slot.current)
-    wipe(slot.next)
+    slot.current?.dek.release()
+    slot.next?.dek.release()
     delete slot.current
     delete slot.next
     this.#slots.delete(keyId)
@@ -145,7 +142,7 @@ export class EncryptDeks {
   #usable(slot: Slot, load: Load): SealingDek | undefined {
     if (slot.current && this.#fits(slot.current, load)) return slot.current
     if (!slot.next || !this.#fits(slot.next, load)) return undefined
-    wipe(slot.current)
+    slot.current?.dek.release()
     slot.current = slot.next
     delete slot.next
     return slot.current
@@ -200,22 +197,22 @@ export class EncryptDeks {
 
   /** Returns the slot that keeps the DEK: a new one where the first was dropped after its flight had landed. */
   async #makeNext(keyId: string, slot: Slot): Promise<Slot> {
-    const dek = randomDek()
-    if (!this.#isolated) slot.young = dek // with isolated requests, several may be wrapped at a time
+    const dek = createSecret(randomDek())
+    this.#young.add(dek)
     let kept = false
     try {
       const wrapped = await this.#source.wrap(dek, keyId)
       if (this.#closed) throw new AbortedError()
       this.#source.made(wrapped, dek)
       const keeper = this.#isolated ? this.#slot(keyId) : slot
-      wipe(keeper.next)
+      keeper.next?.dek.release()
       keeper.next = { dek, wrapped, messages: 0, bytes: 0, madeAt: this.#source.now() }
       kept = true
       this.#sweeper.start()
       return keeper
     } finally {
-      delete slot.young
-      if (!kept) dek.fill(0)
+      this.#young.delete(dek)
+      if (!kept) dek.release()
     }
   }
 
@@ -234,19 +231,15 @@ export class EncryptDeks {
     const expired = (dek: SealingDek | undefined) => dek && this.#source.now() - dek.madeAt >= this.#limits.maxAgeMs
     for (const [keyId, slot] of this.#slots) {
       if (expired(slot.next)) {
-        wipe(slot.next)
+        slot.next?.dek.release()
         delete slot.next
       }
       if (expired(slot.current)) {
-        wipe(slot.current)
+        slot.current?.dek.release()
         delete slot.current
       }
       if (!slot.current && !slot.next && !slot.flight) this.#slots.delete(keyId)
     }
     return this.#slots.size > 0
   }
-}
-
-function wipe(dek: SealingDek | undefined): void {
-  if (dek) zeroDek(dek.dek)
 }

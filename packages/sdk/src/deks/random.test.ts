@@ -99,6 +99,16 @@ describe('an iv', () => {
     expect(take()).toEqual(new Uint8Array(12).fill(2))
   })
 
+  it('is not kept for long either where there is no setImmediate, as in browsers', async () => {
+    const { createIvPool } = await load({ setImmediate: undefined })
+    let pool = new Uint8Array(0)
+    createIvPool((bytes) => {
+      pool = bytes.fill(1) as Uint8Array<ArrayBuffer>
+    })()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    expect(pool).toEqual(new Uint8Array(512 * 12))
+  })
+
   it('is never taken from a draw that failed half-way', () => {
     let fail = false
     const take = createIvPool((bytes) => {

@@ -5,6 +5,8 @@ import { RandomnessError } from '../errors.js'
 /** Fills the bytes with randomness, or throws. Passed as an argument where a vector must be reproducible. */
 export type FillRandom = (bytes: Uint8Array) => void
 
+type RunLater = (run: () => void) => unknown
+
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
 
@@ -36,9 +38,9 @@ export function randomDek(fill: FillRandom = fillRandom): Uint8Array {
 }
 
 /**
- * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes that are never returned again. On Node, the rest of a
- * draw is zeroed at the next turn of the event loop, since all processes that start from one snapshot
- * (`node --build-snapshot`) would otherwise start with the same ivs.
+ * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes that are never returned again. The rest of a draw is zeroed at
+ * the next turn of the event loop, or by a timer where there is no `setImmediate`, as in browsers: all processes that start from one snapshot
+ * (`node --build-snapshot`) would otherwise start with the same ivs. What the platform's own generator repeats is not prevented by this.
  *
  * @throws RandomnessError at a call that draws and fails
  */
@@ -53,7 +55,8 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
     if (at === pool.length) {
       fill(pool) // before `at` changes: if it throws, the pool must still count as empty
       at = 0
-      ;(globalThis as { setImmediate?: (run: () => void) => unknown }).setImmediate?.(dropRest)
+      const { setImmediate, setTimeout } = globalThis as { setImmediate?: RunLater; setTimeout?: RunLater }
+      ;(setImmediate ?? setTimeout)?.(dropRest)
     }
     const iv = pool.slice(at, at + IV_BYTES)
     pool.fill(0, at, at + IV_BYTES)

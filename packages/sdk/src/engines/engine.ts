@@ -3,7 +3,7 @@ import type { Aead } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 
 /**
- * One implementation of AES-256-GCM under a DEK. Never uses the network. An engine is either synchronous or asynchronous, so
+ * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros by a FormatError. An engine is either synchronous or asynchronous, so
  * that callers create no promise for each value where the engine creates none.
  */
 export interface Engine {
@@ -11,11 +11,9 @@ export interface Engine {
   readonly isAsync?: true
   /**
    * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call returns. An
-   * engine that imports the DEK zeroes its bytes; use `copy` for a copy. The iv must never repeat under one DEK.
+   * engine that imports the DEK zeroes its bytes, and knows it by its array. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
-  /** Copies a DEK, even one that the engine has imported and zeroed. Where it is missing, a copy of the bytes works. */
-  copy?(dek: Uint8Array): Uint8Array
   /**
    * Derives `length` bytes from a key of 32 bytes by HKDF-SHA-256, with a salt (stream.md 2) or an empty one
    * (envelope-v2.md 2). The key is treated as the DEK in `seal`; the caller zeroes the result.

@@ -71,6 +71,8 @@ const hkdfVectors = [
   },
 ]
 
+const KEY = new Uint8Array(32).fill(5)
+
 const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
 
 /** So many bytes in a row, in hexadecimal. */
@@ -109,8 +111,8 @@ describe.each(engines)('engine %s', (name, aead) => {
   })
 
   it('opens with one error for every cause', () => {
-    const sealed = aead.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(5))
-    const key = new Uint8Array(32)
+    const sealed = aead.seal(KEY, new Uint8Array(12), new Uint8Array(5))
+    const key = KEY
     const iv = new Uint8Array(12)
     const causes = [
       () => aead.open(new Uint8Array(32).fill(1), iv, sealed),
@@ -131,8 +133,8 @@ describe.each(engines)('engine %s', (name, aead) => {
 
   it.each([0, 8, 11, 13, 16])('refuses an iv of %d bytes', (length) => {
     const iv = new Uint8Array(length)
-    expect(() => aead.seal(new Uint8Array(32), iv, iv)).toThrow('iv must be 12 bytes')
-    expect(() => aead.open(new Uint8Array(32), iv, new Uint8Array(32))).toThrow('iv must be 12 bytes')
+    expect(() => aead.seal(KEY, iv, iv)).toThrow('iv must be 12 bytes')
+    expect(() => aead.open(KEY, iv, new Uint8Array(32))).toThrow('iv must be 12 bytes')
   })
 })
 
@@ -204,6 +206,31 @@ describe.each([...engines, ['web', web] as const])('HMAC of engine %s', (_, engi
   })
 })
 
+describe.each([...engines, ['web', web] as const])('engine %s', (_, engine) => {
+  const iv = new Uint8Array(12)
+  it.each<[string, (key: Uint8Array) => unknown]>([
+    ['seal', (key) => engine.seal(key, iv, iv)],
+    ['open', (key) => engine.open(key, iv, new Uint8Array(28))],
+    ['derive', (key) => engine.derive(key, iv, 64)],
+    ['createMac', (key) => engine.createMac(key)],
+  ])('refuses a key of zeros, and no other: %s', async (_, run) => {
+    const errorUnder = async (key: Uint8Array) => {
+      try {
+        return void (await run(key))
+      } catch (error) {
+        return (error as Error).message
+      }
+    }
+    const refused = 'key must not be all zeros: it was zeroed before its use'
+    expect(await errorUnder(new Uint8Array(32))).toBe(refused)
+    for (const at of [0, 31]) {
+      const almost = new Uint8Array(32)
+      almost[at] = 1
+      expect(await errorUnder(almost)).not.toBe(refused)
+    }
+  })
+})
+
 describe('engine web', () => {
   it('seals and opens as noble does, with and without AAD', async () => {
     await fc.assert(
@@ -239,13 +266,6 @@ describe('engine web', () => {
     importKey.mockRestore()
   })
 
-  it('copies a DEK into memory of its own, one that is a Buffer too', async () => {
-    const dek = Buffer.alloc(32, 7)
-    const copy = web.copy?.(dek)
-    dek.fill(0)
-    expect(copy).toEqual(new Uint8Array(32).fill(7))
-  })
-
   it('seals what the bytes were at the call, those of shared memory too, and wipes its copy', async () => {
     const encrypt = vi.spyOn(globalThis.crypto.subtle, 'encrypt')
     const [dek, iv] = [new Uint8Array(32).fill(7), new Uint8Array(12)]
@@ -260,7 +280,7 @@ describe('engine web', () => {
   })
 
   it('opens with one error for every cause', async () => {
-    const key = () => new Uint8Array(32)
+    const key = () => KEY.slice()
     const iv = new Uint8Array(12)
     const sealed = await web.seal(key(), iv, new Uint8Array(5))
     const causes = [
@@ -299,11 +319,9 @@ describe('engine node', () => {
       new URL('node.ts', import.meta.url),
     )
     const aead = createNodeEngine()
-    const sealed = nobleEngine.seal(new Uint8Array(32), new Uint8Array(12), new TextEncoder().encode('SECRET'))
+    const sealed = nobleEngine.seal(KEY, new Uint8Array(12), new TextEncoder().encode('SECRET'))
     sealed[sealed.length - 1] = (sealed.at(-1) ?? 0) ^ 1
-    expect(() => aead?.open(new Uint8Array(32), new Uint8Array(12), sealed)).toThrow(
-      expect.objectContaining({ name: 'OpenError' }),
-    )
+    expect(() => aead?.open(KEY, new Uint8Array(12), sealed)).toThrow(expect.objectContaining({ name: 'OpenError' }))
     expect(given.map((plaintext) => new Uint8Array(plaintext))).toEqual([new Uint8Array(6)])
   })
 })
@@ -326,7 +344,7 @@ describe('the choice of an engine', () => {
     const engine = await select('auto')
     expect(() => select('node')).toThrow('engine "node" is not available')
     expect(engine).toBe(await select('web'))
-    const sealed = await engine.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(0))
+    const sealed = await engine.seal(KEY.slice(), new Uint8Array(12), new Uint8Array(0))
     expect(encodeHex(sealed).length).toBe(32)
   })
 
@@ -340,8 +358,8 @@ describe('the choice of an engine', () => {
     const engine = await select('auto')
     await expect(async () => select('web')).rejects.toThrow('engine "web" is not available')
     expect(engine).not.toHaveProperty('isAsync')
-    expect(engine.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(0))).toEqual(
-      nobleEngine.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(0)),
+    expect(engine.seal(KEY.slice(), new Uint8Array(12), new Uint8Array(0))).toEqual(
+      nobleEngine.seal(KEY, new Uint8Array(12), new Uint8Array(0)),
     )
   })
 

@@ -24,7 +24,7 @@ describe('an HMAC', () => {
     ['subtle', {}],
   ])('is refused where there is no %s', async (_, crypto) => {
     const { createHmac } = await loadOn<typeof import('./hmac.js')>({ crypto }, new URL('hmac.ts', import.meta.url))
-    expect(() => createHmac(new Uint8Array(32))).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+    expect(() => createHmac(new Uint8Array(32).fill(1))).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
   })
 })
 

@@ -1,4 +1,5 @@
 /** HMAC-SHA-256 by WebCrypto, which Node has too. */
+import { assertNotZero } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 
 /** Returns the 32 bytes of a MAC under one key. */
@@ -14,6 +15,7 @@ export function createHmac(key: Uint8Array): Hmac {
 
 /** As `createHmac`, where it is known that WebCrypto is there. */
 export function createHmacBy(subtle: SubtleCrypto, key: Uint8Array): Hmac {
+  assertNotZero(key)
   // importKey copies the bytes before it returns.
   const imported = subtle.importKey('raw', key as BufferSource, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
   key.fill(0)

@@ -11,7 +11,12 @@ const HASH_BYTES = 32
  * HKDF with SHA-256 (RFC 5869), over noble's HMAC: noble's own has options that cost pages 300 bytes and are not needed here.
  * `length` is at most 255 hashes. The caller zeroes the result.
  */
-export function hkdf(key: Uint8Array, info: Uint8Array, length: number, salt = new Uint8Array(0)): Uint8Array {
+export function hkdf(
+  key: Uint8Array,
+  info: Uint8Array,
+  length: number,
+  salt: Uint8Array = new Uint8Array(0),
+): Uint8Array {
   const prk = hmac(sha256, salt, key) // 2.2; no salt stands for zeros, with which HMAC pads an empty one
   const okm = new Uint8Array(Math.ceil(length / HASH_BYTES) * HASH_BYTES)
   for (let at = 0; at < okm.length; at += HASH_BYTES) {

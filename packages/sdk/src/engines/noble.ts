@@ -1,5 +1,5 @@
 /** The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript, which runs everywhere. */
-import { assertLengths, OpenError } from '@eaas/protocol'
+import { assertLengths, assertNotZero, OpenError } from '@eaas/protocol'
 import type { SyncEngine } from './engine.js'
 import type * as Primitives from './noble-primitives.js'
 
@@ -8,18 +8,24 @@ export function createNobleEngine({ gcm, hkdf, hmac, sha256 }: typeof Primitives
   return {
     seal(key, iv, plaintext, aad) {
       assertLengths(key, iv)
+      assertNotZero(key)
       return gcm(key, iv, aad).encrypt(plaintext)
     },
     open(key, iv, sealed, aad) {
       assertLengths(key, iv)
+      assertNotZero(key)
       try {
         return gcm(key, iv, aad).decrypt(sealed)
       } catch {
         throw new OpenError() // noble's errors distinguish a short input from a bad tag; ours must not
       }
     },
-    derive: hkdf,
+    derive(key, info, length, salt) {
+      assertNotZero(key)
+      return hkdf(key, info, length, salt)
+    },
     createMac(key) {
+      assertNotZero(key)
       const keyed = hmac.create(sha256, key)
       return (message) => keyed.clone().update(message).digest()
     },

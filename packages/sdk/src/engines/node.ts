@@ -1,6 +1,6 @@
 /** AES-256-GCM, HKDF and HMAC by node:crypto, several times as fast as JavaScript. */
 import type * as NodeCrypto from 'node:crypto'
-import { assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+import { assertLengths, assertNotZero, OpenError, TAG_BYTES } from '@eaas/protocol'
 
 import type { SyncEngine } from './engine.js'
 
@@ -24,6 +24,7 @@ export function createNodeEngine(): SyncEngine | undefined {
   return {
     seal(key, iv, plaintext, aad) {
       assertLengths(key, iv)
+      assertNotZero(key)
       const cipher = crypto.createCipheriv(CIPHER, key, iv, TAG_LENGTH)
       if (aad) cipher.setAAD(aad)
       const sealed = new Uint8Array(plaintext.length + TAG_BYTES)
@@ -35,14 +36,18 @@ export function createNodeEngine(): SyncEngine | undefined {
       sealed.set(cipher.getAuthTag(), plaintext.length)
       return sealed
     },
-    derive: (key, info, length, salt = new Uint8Array(0)) =>
-      new Uint8Array(crypto.hkdfSync('sha256', key, salt, info, length)),
+    derive(key, info, length, salt = new Uint8Array(0)) {
+      assertNotZero(key)
+      return new Uint8Array(crypto.hkdfSync('sha256', key, salt, info, length))
+    },
     createMac(key) {
+      assertNotZero(key)
       const kept = crypto.createSecretKey(key) // a copy
       return (message) => new Uint8Array(crypto.createHmac('sha256', kept).update(message).digest())
     },
     open(key, iv, sealed, aad) {
       assertLengths(key, iv)
+      assertNotZero(key)
       if (sealed.length < TAG_BYTES) throw new OpenError()
       const end = sealed.length - TAG_BYTES
       const decipher = crypto.createDecipheriv(CIPHER, key, iv, TAG_LENGTH)

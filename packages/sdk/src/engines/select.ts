@@ -9,21 +9,48 @@ import { createNobleEngine } from './noble.js'
 import { createNodeEngine } from './node.js'
 import { createWebEngine } from './web.js'
 
-let checkedNode: { engine: Engine | undefined } | undefined
-const checkWeb = /* @__PURE__ */ loadOnce(async () => ({ engine: await passing(createWebEngine()) }))
+/** The engine, or why there is none. */
+type Checked = { engine: Engine; fault?: never } | { engine?: never; fault: 'missing' | 'failed' }
+
+/** Why `auto` takes noble: what is wrong with each of the faster engines. */
+export interface Fallback {
+  node: 'missing' | 'failed'
+  web: 'missing' | 'failed'
+}
+
+let checkedNode: Checked | undefined
+const checkWeb = /* @__PURE__ */ loadOnce(async () => {
+  const made = createWebEngine()
+  return checked(made, await passing(made))
+})
 
 /**
  * Returns the engine of that name: node:crypto itself, and any other by promise. Uses the network only to load noble where a
  * bundler made a file of its own of it. Tests node:crypto and WebCrypto once a process, at first use.
  *
+ * @param onFallback called before noble is returned for `auto`
  * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
  */
-export function selectEngine(name: EngineName): Engine | Promise<Engine> {
+export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Engine | Promise<Engine> {
   if (name === 'noble') return loadNoble()
   if (name === 'web') return use(checkWeb(), ({ engine }) => engine ?? refuse(name))
-  checkedNode ??= { engine: passing(createNodeEngine()) as Engine | undefined } // node:crypto is synchronous
-  if (checkedNode.engine) return checkedNode.engine
-  return name === 'node' ? refuse(name) : use(checkWeb(), ({ engine }) => engine ?? loadNoble())
+  if (!checkedNode) {
+    const made = createNodeEngine()
+    checkedNode = checked(made, passing(made) as Engine | undefined) // node:crypto is synchronous
+  }
+  const { engine, fault: node } = checkedNode
+  if (engine) return engine
+  if (name === 'node') return refuse(name)
+  return use(checkWeb(), async ({ engine, fault: web }) => {
+    if (engine) return engine
+    const noble = await loadNoble()
+    onFallback?.({ node, web })
+    return noble
+  })
+}
+
+function checked(made: Engine | undefined, engine: Engine | undefined): Checked {
+  return engine ? { engine } : { fault: made ? 'failed' : 'missing' }
 }
 
 async function loadNoble(): Promise<Engine> {

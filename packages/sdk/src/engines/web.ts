@@ -1,5 +1,5 @@
 /** AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript. */
-import { assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+import { assertLengths, assertNotZero, OpenError, TAG_BYTES } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 import type { Engine } from './engine.js'
 import { createHmacBy } from './hmac.js'
@@ -27,6 +27,7 @@ export function createWebEngine(): Engine | undefined {
   const importOnce = (dek: Uint8Array): ImportedDek => {
     const known = imported.get(dek)
     if (known) return known
+    assertNotZero(dek)
     // importKey copies the bytes before it returns (Web Cryptography API, section 14.3.9).
     const importAs = (algorithm: string, usages: KeyUsage[]) =>
       subtle.importKey('raw', dek as BufferSource, algorithm, false, usages)
@@ -43,12 +44,6 @@ export function createWebEngine(): Engine | undefined {
   }
   return {
     isAsync: true,
-    copy(dek) {
-      const copy = new Uint8Array(dek) // `slice` of a Buffer copies nothing
-      const keys = imported.get(dek)
-      if (keys) imported.set(copy, keys) // its bytes are zero already
-      return copy
-    },
     async seal(dek, iv, plaintext, aad) {
       assertLengths(dek, iv)
       const key = importOnce(dek).aes

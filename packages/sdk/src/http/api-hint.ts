@@ -7,7 +7,7 @@ export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'proble
     case 'E_ROUTE_NOT_FOUND':
       return 'Check baseUrl: it needs the path prefix of a proxy or a broker, and no /v1.'
     case 'E_NAME_TAKEN':
-      return 'Choose another name: names are never reused.'
+      return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
     case 'E_KEY_DESTROYED':
       return 'Treat the data as deleted: the key is gone.'
     case 'E_TOO_MANY_CALLS':

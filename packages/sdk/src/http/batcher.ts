@@ -1,16 +1,17 @@
 /** The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together. */
-import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
+import { decodeBase64, isZero, type WrappedKey } from '@eaas/protocol'
 import { turn } from '../async/event-loop.js'
 import type { Soon } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { rememberCaller } from '../caller-stack.js'
+import { DecryptionError } from '../errors.js'
 import type { Http } from './calls.js'
 import type { Emit } from './events.js'
 import type { BatchedOperation, createQueue, OperationRequest, RunOperation } from './queue.js'
 
 export interface Batcher {
-  /** Has a DEK wrapped under a key's current version. The caller still owns the DEK. */
-  wrap(dek: Uint8Array, keyId: string): Promise<WrappedKey>
+  /** Has a DEK, in base64, wrapped under a key's current version. */
+  wrap(dek: string, keyId: string): Promise<WrappedKey>
   /** Has a DEK unwrapped. The caller owns and zeroes the 32 bytes. */
   unwrap(wrapped: WrappedKey): Promise<Uint8Array>
   /** Has a DEK wrapped again, under its key's current version, without receiving it. */
@@ -45,12 +46,13 @@ export function createBatcher(
   }
   return {
     async wrap(dek, key_id) {
-      const text = encodeBase64(dek) // a string cannot be zeroed, so it is not kept
-      return run({ op: 'wrap', key_id, body: { dek: text }, secrets: [text] })
+      return run({ op: 'wrap', key_id, body: { dek }, secrets: [dek] })
     },
     async unwrap({ wrapped_key, key_id }) {
       const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key } })
-      return decodeBase64(dek)
+      const bytes = decodeBase64(dek)
+      if (!isZero(bytes)) return bytes
+      throw new DecryptionError(undefined, { message: 'could not decrypt: the DEK of the wrapped key is all zeros' })
     },
     async rewrap({ wrapped_key, key_id }, signal) {
       return run({ op: 'rewrap', key_id, body: { wrapped_key }, signal })

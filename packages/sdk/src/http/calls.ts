@@ -103,8 +103,14 @@ async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise
   const value: unknown = typeof apiKey === 'function' ? await apiKey(refused) : apiKey
   // Checked here because fetch would repeat a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
-  const hint = 'Check where the API key is read from.'
-  throw new InvalidInputError('apiKey must be text of visible ASCII, without spaces', hint)
+  throw new InvalidInputError('apiKey must be text of visible ASCII, without spaces', apiKeyHint(value))
+}
+
+function apiKeyHint(value: unknown): string {
+  const text = String(value)
+  if (text.trim() !== '' && text.trim() !== text) return 'Trim it: a file ends with a line break.'
+  if (/^bearer /i.test(text)) return 'Pass it without "Bearer".'
+  return 'Check where the API key is read from.'
 }
 
 function missingApiKey(): InvalidInputError {

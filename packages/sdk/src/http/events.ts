@@ -51,8 +51,25 @@ export interface HitEvent {
   keyId: string
 }
 
+/** Why an engine is not used: it is not there, or fails its known-answer test. */
+export type EngineFault = 'missing' | 'failed'
+
+/** The client encrypts in JavaScript, several times slower, since `engine: 'auto'` found no faster engine. Once for each client. */
+export interface FallbackEvent {
+  type: 'fallback'
+  /** The engine that is used. */
+  engine: 'noble'
+  /** What is wrong with node:crypto. */
+  node: EngineFault
+  /** What is wrong with WebCrypto, which pages without TLS lack. */
+  web: EngineFault
+  /** It is about no call. */
+  operation?: undefined
+  keyId?: undefined
+}
+
 /** Something that a client did, told apart by `type`. Later versions may add types and members. */
-export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent | HitEvent
+export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent | HitEvent | FallbackEvent
 
 /** Takes an event. Never throws. */
 export type Emit = (event: ClientEvent) => void

@@ -35,7 +35,9 @@ function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)
   while (owner && Object.getPrototypeOf(owner)) {
-    for (const key of Reflect.ownKeys(owner)) {
+    // From Node 26 on the platform's own class has functions under symbols too, by which Node copies it to a worker.
+    const isPlatforms = owner === globalThis.DOMException?.prototype
+    for (const key of isPlatforms ? Object.getOwnPropertyNames(owner) : Reflect.ownKeys(owner)) {
       if (!COMMON.includes(key)) values.push(Reflect.get(owner, key, error))
     }
     owner = Object.getPrototypeOf(owner)

@@ -2,6 +2,7 @@
 import { isMissing, type Row } from '../input.js'
 import type { OpenJob } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
+import { spellingsOf } from '../records/spellings.js'
 import { isCompact } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { Accepted } from './model-deps.js'
@@ -32,7 +33,7 @@ const SEALED_TEXT =
  * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for a plaintext and sealed once more.
  */
 export function looksSealed(value: unknown): boolean {
-  if (typeof value === 'string') return SEALED_TEXT.test(value)
+  if (typeof value === 'string') return spellingsOf(value).some((text) => SEALED_TEXT.test(text))
   if (Array.isArray(value)) return value.some((one) => !isCompact(one) && looksSealed(one))
   return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }

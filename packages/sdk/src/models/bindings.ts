@@ -36,13 +36,20 @@ export function bindField(definition: Definition, keyId: string, field: string, 
   return concatBytes(head, row)
 }
 
+/** Names what is no text and no whole number, without any of its content. */
+function kindOfUnbound(value: unknown): string {
+  if (value === '') return 'no text'
+  if (typeof value !== 'number' || !Number.isFinite(value)) return kindOf(value)
+  return Number.isInteger(value) ? 'a whole number that is too large to be exact' : 'a number with a fraction'
+}
+
 /** bindings.md 2. */
 function boundText(value: unknown, field: string, index: number): string {
   if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== ''))
     return `${value}`
   throw new InvalidInputError(
-    `a column of bind must hold text or a whole number, got ${value === '' ? 'no text' : kindOf(value)}`,
-    'Bind to an id known before sealing; give it with some fields too, and read its column too.',
+    `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
+    'Give the row its id before it is encrypted or changed, and select its column when it is read.',
     { index, field },
   )
 }

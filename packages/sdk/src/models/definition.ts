@@ -50,9 +50,13 @@ export interface BoundOptions {
 
 /** Of a model whose rows clients in other languages read, in format v1: whoever can write to the table can exchange its values. */
 export interface UnboundOptions {
+  /** The format of the envelopes, which clients in other languages read, too. */
   envelope: 1
+  /** The name of the model, for messages alone: no value is bound to it. */
   name?: string | undefined
+  /** Needs format v2. */
   bind?: undefined
+  /** Needs format v2. */
   acceptUnbound?: undefined
 }
 
@@ -78,12 +82,12 @@ interface SharedOptions<
   fields: F
   /**
    * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the service sees no value, and a search
-   * needs no request. Without it the service makes them, as clients in other languages do.
+   * needs no request. Without it the service makes them, with `shared: true` as clients in other languages do.
    */
   indexKey?: string | undefined
   /**
    * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised as their
-   * fields say and joined with their lengths in front, so that different values never give the same text. With `indexKey` also `{ prefix: field,
+   * fields say and joined with their lengths in front, so that different values never give the same text. `shared` as of a field. With `indexKey` also `{ prefix: field,
    * length }`, to search for the first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: C | undefined
@@ -191,7 +195,10 @@ export function readDefinition(options: Options): Definition {
   assertBind(binding.bind, fields, names)
   const keyIds = new Set(keyByRow ? formerKeyIds : [keyId, ...formerKeyIds])
   const indexKey = readLocal(options, binding.name, keyByRow ? undefined : keyIds)
-  if (!indexKey) assertByService(columns)
+  const shared = columns.find((column) => column.shared)
+  if (indexKey && shared)
+    throw new InvalidInputError(`${JSON.stringify(shared.column)}: the service makes a shared index: omit indexKey`)
+  if (!indexKey) assertByService(columns, binding.name)
   if (!indexKey && keyByRow && columns[0]) {
     throw new InvalidInputError(
       `the index ${JSON.stringify(columns[0].column)} needs indexKey: each row has another key`,
@@ -262,7 +269,8 @@ function readBinding({ name = '', envelope = 2, bind = [], acceptUnbound = false
   assertFlag('acceptUnbound', acceptUnbound)
   const isList = Array.isArray(bind) && bind.length <= MAX_BIND_COLUMNS && new Set(bind).size === bind.length
   if (!isList || !bind.every((column) => isName(column) && column.split('.').every(isName))) {
-    throw new InvalidInputError(`bind must list at most ${MAX_BIND_COLUMNS} columns, each once`)
+    const message = `bind must list at most ${MAX_BIND_COLUMNS} columns, each once`
+    throw new InvalidInputError(message, "Pass a list of names: ['id'].")
   }
   if (envelope === 1 && (bind.length > 0 || acceptUnbound))
     throw new InvalidInputError('bind and acceptUnbound need envelope 2')

@@ -27,7 +27,8 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
     !normalize.every((one) => typeof one === 'function' || Object.hasOwn(NORMALIZERS, one))
   ) {
     const names = Object.keys(NORMALIZERS).join(', ')
-    throw new InvalidInputError(`${JSON.stringify(column)}: normalize must contain ${names}, or functions`)
+    const hint = "Pass a list of them, such as ['trim', 'lowercase']."
+    throw new InvalidInputError(`${JSON.stringify(column)}: normalize must contain ${names}, or functions`, hint)
   }
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
@@ -52,7 +53,10 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
   const given = [startsWith, contains].filter((one) => one !== undefined)
   if (given.length !== 1 || Object.keys(rest).length > 0) {
-    throw new InvalidInputError(`${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`)
+    throw new InvalidInputError(
+      `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`,
+      'For several values, make the index of each; for parts, declare them in `indexes`.',
+    )
   }
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }
@@ -66,7 +70,10 @@ export function findPartColumn({ columns }: Definition, field: PlacedField, { ki
   if (fitting) return fitting
   const least = made.at(-1)?.length
   const wrong = least ? `a part needs at least ${least} characters, got ${length}` : `no index of kind ${kind}`
-  throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, 'Declare it in `indexes`.')
+  const hint = least
+    ? `Search for at least ${least} characters, or declare an index of shorter parts.`
+    : 'Declare it in `indexes`.'
+  throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, hint)
 }
 
 /**

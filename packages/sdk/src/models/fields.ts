@@ -1,6 +1,6 @@
 /** The kinds of fields that a model seals: the values that they accept, and their blind indexes. `codecs.ts` makes the bytes. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertOptions, assertValue, type Bytes, isoText, isValidDate, kindOf } from '../input.js'
+import { assertOptions, assertValue, type Bytes, isMissing, isoText, isValidDate, kindOf } from '../input.js'
 import type { Normalizer } from './field-texts.js'
 
 /**
@@ -35,6 +35,8 @@ export interface FieldSpec {
   normalize: readonly Normalizer[]
   /** How many bits of the index are kept, 4 to 256; undefined: all of them. */
   bits?: number | undefined
+  /** Whether the index is the plain hash of the text, without the names of the model and the column. */
+  shared?: boolean | undefined
   /** Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others. */
   assert?(value: unknown, place: RecordPlace): void
   /** Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an index. */
@@ -52,6 +54,12 @@ export interface IndexOptions {
    * less, and rows that a search finds must be filtered with `matches` after they are decrypted.
    */
   bits?: number | undefined
+  /**
+   * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised text), so that equal values have
+   * equal indexes in all shared columns under a key, and tables can be joined by them. By default the names of the model and of the column are
+   * hashed too. Not with `indexKey`.
+   */
+  shared?: boolean | undefined
 }
 
 export interface TextOptions extends IndexOptions {
@@ -59,13 +67,16 @@ export interface TextOptions extends IndexOptions {
   normalize?: readonly Normalizer[] | undefined
 }
 
+const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
+
+// Functions take `O & TextOptions`: `O` alone is what the caller wrote, of which editors know no description.
 /** The column that the options name. Inferred from the options, since from the model's constraint TypeScript infers `string`. */
 type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : never
 
 /** Text, sealed as its UTF-8 bytes. */
-export function text<const O extends TextOptions>(options?: O): Field<string, never, ColumnOf<O>, true> {
+export function text<const O extends TextOptions>(options?: O & TextOptions): Field<string, never, ColumnOf<O>, true> {
   return createField({
-    ...readOptions('text', ['index', 'bits', 'normalize'], options),
+    ...readOptions('text', [...INDEX_OPTIONS, 'normalize'], options),
     assert(value, place) {
       if (typeof value !== 'string') refuse('text', value, place)
       assertValue(value, place)
@@ -88,9 +99,11 @@ export function json<T>(options?: Record<string, never>): Field<T, never, never,
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
-export function number<const O extends IndexOptions>(options?: O): Field<number, never, ColumnOf<O>, true> {
+export function number<const O extends IndexOptions>(
+  options?: O & IndexOptions,
+): Field<number, never, ColumnOf<O>, true> {
   return createField({
-    ...readOptions('number', ['index', 'bits'], options),
+    ...readOptions('number', INDEX_OPTIONS, options),
     assert: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
@@ -104,9 +117,9 @@ export function boolean(options?: Record<string, never>): Field<boolean, never, 
 }
 
 /** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
-export function date<const O extends IndexOptions>(options?: O): Field<Date, never, ColumnOf<O>, true> {
+export function date<const O extends IndexOptions>(options?: O & IndexOptions): Field<Date, never, ColumnOf<O>, true> {
   return createField({
-    ...readOptions('date', ['index', 'bits'], options),
+    ...readOptions('date', INDEX_OPTIONS, options),
     assert: (value, place) => {
       if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
@@ -134,11 +147,13 @@ function createField<T, I extends string, X extends boolean>(
 
 /** Refuses a value of another kind than the field. @throws InvalidInputError */
 export function refuse(expected: string, value: unknown, place: RecordPlace): never {
-  const hint =
-    value === null
-      ? 'Declare the field nullable().'
-      : value === undefined
-        ? 'Declare the field optional().'
-        : 'Correct the value, or declare the field as another kind.'
-  throw new InvalidInputError(`expected ${expected}, got ${kindOf(value)}`, hint, place)
+  throw new InvalidInputError(`expected ${expected}, got ${kindOf(value)}`, hintFor(value), place)
+}
+
+function hintFor(value: unknown): string {
+  if (isMissing(value)) return `Give it, or declare the field ${value === null ? 'nullable' : 'optional'}().`
+  const isSealed = Object(value).ciphertext !== undefined
+  return isSealed
+    ? 'Decrypt it first: it is encrypted already.'
+    : 'Correct the value, or declare the field as another kind.'
 }

@@ -1,6 +1,6 @@
 /** The columns that a model's indexes fill: which they are, and which fields each is made of. */
 import { InvalidInputError } from '../errors.js'
-import { assertArray, assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
+import { assertArray, assertFlag, assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
 import type { PlacedField } from './definition.js'
 import { assertIndex } from './field-texts.js'
 import type { IndexKind } from './index-key.js'
@@ -19,9 +19,11 @@ export interface IndexColumn {
   kind: IndexKind
   /** Of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index. */
   length: number
+  /** Whether the names of the model and the column are left out of what is hashed. */
+  shared: boolean
 }
 
-const EXACT = { bits: undefined, kind: 'exact', length: 0 } as const
+const EXACT = { kind: 'exact', length: 0 } as const
 
 /**
  * Reads the columns that fields name with `index`, and those that `indexes` declares. `header` is the column of the compact form.
@@ -40,33 +42,44 @@ export function readIndexColumns({
   const byName = new Map(fields.map((field) => [field.name, field]))
   const columns: IndexColumn[] = []
   for (const field of fields) {
-    const { index, bits, normalize } = field.spec
+    const { index, bits, normalize, shared = false } = field.spec
+    const name = JSON.stringify(index ?? field.name)
     assertIndex(index ?? field.name, normalize, bits)
-    if (index !== undefined) columns.push({ ...EXACT, column: index, fields: [field], bits })
-    else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
+    assertFlag(`${name}: shared`, shared)
+    if (index !== undefined) columns.push({ ...EXACT, column: index, fields: [field], bits, shared })
+    else if (bits !== undefined || shared) {
+      throw new InvalidInputError(`${name}: ${shared ? 'shared' : 'bits'} needs an index`)
+    }
   }
   for (const [column, index] of Object.entries(indexes)) columns.push(readIndex(column, index, byName))
   assertColumns(columns, fields, header)
   return columns
 }
 
-/** Refuses an index that the service must not make. @throws InvalidInputError */
-export function assertByService(columns: readonly IndexColumn[]): void {
-  const local = columns.find(({ kind }) => kind !== 'exact')
-  if (!local) return
-  const message = `${JSON.stringify(local.column)}: an index of parts of a text needs indexKey`
-  throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see each part.')
+/** Refuses an index that the service must not make, or cannot make for this model alone. @throws InvalidInputError */
+export function assertByService(columns: readonly IndexColumn[], model: string): void {
+  for (const { column, kind, shared } of columns) {
+    const name = JSON.stringify(column)
+    if (kind !== 'exact') {
+      const message = `${name}: an index of parts of a text needs indexKey`
+      throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see each part.')
+    }
+    if (!shared && model === '') throw new InvalidInputError(`${name} needs a model with a name, or \`shared: true\``)
+  }
 }
 
 /** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
   const names = isObject(query) ? Object.keys(query) : []
-  if (names.length === 0) throw new InvalidInputError('a query must be an object with at least one field')
+  if (names.length === 0) {
+    throw new InvalidInputError('a query must be an object with at least one field', 'Name the field: { name: … }.')
+  }
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
   return names.map((name) => {
     const field = indexed.get(name)
-    if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
-    return field
+    if (field) return field
+    const hint = `Fields with an index: ${[...indexed.keys()].join(', ') || 'none'}.`
+    throw new InvalidInputError(`${JSON.stringify(name)} has no index`, hint)
   })
 }
 
@@ -75,28 +88,32 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   const name = JSON.stringify(column)
   const given: Partial<CompoundIndex<string> & PrefixIndex<string> & NgramIndex<string>> = index
   const kind = KINDS.find((one) => given?.[one] !== undefined) ?? 'exact'
-  assertOptions(`indexes.${column}`, index, kind === 'exact' ? ['fields', 'bits'] : [kind, 'length', 'bits'])
-  const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length } = given
+  assertOptions(`indexes.${column}`, index, kind === 'exact' ? ['fields', 'bits', 'shared'] : [kind, 'length', 'bits'])
+  const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length, shared = false } = given
+  assertFlag(`${name}: shared`, shared)
   assertIndex(column, [], bits)
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
   assertArray(`${name}: fields`, names)
   const parts = (names as readonly string[]).map((part) => {
     const field = fields.get(part)
     if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
-    throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`)
+    const hint = 'Name fields of the model: of text, number or date, and for parts of text.'
+    throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`, hint)
   })
   if (kind === 'exact') {
-    if (parts.length < 2) throw new InvalidInputError(`${name} must name at least two fields`)
-    return { ...EXACT, column, fields: parts, bits }
+    if (parts.length < 2) {
+      throw new InvalidInputError(`${name} must name at least two fields`, 'For one, pass `index` of the field.')
+    }
+    return { ...EXACT, column, fields: parts, bits, shared }
   }
   assertWhole(`${name}: length`, length, 1, MAX_PART_CHARACTERS)
-  return { column, fields: parts, bits, kind, length }
+  return { column, fields: parts, bits, kind, length, shared }
 }
 
 function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
   const taken = new Set(fields.map(({ path }) => path[0]))
   for (const column of [...columns.map(({ column }) => column), header]) {
-    if (!isName(column)) throw new InvalidInputError('a column must have a name')
+    if (!isName(column)) throw new InvalidInputError('a column must have a name', "Give its name: index: 'a_index'.")
     if (taken.has(column)) {
       const option = column === header ? 'header: ' : ''
       throw new InvalidInputError(`${option}the column ${JSON.stringify(column)} is already taken`)

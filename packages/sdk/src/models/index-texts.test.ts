@@ -1,26 +1,30 @@
 // The values of index columns (index-texts.md), by the published vectors.
 import { createHmac } from 'node:crypto'
 import { decodeHex } from '@eaas/protocol'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InvalidInputError } from '../errors.js'
 import { makeFieldText, type Normalizer } from './field-texts.js'
 import { text } from './fields.js'
 import type { IndexColumn } from './index-columns.js'
-import { joinTexts, makeColumnTexts } from './index-texts.js'
+import { makeColumnTexts } from './index-texts.js'
 import vectors from './index-texts.vectors.json' with { type: 'json' }
 import { makeColumnValue } from './index-values.js'
 
 interface Vector {
   hash_key: string
-  compound: boolean
+  model: string
+  column: string
+  shared: boolean
   texts: string[]
   bits: number
 }
 
-const columnOf = ({ bits }: Vector): IndexColumn => ({ column: 'index', fields: [], bits, kind: 'exact', length: 0 })
-/** The format knows an index of several fields that has one; a model refuses it. */
-const textOf = (vector: Vector) =>
-  vector.compound ? joinTexts(vector.texts) : makeColumnTexts(columnOf(vector), vector.texts).toString()
+const columnOf = ({ column, shared, bits }: Omit<Vector, 'hash_key' | 'model' | 'texts'>): IndexColumn => ({
+  ...{ column, shared, bits },
+  ...{ fields: [], kind: 'exact', length: 0 },
+})
+const textOf = (vector: Vector) => makeColumnTexts(vector.model, columnOf(vector), vector.texts).toString()
 
 /** The value as a model stores it; the hash is the one that the server answers (blind-index.md 1). */
 function storedValue(vector: Vector): string {
@@ -31,7 +35,6 @@ function storedValue(vector: Vector): string {
 describe('an index column', () => {
   it.each(vectors.column)('has the text and the value as published: $name', (vector) => {
     expect(textOf(vector)).toBe(vector.text)
-    if (vector.texts.length > 1) expect(makeColumnTexts(columnOf(vector), vector.texts)).toBe(vector.text)
     expect(storedValue(vector)).toBe(vector.value)
   })
 
@@ -46,7 +49,31 @@ describe('an index column', () => {
     expect(storedValue(vector)).not.toBe(vector.value)
   })
 
+  it.each(vectors.refuse_text)(
+    'that is shared takes no text that another column hashes: $name',
+    ({ text: refused }) => {
+      const shared = columnOf({ column: 'email_index', shared: true, bits: 256 })
+      const place = { index: 3, field: 'nick' }
+      expect(() => makeColumnTexts('users', shared, [refused], place)).toThrow(expect.objectContaining({ place }))
+      expect(makeColumnTexts('users', { ...shared, shared: false }, [refused])).toContain(refused)
+    },
+  )
+
+  it('has another text for each model, column and list of texts', () => {
+    const part = fc.oneof(fc.string({ unit: 'grapheme' }), fc.stringMatching(/^[0-9:a]{0,6}$/))
+    const parts = fc.array(part, { minLength: 3, maxLength: 5 })
+    const make = ([model = '', column = '', ...texts]: string[]) =>
+      makeColumnTexts(model, columnOf({ column, shared: false, bits: 256 }), texts)
+    fc.assert(
+      fc.property(parts, parts, (one, other) => {
+        expect(make(one) === make(other)).toBe(JSON.stringify(one) === JSON.stringify(other))
+      }),
+    )
+  })
+
   it('has more vectors to refuse than to hold', () => {
-    expect(vectors.refuse.length).toBeGreaterThan(vectors.column.length + vectors.normalize.length)
+    expect(vectors.refuse.length + vectors.refuse_text.length).toBeGreaterThan(
+      vectors.column.length + vectors.normalize.length,
+    )
   })
 })

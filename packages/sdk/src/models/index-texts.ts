@@ -3,23 +3,39 @@
  * `field-texts.ts`, so that it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
-import { isMissing, type Row } from '../input.js'
+import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { assertHashable, isMissing, type Row } from '../input.js'
+import { assertHashedAsItIs } from '../records/blind-indexes.js'
 import type { Definition, PlacedField } from './definition.js'
 import { findPartColumn, makeFieldText, readPart } from './field-texts.js'
 import { getQueryFields, type IndexColumn } from './index-columns.js'
 
-const COMPOUND = 'eaas/compound/v1'
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
 /** What is hashed for a column: one text, or several for an index of the parts of a text. */
 export type ColumnTexts = string | readonly string[]
 
-/** Makes what is hashed for a column from the texts of its fields (index-texts.md 2, local-index.md 3). */
-export function makeColumnTexts({ kind, length }: IndexColumn, texts: readonly string[]): ColumnTexts {
+/**
+ * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md 3).
+ *
+ * @throws InvalidInputError when that cannot be hashed
+ */
+export function makeColumnTexts(
+  model: string,
+  { column, kind, length, shared }: Pick<IndexColumn, 'column' | 'kind' | 'length' | 'shared'>,
+  texts: readonly string[],
+  place?: RecordPlace,
+): ColumnTexts {
   const [text = ''] = texts
-  if (texts.length > 1) return joinTexts(texts)
-  if (kind === 'exact') return text
+  if (kind === 'exact') {
+    if (shared && texts.length === 1) {
+      assertHashedAsItIs(text, place)
+      return text
+    }
+    const joined = shared ? joinTexts('eaas/compound/v1', texts) : joinTexts('eaas/index/v1', [model, column, ...texts])
+    assertHashable(joined, place) // it is longer than its parts, each of which may be hashed
+    return joined
+  }
   const characters = [...text]
   return kind === 'prefix' ? characters.slice(0, length).join('') : partsOf(characters, length)
 }
@@ -52,7 +68,7 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
     if (!part) texts.set(field, makeFieldText(field, value))
     else {
       const column = findPartColumn(definition, field, part)
-      found.set(column, makeColumnTexts(column, [part.text]))
+      found.set(column, makeColumnTexts(definition.name, column, [part.text]))
     }
   }
   const whole = definition.columns.filter(({ kind }) => kind === 'exact')
@@ -69,12 +85,12 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   }
   for (const column of complete) {
     const values = column.fields.map((field) => texts.get(field) ?? '')
-    found.set(column, makeColumnTexts(column, values))
+    found.set(column, makeColumnTexts(definition.name, column, values))
   }
   return found
 }
 
-/** Joins the texts of several fields, so that no two lists give the same text (index-texts.md 2). */
-export function joinTexts(texts: readonly string[]): string {
-  return [COMPOUND, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
+/** Joins texts, so that no two lists give the same text (index-texts.md 2). */
+function joinTexts(label: string, texts: readonly string[]): string {
+  return [label, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
 }

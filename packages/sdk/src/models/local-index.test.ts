@@ -39,11 +39,12 @@ type ColumnVector = (typeof vectors.column)[number]
 async function storedValue(eaas: Client, { column, kind, length, bits, model, ...vector }: ColumnVector) {
   const indexKey = vectors.text[0]?.text ?? ''
   const { key_id: keyId } = readIndexKey(indexKey).wrapped
-  const joined = /^eaas\/compound\/v1:3:(Ada):5:(Paris)$/.exec(vector.text)
-  const indexes = joined
-    ? { [column]: { fields: ['a', 'b'] } }
-    : { [column]: kind === 'prefix' ? { prefix: 'a', length, bits } : { ngram: 'a', length, bits } }
-  const isOne = kind === 'exact' && !joined
+  const [a = '', b] = vector.texts
+  const indexes =
+    b !== undefined
+      ? { [column]: { fields: ['a', 'b'] } }
+      : { [column]: kind === 'prefix' ? { prefix: 'a', length, bits } : { ngram: 'a', length, bits } }
+  const isOne = kind === 'exact' && b === undefined
   const users = eaas.model({
     name: model,
     keyId,
@@ -51,7 +52,7 @@ async function storedValue(eaas: Client, { column, kind, length, bits, model, ..
     fields: { a: isOne ? text({ index: column, bits }) : text(), b: text() },
     indexes: (isOne ? {} : indexes) as Record<string, { prefix: 'a'; length: number }>,
   })
-  const row = await users.encrypt({ a: joined?.[1] ?? vector.text, b: joined?.[2] ?? 'x' })
+  const row = await users.encrypt({ a, b: b ?? 'x' })
   return (row as Record<string, unknown>)[column]
 }
 

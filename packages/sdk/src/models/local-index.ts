@@ -8,6 +8,7 @@ import { loadOnce } from '../async/load-part.js'
 import { untilAborted } from '../async/on-abort.js'
 import { dekName } from '../deks/decrypt-deks.js'
 import { withOwnDek } from '../deks/own-dek.js'
+import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
@@ -61,31 +62,31 @@ export async function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSig
   return untilAborted(Promise.resolve(open()), signal)
 }
 
-/** Returns the MACs under a key, which is zeroed when the client is closed. */
+/** Returns the MACs under a key, which is released when the client is closed. */
 async function unwrapIndexKey({ batcher, envelopes, closed, onClose }: Deps, given: IndexKey): Promise<ColumnMacs> {
   const { wrapped, commitment, model } = given
-  const key = await batcher.unwrap(wrapped).catch((error: unknown) => {
+  const bytes = await batcher.unwrap(wrapped).catch((error: unknown) => {
     throw isEaasError(error) && error.code === 'E_DECRYPTION' ? refused(error) : error
   })
+  const key = createSecret(bytes)
   const engine = envelopes.engine()
   const derived = await commitFor(model)(engine, key, wrapped.key_id)
   // Before anything is hashed: under another key, no row would be found, and nobody would notice.
   if (!equalInConstantTime(derived, commitment)) {
-    key.fill(0)
+    key.release()
     throw refused()
   }
-  const zero = () => void key.fill(0)
-  if (closed.aborted) zero()
-  else onClose.add(zero)
+  if (closed.aborted) key.release()
+  else onClose.add(key.release)
   return createMacs(engine, key)
 }
 
 /** Returns what derives the commitment to an index key (local-index.md 2). */
 function commitFor(model: string): Commit {
-  return (engine, key, keyId) => engine.derive(key, commitmentInfo(keyId, model), KEY_BYTES)
+  return (engine, key, keyId) => key.use((bytes) => engine.derive(bytes, commitmentInfo(keyId, model), KEY_BYTES))
 }
 
-function createMacs(engine: Engine, key: Uint8Array): ColumnMacs {
+function createMacs(engine: Engine, key: Secret): ColumnMacs {
   const made = new Map<string, Mac>()
   return (model, column, kind) => {
     const info = columnInfo(model, column, kind)
@@ -98,7 +99,7 @@ function createMacs(engine: Engine, key: Uint8Array): ColumnMacs {
       made.set(name, mac)
       return mac
     }
-    return use(engine.derive(key, info, KEY_BYTES), keep)
+    return key.use((bytes) => use(engine.derive(bytes, info, KEY_BYTES), keep))
   }
 }
 

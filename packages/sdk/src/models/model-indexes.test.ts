@@ -36,13 +36,124 @@ describe('an index that somebody exchanged in the store', () => {
   })
 })
 
+describe('an index of the service', () => {
+  const notes = (name: string, index: string, shared = false) =>
+    connect().model({ name, keyId, fields: { a: text({ index, shared }) } })
+  const pairs = (name: string, index: string, shared = false) =>
+    connect().model({
+      name,
+      keyId,
+      fields: { a: text(), b: text() },
+      indexes: { [index]: { fields: ['a', 'b'], shared } },
+    })
+  const value = async (found: Promise<object>) => Object.values(await found)[0] as string
+
+  it('of a value in another column or another model is another one, so that a nickname is not found as a diagnosis', async () => {
+    const a = 'HIV positive'
+    const models = [
+      notes('users', 'nick_index'),
+      notes('users', 'a_index'),
+      notes('patients', 'a_index'),
+      notes('usersa', '_index'),
+    ]
+    const found = await Promise.all(models.map((model) => value(model.index({ a }))))
+    const rows = await Promise.all(models.map((model) => model.encrypt({ a })))
+    expect(rows.map((row, at) => Object.values<unknown>(row).includes(found[at]))).toEqual(models.map(() => true))
+    expect(new Set([...found, await connect().hash(a, { keyId })]).size).toBe(models.length + 1)
+  })
+
+  it('of one field is never that of several, whatever the text and whoever chose it', async () => {
+    const both = { a: 'Ada', b: 'Paris' }
+    const found = await value(pairs('users', 'x').index(both))
+    const texts = [
+      'eaas/compound/v1:3:Ada:5:Paris',
+      'eaas/index/v1:5:users:1:x:3:Ada:5:Paris',
+      '3:Ada:5:Paris',
+      'Ada:5:Paris',
+    ]
+    for (const a of texts) expect(await value(notes('users', 'x').index({ a }))).not.toBe(found)
+  })
+
+  it('that is shared is the plain hash, equal in all columns and models under a key', async () => {
+    const eaas = connect()
+    const shared = await Promise.all([
+      value(notes('users', 'nick_index', true).index({ a: 'ada' })),
+      value(notes('patients', 'a_index', true).index({ a: 'ada' })),
+      value(eaas.model({ keyId, envelope: 1, fields: { a: text({ index: 'x', shared: true }) } }).index({ a: 'ada' })),
+    ])
+    expect(new Set(shared)).toEqual(new Set([await eaas.hash('ada', { keyId })]))
+    const both = { a: 'Ada', b: 'Paris' }
+    const joined = await eaas.hash('eaas/compound/v1:3:Ada:5:Paris', { keyId })
+    expect(await value(pairs('users', 'x', true).index(both))).toBe(joined)
+  })
+
+  it('that is shared takes no text that has the form of what another index hashes, nor does `encryptMany`', async () => {
+    const eaas = connect()
+    const texts = [
+      'eaas/index/v1:5:users:10:diag_index:3:HIV',
+      'eaas/compound/v1:3:Ada:5:Paris',
+      'eaas/index/',
+      'eaas/compound/',
+    ]
+    const users = notes('users', 'a_index', true)
+    const refusal = (at: number) => ({ code: 'E_INVALID_INPUT', place: { index: at, field: 'a' } })
+    for (const a of texts) {
+      await expect(users.encryptMany([{ a: 'x' }, { a }])).rejects.toMatchObject(refusal(1))
+      await expect(users.index({ a })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      const options = { keyId, fields: ['a'], index: { a: 'a_index' } } as const
+      await expect(eaas.encryptMany([{ a: 'x' }, { a }], options)).rejects.toMatchObject(refusal(1))
+      expect(await value(notes('users', 'a_index').index({ a }))).toMatch(/^[0-9a-f]{64}$/)
+    }
+    for (const a of ['eaas/indexes', 'Eaas/index/', ' eaas/compound/v1:']) {
+      expect(await value(users.index({ a }))).toBe(await eaas.hash(a, { keyId }))
+    }
+  })
+
+  it('needs a text that fits into a call with the names, and with the texts beside it', async () => {
+    const a = 'x'.repeat(999_998) // with its quotes, what a call takes
+    expect(await value(notes('users', 'a_index', true).index({ a }))).toMatch(/^[0-9a-f]{64}$/)
+    service.requests.length = 0
+    await expect(notes('users', 'a_index').encrypt({ a })).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      place: { index: 0, field: 'a' },
+    })
+    const half = 'x'.repeat(500_000)
+    for (const shared of [true, false]) {
+      const model = pairs('users', 'x', shared)
+      await expect(model.index({ a: half, b: half })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      await expect(model.encrypt({ a: half, b: half })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
+    }
+    expect(service.requests).toEqual([])
+  })
+
+  it('needs the name of the model, or to be shared, which an index key refuses', async () => {
+    const refusal = expect.objectContaining({ code: 'E_INVALID_INPUT', message: expect.stringContaining('"a_index"') })
+    const eaas = connect()
+    const fields = { a: text({ index: 'a_index' }) }
+    expect(() => eaas.model({ keyId, envelope: 1, fields })).toThrow(refusal)
+    const indexes = { a_index: { fields: ['a', 'b'] } } as const
+    expect(() => eaas.model({ keyId, envelope: 1, fields: { a: text(), b: text() }, indexes })).toThrow(refusal)
+    expect(eaas.model({ name: 'users', keyId, envelope: 1, fields })).toBeDefined()
+    const indexKey = await eaas.createIndexKey(keyId)
+    const shared = { a: text({ index: 'a_index', shared: true }) }
+    expect(() => eaas.model({ name: 'users', keyId, indexKey, fields: shared })).toThrow(refusal)
+    for (const wrong of ['yes', null, 1]) {
+      expect(() => notes('users', 'a_index', wrong as never)).toThrow(refusal)
+      expect(() => pairs('users', 'a_index', wrong as never)).toThrow(refusal)
+    }
+    expect(() => notes(undefined as never, 'a_index')).toThrow()
+    const bare = { a: text({ shared: true }) }
+    expect(() => eaas.model({ name: 'users', keyId, fields: bare })).toThrow(/needs an index/)
+  })
+})
+
 describe('the indexes of a model', () => {
-  it('find a value again in any of its spellings, and are the hash of the normalised text', async () => {
+  it('find a value again in any of its spellings, and are the hash of the normalised text with the names of model and column', async () => {
     const eaas = connect()
     const users = usersOf(keyId, eaas)
     const { email_index } = await users.encrypt(ada)
     expect(await users.index({ email: '  ada@EXAMPLE.org ' })).toEqual({ email_index })
-    expect(await eaas.hash('ada@example.org', { keyId })).toBe(email_index)
+    expect(await eaas.hash('eaas/index/v1:5:users:11:email_index:15:ada@example.org', { keyId })).toBe(email_index)
     expect(await users.index({ email: 'adá@example.org' })).toEqual(
       await users.index({ email: 'ada\u0301@example.org' }),
     )
@@ -60,7 +171,7 @@ describe('the indexes of a model', () => {
     const notes = eaas.model({
       name: 'users',
       keyId,
-      fields: { a: text({ index: 'a_index', normalize: [normalizer] }) },
+      fields: { a: text({ index: 'a_index', normalize: [normalizer], shared: true }) },
     })
     expect(await notes.index({ a: value })).toEqual({ a_index: await eaas.hash(normalized, { keyId }) })
   })
@@ -68,7 +179,11 @@ describe('the indexes of a model', () => {
   it('are of what the normalisers make of it one after the other', async () => {
     const eaas = connect()
     const normalize = [(value: string) => `${value}b`, (value: string) => `${value}c`]
-    const notes = eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index', normalize }) } })
+    const notes = eaas.model({
+      name: 'users',
+      keyId,
+      fields: { a: text({ index: 'a_index', normalize, shared: true }) },
+    })
     expect(await notes.index({ a: 'a' })).toEqual({ a_index: await eaas.hash('abc', { keyId }) })
   })
 
@@ -98,7 +213,8 @@ describe('the indexes of a model', () => {
     ])
     expect(new Set(rows.map(({ ab_index }) => ab_index)).size).toBe(4)
     expect(await pairs.index({ a: 'a', b: 'bc' })).toEqual({ ab_index: rows[1]?.ab_index })
-    expect(rows[0]?.ab_index).toBe(await connect().hash('eaas/compound/v1:2:ab:1:c', { keyId }))
+    const hashed = 'eaas/index/v1:5:users:8:ab_index:2:ab:1:c'
+    expect(rows[0]?.ab_index).toBe(await connect().hash(hashed, { keyId }))
     await expect(pairs.index({ a: 'a' })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
   })
 
@@ -146,7 +262,7 @@ describe('the indexes of a model', () => {
     'keep %d bits of the hash, and the rest of the last digit is zero',
     async (bits) => {
       const eaas = connect()
-      const notes = eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index', bits }) } })
+      const notes = eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index', bits, shared: true }) } })
       const whole = BigInt(`0x${await eaas.hash('x', { keyId })}`)
         .toString(2)
         .padStart(256, '0')
@@ -164,7 +280,7 @@ describe('the indexes of a model', () => {
     const notes = eaas.model({
       name: 'users',
       keyId,
-      fields: { n: number({ index: 'n_index' }), d: date({ index: 'd_index' }) },
+      fields: { n: number({ index: 'n_index' }), d: date({ index: 'd_index', shared: true }) },
     })
     const row = await notes.encrypt({ n: -0, d: new Date(0) })
     expect(await notes.index({ n: 0, d: new Date(0) })).toEqual({ n_index: row.n_index, d_index: row.d_index })

@@ -7,6 +7,7 @@ import type { Definition } from './definition.js'
 import { readQueryTexts } from './index-texts.js'
 import { hashColumnTexts } from './index-values.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
+import { named } from './named-errors.js'
 import { type Opened, openRows } from './open-rows.js'
 import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
 import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
@@ -38,7 +39,10 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       read.map(({ texts }) => texts),
       options,
     ) // in one request with the wrap
-    const [getValue, sealed] = await Promise.all([indexing, sealRows(deps, definition, read, { ...options, pace })])
+    const sealing = sealRows(deps, definition, read, { ...options, pace })
+    const [getValue, sealed] = await Promise.all([indexing, sealing]).catch((error: unknown) => {
+      throw named(error, definition)
+    })
     for (const [at, row] of sealed.entries()) {
       for (const [number, column] of columns.entries()) {
         const texts = read[at]?.texts[number]

@@ -2,6 +2,7 @@
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
+import type { Show } from '../show.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Field } from './fields.js'
 
@@ -35,19 +36,29 @@ export type Compounds<F extends Fields> = Readonly<
 >
 /** An index over several fields. */
 export interface CompoundIndex<P> {
+  /** The fields, at least two. A search gives the values of all of them. */
   readonly fields: readonly P[]
+  /** How many bits of the index are kept, 4 to 256; all by default. */
   readonly bits?: number | undefined
+  /** As of a field: whether the names of the model and the column are left out of what is hashed. */
+  readonly shared?: boolean | undefined
 }
 /** An index of the first `length` characters of a text: finds rows by `{ startsWith }`. */
 export interface PrefixIndex<P> {
+  /** The field of text of which the beginning is indexed. */
   readonly prefix: P
+  /** How many characters, after normalisation: a search needs at least as many. */
   readonly length: number
+  /** How many bits of the index are kept, 4 to 256; all by default. */
   readonly bits?: number | undefined
 }
 /** An index of each `length` characters in a row of a text, 8 bits of each by default: finds rows by `{ contains }`. */
 export interface NgramIndex<P> {
+  /** The field of text of which the parts are indexed. */
   readonly ngram: P
+  /** How many characters each part has, after normalisation: a search needs at least as many. */
   readonly length: number
+  /** How many bits of each part's index are kept, 4 to 256; 8 by default. */
   readonly bits?: number | undefined
 }
 export type AnyIndex = CompoundIndex<string> | PrefixIndex<string> | NgramIndex<string>
@@ -56,7 +67,6 @@ type PrefixField<C> = { [N in keyof C]: C[N] extends { readonly prefix: infer P 
 type NgramField<C> = { [N in keyof C]: C[N] extends { readonly ngram: infer P } ? P : never }[keyof C]
 
 type Format = 'full' | 'compact' | 'text'
-type Show<T> = { [K in keyof T]: T[K] }
 type Intersect<U> = (U extends unknown ? (member: U) => void : never) extends (member: infer I) => void ? I : never
 
 type Nest<P extends string, V, Optional extends boolean> = P extends `${infer Head}.${infer Tail}`
@@ -83,6 +93,18 @@ export interface OtherColumns {
 }
 /** The least that a model seals: its fields, with the values that the application sees. */
 export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
+/** The same, as editors print it: each object with all of its members. */
+export type PlainOf<F extends Fields> = ShowNested<PlainShape<F>, keyof F & string>
+type ShowNested<S, N extends string> = {
+  [K in keyof S]: Extract<N, `${K & string}.${string}`> extends never
+    ? S[K]
+    : S[K] extends infer V
+      ? V extends object
+        ? ShowNested<V, TailOf<N, K & string>>
+        : V
+      : never
+} & {}
+type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
 /** The fields of a model where a row has some of them: each may be absent, and null stands for no value in those that may be missing. */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
@@ -118,7 +140,8 @@ export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape
 >
 
 type SealedField<T extends Format> = T extends 'compact' ? CompactField : T extends 'text' ? string : Envelope
-type Replaced<V, M, New> = Extract<V, M> | (Exclude<V, M> extends never ? never : New)
+// A conditional type, of which editors print the result: of a union they would print this name and its arguments.
+type Replaced<V, M, New> = [Exclude<V, M>] extends [never] ? Extract<V, M> : Extract<V, M> | New
 /** Null opens to undefined where the field is optional but not nullable. */
 type Opened<V, M, New> =
   | Replaced<Exclude<V, Exclude<null, M>>, M, New>
@@ -131,7 +154,7 @@ type Seal<R, F extends Fields, T extends Format, P extends string = ''> = {
       ? R[K]
       : R[K] extends infer V
         ? V extends object
-          ? Seal<V, F, T, `${P}${K & string}.`>
+          ? Show<Seal<V, F, T, `${P}${K & string}.`>>
           : V
         : never
 }
@@ -142,7 +165,7 @@ type Open<R, F extends Fields, P extends string = ''> = {
       ? R[K]
       : R[K] extends infer V
         ? V extends object
-          ? Open<V, F, `${P}${K & string}.`>
+          ? Show<Open<V, F, `${P}${K & string}.`>>
           : V
         : never
 }
@@ -153,7 +176,7 @@ type IndexName<F extends Fields, C> = { [P in keyof F & string]: IndexOf<F[P]> }
 export type IndexColumns<F extends Fields, C> = {
   [P in keyof F & string as IndexOf<F[P]>]: string | NullIf<MissingOf<F[P]>>
 } & {
-  [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] } | { readonly prefix: infer P }
+  -readonly [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] } | { readonly prefix: infer P }
     ? string | NullIf<MissingOf<F[P & keyof F]>>
     : C[N] extends { readonly ngram: infer P }
       ? string[] | NullIf<MissingOf<F[P & keyof F]>>
@@ -164,9 +187,9 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   : unknown
 
 /** The row that a model seals `R` to. */
-export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = Show<
-  Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>
->
+export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = [R] extends [unknown]
+  ? Show<Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>>
+  : never
 /** The type of the value at a path; never where the row has none. */
 type At<R, P> = P extends `${infer Head}.${infer Tail}`
   ? Head extends keyof R
@@ -187,9 +210,13 @@ type Given<R, F extends Fields, Maybe extends boolean> = {
 }
 type IndexColumnsOf<G extends Fields, C> = IndexColumns<G, PickedCompounds<C, keyof G>>
 /** The row that a model seals some fields to, with the columns of the indexes of which it has all fields. */
-export type SealedPartial<R, F extends Fields, C, T extends Format> = Show<
-  Seal<R, PartialFields<F>, T> & IndexColumnsOf<Given<R, F, false>, C> & Partial<IndexColumnsOf<Given<R, F, true>, C>>
->
+export type SealedPartial<R, F extends Fields, C, T extends Format> = [R] extends [unknown]
+  ? Show<
+      Seal<R, PartialFields<F>, T> &
+        IndexColumnsOf<Given<R, F, false>, C> &
+        Partial<IndexColumnsOf<Given<R, F, true>, C>>
+    >
+  : never
 /** The column of the compact form, unless the application uses that column itself. */
 type HeaderName<R, H extends string> = H extends keyof R
   ? NonNullable<R[H]> extends EnvelopeHeader
@@ -199,33 +226,37 @@ type HeaderName<R, H extends string> = H extends keyof R
     : never
   : never
 /** The row that a model opens `R` to: without the index columns and the column of the compact form. */
-export type OpenedRow<R, F extends Fields, C, H extends string> = Show<
-  Omit<Open<R, F>, IndexName<F, C> | HeaderName<R, H>>
->
+export type OpenedRow<R, F extends Fields, C, H extends string> = [R] extends [unknown]
+  ? Show<Omit<Open<R, F>, IndexName<F, C> | HeaderName<R, H>>>
+  : never
 
 /** The columns that a query returns: the indexes of which it has all fields. */
-export type QueryColumns<F extends Fields, C, Q> = {
-  [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: string
-} & {
-  [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
-    ? [P] extends [keyof Q]
-      ? N
-      : never
-    : never]: string
-} & {
-  /** Of several prefixes, the longest that the query has: the others are absent. */
-  [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
-    ? Q[P] extends { readonly startsWith: string }
-      ? N
-      : never
-    : never]?: string
-} & {
-  [N in keyof C as C[N] extends { readonly ngram: infer P extends keyof Q }
-    ? Q[P] extends { readonly contains: string }
-      ? N
-      : never
-    : never]: string[]
-}
+export type QueryColumns<F extends Fields, C, Q> = [Q] extends [unknown]
+  ? Show<
+      {
+        [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: string
+      } & {
+        -readonly [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
+          ? [P] extends [keyof Q]
+            ? N
+            : never
+          : never]: string
+      } & {
+        /** Of several prefixes, the longest that the query has: the others are absent. */
+        -readonly [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
+          ? Q[P] extends { readonly startsWith: string }
+            ? N
+            : never
+          : never]?: string
+      } & {
+        -readonly [N in keyof C as C[N] extends { readonly ngram: infer P extends keyof Q }
+          ? Q[P] extends { readonly contains: string }
+            ? N
+            : never
+          : never]: string[]
+      }
+    >
+  : never
 type Part = { readonly startsWith: string } | { readonly contains: string }
 /** Values of indexed fields to search for, or parts of them. */
 export type Query<F extends Fields, C> = {

@@ -24,6 +24,25 @@ afterEach(() => {
 })
 
 describe.each(['full', 'compact'] as const)('a model with format %s', (format) => {
+  it('names itself and the row in the error of a value, and the record where the row has no id', async () => {
+    const users = usersOf(keyId, connect(), format)
+    const [row, other] = await users.encryptMany([ada, ada])
+    const damaged = { ...row, phone: row?.email } as never
+    const { failed } = await users.decryptMany([other, damaged, { ...(damaged as object), id: null }] as never)
+    expect(failed.map(({ error }) => error.message.replace(/: .*/, ''))).toEqual([
+      'users, id "7", field "phone"',
+      'users, record 2, field "phone"',
+    ])
+    const [error] = failed.map((one) => one.error)
+    expect(error).toMatchObject({ place: { index: 1, field: 'phone', model: 'users', row: { id: '7' } } })
+    expect(error?.hint).toMatch(/^Restore the row/)
+    expect(error?.stack).toContain(`DecryptionError: ${error?.message}`)
+    const wrong = users.encryptMany([ada, { ...ada, phone: 7 as never }])
+    await expect(wrong).rejects.toThrow(/^users, record 1, field "phone": expected text, got number/)
+    const [long] = (await users.decryptMany([{ ...(damaged as object), id: 'x'.repeat(999) }] as never)).failed
+    expect(long?.error.message.length).toBeLessThan(200)
+  })
+
   it.each(['node', 'web', 'noble'] as const)(
     'opens what it sealed, every kind of field, by engine %s',
     async (engine) => {

@@ -2,7 +2,7 @@
 import type { Soon } from '../async/is-promise.js'
 import { traced } from '../caller-stack.js'
 import { InvalidInputError } from '../errors.js'
-import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../input.js'
+import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
@@ -20,6 +20,7 @@ import type {
   OtherColumns,
   PartialFields,
   PickedCompounds,
+  PlainOf,
   PlainShape,
   Query,
   QueryColumns,
@@ -41,7 +42,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
-  readonly '~types'?: { plain: PlainShape<F>; stored: SealedRow<PlainShape<F>, F, C, T, H> }
+  readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H> }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay unchanged. Uses
    * one request for the wrap and all hashes, or none. Copies a plain row at the call, but not the bytes, Dates and objects in it,
@@ -149,7 +150,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
    * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked DEK, and after a
-   * change of `index`, `normalize` or `bits`. Copies that were made before can still be read with the old DEK. A row that does not
+   * change of `index`, `normalize`, `bits` or `shared`. Copies that were made before can still be read with the old DEK. A row that does not
    * open or cannot be sealed is `failed`, and the others are still resealed. With `acceptUnbound` and `acceptPlaintext`, it binds values of
    * format v1 and seals those that are not sealed.
    */
@@ -243,7 +244,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     pick: (...fields: string[]) => modelOf(deps, pickFields(definition, fields)),
     index: traced(async (query: Row, options?: CallOptions) => {
       const signal = readSignal('index()', options)
-      const asked = { ...query } // it may change before the part is there
+      const asked = copyPlain(query) // it may change before the part is there
       const { rows } = await load()
       return rows.hash(asked, signal)
     }),

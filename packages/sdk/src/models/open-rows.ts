@@ -1,8 +1,8 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
 import { createPace } from '../async/event-loop.js'
-import { zeroDek } from '../deks/bound-keys.js'
+import type { Secret } from '../deks/secret.js'
 import { DecryptionError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { isMissing, type Row } from '../input.js'
+import { hasRows, isMissing, type Row } from '../input.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { attempt, BLOCK_RECORDS, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
 import { demandAad } from '../records/bound-envelopes.js'
@@ -16,6 +16,13 @@ import { CODECS, isNothing } from './codecs.js'
 import { envelopeAt, isHeaderUsed } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
+import { named, naming } from './named-errors.js'
+
+// The format is no secret: whoever has the envelope reads it.
+const V1_HINT =
+  'It is of format v1 or from server mode, bound to nothing. If the model did not seal it and you know who did, open it with `acceptUnbound: true`; else restore it from a backup.'
+const V2_HINT =
+  'It is of format v2, which a model with `envelope: 1` does not open: leave the option out, or restore it from a backup.'
 
 /** A row that did not open: its index in the given list, from 0, and the error. */
 export interface FailedRow {
@@ -49,7 +56,7 @@ export async function openRows(
   options: RowsOptions & { first: number },
 ): Promise<Opened> {
   const { first } = options
-  const deks = new Map<string, Uint8Array>()
+  const deks = new Map<string, Secret>()
   const outcomes = new Map<Job, Outcome>()
   const opening: Opening<Job> = {
     ...{ ...options, pace: createPace(), deks },
@@ -65,27 +72,30 @@ export async function openRows(
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
       const block = rows.slice(start, start + BLOCK_RECORDS)
-      const read = Array.from(block, (given, at) =>
-        attempt(() => {
-          const row = copyStored(definition, given, first + start + at)
-          return { row, jobs: readJobs(definition, row, first + start + at) }
-        }),
-      )
+      const read = Array.from(block, (given, at) => {
+        const index = first + start + at
+        return attempt(() => {
+          const row = copyStored(definition, given, index)
+          return { row, jobs: naming(definition, row, () => readJobs(definition, row, index)) }
+        })
+      })
       const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
       outcomes.clear()
       await openBlock(deps, jobs, opening)
       for (const [at, one] of read.entries()) {
         const index = first + start + at
         const row = isEaasError(one) ? one : join(deps, definition, one, outcomes)
-        if (isEaasError(row)) result.failed.push({ index, error: row })
-        else {
+        if (isEaasError(row)) {
+          const error = isEaasError(one) ? row : named(row, definition, one.row)
+          result.failed.push({ index, error })
+        } else {
           result.ok.push(row)
           result.indexes.push(index)
         }
       }
     }
   } finally {
-    for (const dek of deks.values()) zeroDek(dek)
+    for (const dek of deks.values()) dek.release()
   }
   options.onProgress?.({ done: rows.length, total: rows.length })
   return result
@@ -112,11 +122,11 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     return own === key_id
   }
   const demand = (parts: SealedParts, place: RecordPlace) => {
-    if (definition.envelope === 1) return demandAad(parts, { aad: undefined }, place)
+    if (definition.envelope === 1) return demandAad(parts, { aad: undefined, hint: V2_HINT }, place)
     // Only where a value is bound: what is not has no use for the row's columns.
     if (parts.commitment) binding ??= bindRow(definition, row, index)
     const aad = bindField(definition, parts.key_id, place.field, binding ?? new Uint8Array(0))
-    return demandAad(parts, { aad, acceptUnbound: definition.acceptUnbound }, place)
+    return demandAad(parts, { aad, acceptUnbound: definition.acceptUnbound, hint: V1_HINT }, place)
   }
   return fields.flatMap((field) => {
     const place = { index, field: field.name }
@@ -133,7 +143,9 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     if (value === undefined) assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
     assertNoNullObject(row, field, index)
-    const hint = 'Read its column too, or declare the field optional() or nullable().'
+    const hint = hasRows(row)
+      ? 'Pass one of its `rows`, or all of them to decryptMany().'
+      : 'Read its column too, or declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
 }

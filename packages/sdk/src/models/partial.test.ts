@@ -123,6 +123,15 @@ describe('some fields of a row', () => {
       expect(service.requests).toEqual([])
     }
 
+    it('with a number that is no whole one in a column of bind, by its kind', async () => {
+      await refused(
+        { id: 1.5, email: 'x' },
+        /a column of bind must hold text or a whole number, got a number with a fraction/,
+      )
+      await refused({ id: 2 ** 60, email: 'x' }, /got a whole number that is too large to be exact/)
+      await refused({ id: Number.NaN, email: 'x' }, /got NaN/)
+    })
+
     it('without a column of bind, by its name, when they are sealed and when they are opened', async () => {
       await refused({ email: 'x' }, /field "id": a column of bind must hold/)
       const { nick } = await peopleOf().encrypt(ada)

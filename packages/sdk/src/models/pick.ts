@@ -2,7 +2,7 @@
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { getAt } from '../records/paths.js'
-import type { Definition } from './definition.js'
+import type { Definition, PlacedField } from './definition.js'
 
 /** Returns a definition of some fields, with the indexes that are made of no other field. @throws InvalidInputError for an unknown one */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
@@ -12,6 +12,25 @@ export function pickFields(definition: Definition, names: readonly string[]): De
   if (unknown !== undefined) throw new InvalidInputError(`the model has no field ${JSON.stringify(unknown)}`)
   const columns = definition.columns.filter((column) => column.fields.every(isPicked))
   return { ...definition, fields, columns, whole: definition.whole ?? definition }
+}
+
+/**
+ * Finds what some fields of a row cannot be written without: another field, since a compact row is sealed as a whole, and an index is made
+ * of all its fields.
+ */
+export function findLacking(
+  { fields, columns, format }: Definition,
+  isPicked: (field: PlacedField) => boolean,
+): { field: string; message: string } | undefined {
+  if (!fields.some(isPicked)) return undefined
+  const other = fields.find((field) => !isPicked(field))
+  if (format === 'compact' && other) return { field: other.name, message: 'a compact row is sealed as a whole' }
+  for (const { column, fields: parts } of columns) {
+    const lacking = parts.find((part) => !isPicked(part))
+    if (lacking && parts.some(isPicked))
+      return { field: lacking.name, message: `the index ${JSON.stringify(column)} needs it too` }
+  }
+  return undefined
 }
 
 /** Picks the fields that a row has. Null stands for no value in each of them that may be missing. */

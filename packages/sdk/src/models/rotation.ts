@@ -2,7 +2,7 @@
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
-import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, type Row } from '../input.js'
+import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, listHint, type Row } from '../input.js'
 import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
@@ -13,6 +13,7 @@ import { isCompact } from './compact-rows.js'
 import type { Definition } from './definition.js'
 import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
+import { named, naming } from './named-errors.js'
 import { copyStored, readJobs } from './open-rows.js'
 
 const BATCH_ROWS = 500
@@ -70,7 +71,7 @@ export async function* rewrapRows(
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
       const error = refused.get(nameOf(wrapped))
-      if (error) return placedAt(error, { index, field: path.join('.') })
+      if (error) return named(placedAt(error, { index, field: path.join('.') }), definition, row)
       const now = known.get(nameOf(wrapped)) ?? wrapped
       if (now.wrapped_key === wrapped.wrapped_key) continue
       values.push([path, withWrappedKey(getAt(row, path), now)])
@@ -85,7 +86,7 @@ export async function* rewrapRows(
     const read = batch.map((given, at) =>
       attempt(() => {
         const row = copyStored(definition, given, start + at)
-        return { row, keys: wrappedKeys(definition, row, start + at) }
+        return { row, keys: naming(definition, row, () => wrappedKeys(definition, row, start + at)) }
       }),
     )
     for (const one of read) {
@@ -171,5 +172,5 @@ async function* inBatches(
 function assertIterable(rows: unknown): void {
   const iterable = rows as Partial<Iterable<Row> & AsyncIterable<Row>>
   if (isObject(rows) && (iterable[Symbol.asyncIterator] ?? iterable[Symbol.iterator])) return
-  throw new InvalidInputError(`rows must be an array or another iterable, got ${kindOf(rows)}`)
+  throw new InvalidInputError(`rows must be an array or another iterable, got ${kindOf(rows)}`, listHint(rows))
 }

@@ -21,6 +21,8 @@ import { makeFieldText } from './field-texts.js'
 import type { IndexColumn } from './index-columns.js'
 import { type ColumnTexts, makeColumnTexts } from './index-texts.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
+import { naming } from './named-errors.js'
+import { findLacking } from './pick.js'
 
 export interface SealOptions extends RowsOptions {
   /** Whether to seal under a new DEK, and not under the key's shared one. */
@@ -46,7 +48,9 @@ export function* readEach(
   rows: readonly Row[],
   indexes: readonly number[],
 ): Generator<RowRead | EaasError, void, undefined> {
-  for (const [at, row] of rows.entries()) yield attempt(() => readRow(definition, row, indexes[at] ?? at))
+  for (const [at, row] of rows.entries()) {
+    yield attempt(() => naming(definition, undefined, () => readRow(definition, row, indexes[at] ?? at)))
+  }
 }
 
 function readRow(definition: Definition, row: Row, index: number): RowRead {
@@ -60,7 +64,7 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
 }
 
 /** Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them. @throws InvalidInputError */
-function assertPicked({ fields, columns, names, format }: Definition, whole: Definition, row: Row, index: number) {
+function assertPicked({ fields, columns, names }: Definition, whole: Definition, row: Row, index: number) {
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
   const others = whole.fields.filter((field) => !isPicked(field))
   const refuse = (field: string, message: string) => {
@@ -71,17 +75,16 @@ function assertPicked({ fields, columns, names, format }: Definition, whole: Def
     assertNoLookalike(row, field, names, index)
   }
   if (fields.length === 0) return
-  if (format === 'compact' && others[0]) refuse(others[0].name, 'a compact row is sealed as a whole')
-  for (const { column, fields: parts } of whole.columns) {
-    if (columns.some((kept) => kept.column === column)) continue
-    const name = JSON.stringify(column)
-    if (parts.some(isPicked))
-      refuse(parts.find((part) => !isPicked(part))?.name ?? '', `the index ${name} needs it too`)
-    if (row[column] !== undefined) refuse(column, 'the index of a field that was not picked')
-  }
+  const lacking = findLacking(whole, isPicked)
+  if (lacking) refuse(lacking.field, lacking.message)
+  const stale = whole.columns.find(
+    (one) => row[one.column] !== undefined && !columns.some(({ column }) => column === one.column),
+  )
+  if (stale) refuse(stale.column, 'the index of a field that was not picked')
 }
 
-function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): RowTexts {
+function readTexts(definition: Definition, row: Row, index: number): RowTexts {
+  const { name: model, fields, columns, names, format, header } = definition
   for (const field of fields) {
     const { path, spec } = field
     assertPath(row, path, index)
@@ -94,7 +97,7 @@ function readTexts({ fields, columns, names, format, header }: Definition, row: 
   if (format === 'compact') assertHeaderColumn(row, header, index)
   return columns.map((column) => {
     assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
-    return findColumnTexts(column, row, index)
+    return findColumnTexts(model, column, row, index)
   })
 }
 
@@ -104,14 +107,14 @@ export function assertKind({ name, spec }: PlacedField, value: unknown, index: n
   assert?.(value, { index, field: name })
 }
 
-function findColumnTexts(column: IndexColumn, row: Row, index: number): ColumnTexts | undefined {
+function findColumnTexts(model: string, column: IndexColumn, row: Row, index: number): ColumnTexts | undefined {
   const texts: string[] = []
   for (const field of column.fields) {
     const value = getAt(row, field.path)
     if (isMissing(value)) return undefined
     texts.push(makeFieldText(field, value, index))
   }
-  return makeColumnTexts(column, texts)
+  return makeColumnTexts(model, column, texts, { index, field: column.fields[0]?.name ?? '' })
 }
 
 export async function sealRows(

@@ -1,11 +1,21 @@
 /** The columns of blind indexes: hashing their values, and which values a row may hold there already. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
-import { isMissing, type Row, valueIn } from '../input.js'
+import { assertHashable, isMissing, type Row, valueIn } from '../input.js'
 import { HASH_BITS } from '../limits.js'
 
 /** So many values are hashed at a time: a few full requests. */
 const BLOCK_HASHES = 4_000
+
+/** How the texts begin that models make of names and values (index-texts.md 2). */
+const MADE_TEXT = /^eaas\/(?:index|compound)\//
+
+/** Refuses a value that cannot be hashed as it is, or whose hash would be that of other values in an index of a model. @throws InvalidInputError */
+export function assertHashedAsItIs(value: unknown, place?: RecordPlace): void {
+  assertHashable(value, place)
+  if (!MADE_TEXT.test(value)) return
+  throw new InvalidInputError('text for a shared index must not begin as the text of another index', undefined, place)
+}
 
 /** Returns the blind index of each value. */
 export async function hashEach(
@@ -35,7 +45,7 @@ export function assertIndexColumn(record: Row, column: HashColumn, place: Record
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(
     `the index would overwrite the column ${JSON.stringify(column.column)}`,
-    'Give the index a column of its own.',
+    'Leave it out of the row: the index fills it. Or name another column for the index.',
     place,
   )
 }

@@ -2,10 +2,10 @@
 import { createBacklog } from '../async/backlog.js'
 import type { Pace } from '../async/event-loop.js'
 import { isPromise } from '../async/is-promise.js'
-import { zeroDek } from '../deks/bound-keys.js'
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
 import type { DekScope } from '../deks/dek-scope.js'
 import { createOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
+import type { Secret } from '../deks/secret.js'
 import { AbortedError, type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import type { OpenableParts } from './bound-envelopes.js'
@@ -49,7 +49,7 @@ interface DeksOptions {
 
 /**
  * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this call, and undefined with the scope
- * `shared`. The DEKs of a block are wrapped together and zeroed after it.
+ * `shared`. The DEKs of a block are wrapped together and released after it.
  */
 export async function withDeks(
   { wrap, decryptDeks }: Pick<RecordsDeps, 'wrap' | 'decryptDeks'>,
@@ -71,7 +71,7 @@ export async function withDeks(
       if (dek === 'call') for (const { wrapped, dek } of own) decryptDeks.add(wrapped, dek)
       await task(start, end, (at) => deks.get(nameOf(at)))
     } finally {
-      for (const { dek } of own) zeroDek(dek)
+      for (const { dek } of own) dek.release()
     }
   }
 }
@@ -81,7 +81,7 @@ async function createDeks(keyIds: readonly string[], make: (keyId: string) => Pr
   const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = made.find((result) => result.status === 'rejected')
   if (!failed) return deks
-  for (const { dek } of deks) zeroDek(dek)
+  for (const { dek } of deks) dek.release()
   throw failed.reason
 }
 
@@ -96,8 +96,8 @@ export interface OpenJob {
 /** How the jobs of a block are opened. */
 export interface Opening<J extends OpenJob> extends Report {
   pace: Pace
-  /** The DEKs that were unwrapped so far. The caller zeroes them. */
-  deks: Map<string, Uint8Array>
+  /** The DEKs that were unwrapped so far. The caller releases them. */
+  deks: Map<string, Secret>
   /** What `onProgress` is told before the job is opened. */
   progressOf(job: J): Progress
   /** Takes the plaintext of a job. An error of the SDK that it throws goes to `fail`. */
@@ -146,12 +146,12 @@ export async function openBlock<J extends OpenJob>(
 /**
  * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the first envelope of each
  * proves that its DEK is the right one. Returns the errors of refused ones by their DEK's name, in the order of the jobs. The
- * caller zeroes `deks`: nothing is added once this has settled.
+ * caller releases `deks`: nothing is added once this has settled.
  */
 async function unwrapEach(
   { decryptDeks, envelopes }: RecordsDeps,
   jobs: readonly OpenJob[],
-  deks: Map<string, Uint8Array>,
+  deks: Map<string, Secret>,
   signal: AbortSignal | undefined,
 ): Promise<Map<string, EaasError>> {
   const firsts = new Map<string, OpenJob>()
@@ -163,7 +163,7 @@ async function unwrapEach(
   const unwrap = async ([name, job]: [string, OpenJob]) => {
     try {
       job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
-        deks.set(name, envelopes.copyDek(dek))
+        deks.set(name, dek.share())
         return envelopes.openWith(dek, job.parts, job.place) // proves that it is the right one and may be cached
       })
     } catch (error) {

@@ -33,7 +33,7 @@ const REFUSED = {
   name: 'DecryptionError',
   code: 'E_DECRYPTION',
   message: 'could not decrypt: altered, moved, or encrypted under another key',
-  hint: 'Pass the context that it was encrypted with, or restore the envelope from a backup.',
+  hint: 'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.',
   retryable: false,
 }
 

@@ -12,8 +12,8 @@ import {
   OpenError,
 } from '@eaas/protocol'
 import { isPromise, type Soon, use } from '../async/is-promise.js'
-import { boundKeysOf } from '../deks/bound-keys.js'
 import type { OwnDek } from '../deks/own-dek.js'
+import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import type { SealedParts } from './read-envelope.js'
@@ -68,15 +68,15 @@ export function demandContext(
   return demandAad(parts, { aad, acceptUnbound }, place)
 }
 
-/** As `demandContext`, with the AAD of the context. */
+/** As `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other format. */
 export function demandAad(
   parts: SealedParts,
-  { aad, acceptUnbound = false }: { aad: Uint8Array | undefined; acceptUnbound?: boolean | undefined },
+  { aad, acceptUnbound = false, hint }: Pick<Demand, 'acceptUnbound'> & { aad: Uint8Array | undefined; hint?: string },
   place?: RecordPlace,
 ): OpenableParts {
   const openable = parts as OpenableParts
   if (parts.commitment && aad) openable.aad = aad
-  else if (parts.commitment || (aad && !acceptUnbound)) throw new DecryptionError(place)
+  else if (parts.commitment || (aad && !acceptUnbound)) throw new DecryptionError(place, { hint })
   return openable
 }
 
@@ -92,29 +92,32 @@ export function sealBound(
   { dek, wrapped }: OwnDek,
   { iv, plaintext, aad }: BoundMessage,
 ): Soon<EnvelopeV2> {
-  const sealBy = ({ key, commitment }: BoundKeys, bytes: Uint8Array) =>
-    use(engine.seal(key, iv, bytes, aad), (sealed) => encodeEnvelopeV2(wrapped, commitment, iv, sealed))
-  const keys = keysOf(engine, dek, wrapped.key_id)
-  if (!isPromise(keys)) return sealBy(keys, plaintext)
-  const copy = new Uint8Array(plaintext)
-  return keys.then((derived) => sealBy(derived, copy)).finally(() => copy.fill(0))
+  let bytes: Uint8Array | undefined
+  const sealed = useKeys(engine, dek, wrapped.key_id, ({ key, commitment }) => {
+    bytes ??= plaintext
+    return use(engine.seal(key, iv, bytes, aad), (ciphertext) => encodeEnvelopeV2(wrapped, commitment, iv, ciphertext))
+  })
+  if (bytes || !isPromise(sealed)) return sealed
+  const copy = new Uint8Array(plaintext) // the keys are being derived
+  bytes = copy
+  return sealed.finally(() => copy.fill(0))
 }
 
 /** Opens an envelope of format v2 (envelope-v2.md 6). @throws OpenError for every cause */
-export function openBound(engine: Engine, dek: Uint8Array, parts: OpenableParts): Soon<Uint8Array> {
+export function openBound(engine: Engine, dek: Secret, parts: OpenableParts): Soon<Uint8Array> {
   const { commitment, aad } = parts
-  return use(keysOf(engine, dek, parts.key_id), (keys) => {
+  return useKeys(engine, dek, parts.key_id, (keys) => {
     // First the commitment: AES-GCM alone can open one ciphertext under two keys.
     if (!commitment || !aad || !equalInConstantTime(keys.commitment, commitment)) throw new OpenError()
     return engine.open(keys.key, parts.iv, parts.sealed, aad)
   })
 }
 
-/** Returns the commitment to a DEK. The caller zeroes the DEK by `zeroDek`. */
-export async function commitmentOf(engine: Engine, dek: Uint8Array, keyId: string): Promise<Uint8Array> {
-  return (await keysOf(engine, dek, keyId)).commitment
+/** Returns the commitment to a DEK. */
+export function commitmentOf(engine: Engine, dek: Secret, keyId: string): Soon<Uint8Array> {
+  return useKeys(engine, dek, keyId, ({ commitment }) => commitment)
 }
 
-function keysOf(engine: Engine, dek: Uint8Array, keyId: string): Soon<BoundKeys> {
-  return boundKeysOf(dek, () => engine.derive(dek, boundKeysInfo(keyId), BOUND_KEYS_BYTES))
+function useKeys<T>(engine: Engine, dek: Secret, keyId: string, run: (keys: BoundKeys) => Soon<T>): Soon<T> {
+  return dek.useBound((bytes) => engine.derive(bytes, boundKeysInfo(keyId), BOUND_KEYS_BYTES), run)
 }

@@ -1,6 +1,6 @@
 /** `decryptMany`: opens fields of many records, block by block. */
 import { createPace } from '../async/event-loop.js'
-import { zeroDek } from '../deks/bound-keys.js'
+import type { Secret } from '../deks/secret.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, isMissing, type Row, toText } from '../input.js'
 import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'
 import { demandContext } from './bound-envelopes.js'
@@ -21,6 +21,7 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
   acceptUnbound?: boolean | undefined
   /** What the opened fields hold; text by default. */
   as?: A
+  /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
   /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
@@ -46,7 +47,7 @@ export async function decryptMany(
   const pace = createPace()
   await checkPresence(rows, { fields: placed, optional, columns: [], toSeal: false, pace, signal })
   await deps.envelopes.ready()
-  const deks = new Map<string, Uint8Array>()
+  const deks = new Map<string, Secret>()
   const opening: Opening<PlacedJob> = {
     ...{ pace, deks, signal, onProgress: options.onProgress },
     progressOf: ({ place }) => ({ done: place.index, total: rows.length }),
@@ -64,7 +65,7 @@ export async function decryptMany(
       await openBlock(deps, jobs, opening)
     }
   } finally {
-    for (const dek of deks.values()) zeroDek(dek)
+    for (const dek of deks.values()) dek.release()
   }
   options.onProgress?.({ done: rows.length, total: rows.length })
   return rows

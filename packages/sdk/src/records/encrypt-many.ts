@@ -6,7 +6,6 @@ import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
-  assertHashable,
   assertKeyId,
   assertNotAborted,
   assertOptions,
@@ -16,7 +15,7 @@ import {
   type Row,
   readValue,
 } from '../input.js'
-import { assertIndexColumn, hashEach } from './blind-indexes.js'
+import { assertHashedAsItIs, assertIndexColumn, hashEach } from './blind-indexes.js'
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
 import { readContext } from './bound-envelopes.js'
 import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
@@ -40,6 +39,7 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   dek?: DekScope | undefined
   /** The column for the blind index of each field that is to be searched by its exact value. */
   index?: I
+  /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
   /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
@@ -77,7 +77,7 @@ export async function encryptMany(
     if (isMissing(value)) return
     assertValue(value, place)
     aadAt(row, place)
-    if (column !== undefined) assertHashable(value, place)
+    if (column !== undefined) assertHashedAsItIs(value, place)
   })
   await envelopes.ready()
   const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)

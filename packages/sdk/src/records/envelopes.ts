@@ -5,6 +5,7 @@ import { loadOnce } from '../async/load-part.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import type { OwnDek } from '../deks/own-dek.js'
+import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, type RecordPlace } from '../errors.js'
 import { type OpenableParts, openBound, sealBound } from './bound-envelopes.js'
@@ -37,12 +38,10 @@ export interface Envelopes {
   sealAll(plaintexts: readonly Plaintext[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
   /** Seals bytes under a DEK of the caller. */
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope>
-  /** Copies a DEK. The caller zeroes the copy. */
-  copyDek(dek: Uint8Array): Uint8Array
   /** Opens what `demandContext` returned. @throws DecryptionError */
   open(parts: OpenableParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
   /** Opens with a DEK of the caller. @throws DecryptionError */
-  openWith(dek: Uint8Array, parts: OpenableParts, place?: RecordPlace): Soon<Uint8Array>
+  openWith(dek: Secret, parts: OpenableParts, place?: RecordPlace): Soon<Uint8Array>
 }
 
 /** Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be unavailable */
@@ -59,14 +58,19 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     const { dek, wrapped } = own
     const iv = takeIv()
     if (aad) return sealBound(current(), own, { iv, plaintext, aad })
-    return use(current().seal(dek, iv, plaintext), (sealed) => encodeEnvelope(wrapped, iv, sealed))
+    return use(
+      dek.use((key) => current().seal(key, iv, plaintext)),
+      (sealed) => encodeEnvelope(wrapped, iv, sealed),
+    )
   }
-  const openWith = (dek: Uint8Array, parts: OpenableParts, place?: RecordPlace) => {
+  const openWith = (dek: Secret, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
       throw error instanceof OpenError ? new DecryptionError(place) : error
     }
     try {
-      const opened = parts.commitment ? openBound(current(), dek, parts) : current().open(dek, parts.iv, parts.sealed)
+      const opened = parts.commitment
+        ? openBound(current(), dek, parts)
+        : dek.use((key) => current().open(key, parts.iv, parts.sealed))
       return isPromise(opened) ? opened.catch(translate) : opened
     } catch (error) {
       return translate(error)
@@ -81,7 +85,6 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     },
     engine: current,
     isSync: () => !current().isAsync,
-    copyDek: (dek) => current().copy?.(dek) ?? dek.slice(),
     sealWith,
     openWith,
     seal(plaintext, keyId, signal, aad) {

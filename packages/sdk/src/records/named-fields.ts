@@ -15,7 +15,9 @@ export interface CheckOptions {
 
 /** Refuses names that are invalid or repeated. @throws InvalidInputError */
 export function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
-  if (!Array.isArray(fields) || fields.length === 0) throw new InvalidInputError('fields must name at least one field')
+  if (!Array.isArray(fields) || fields.length === 0) {
+    throw new InvalidInputError('fields must name at least one field', "Pass a list of names: ['email'].")
+  }
   if (!fields.every(isName)) throw new InvalidInputError('fields must contain names of fields')
   if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
   assertArray('optional', optional)

@@ -92,7 +92,10 @@ export function isRecord(value: unknown): value is Row {
 function assertRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return
-  throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, 'Pass a plain object.')
+  const hint = Array.isArray(record)
+    ? 'Pass one row in its place, or all rows to the call for many.'
+    : 'Pass a plain object.'
+  throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, hint)
 }
 
 /** Refuses a row in which a path leads through something that is neither an object nor missing. @throws InvalidInputError */

@@ -63,6 +63,6 @@ function parseEnvelope(envelope: unknown): unknown {
 }
 
 function reading<T>(place: RecordPlace | undefined, read: () => T): T {
-  const hint = 'Pass it exactly as encrypt() returned it: a plain object, or the whole text.'
+  const hint = 'Await encrypt(), and pass exactly what it returned: a plain object, or the whole text.'
   return readFormat(read, 'not an envelope: ', hint, place)
 }

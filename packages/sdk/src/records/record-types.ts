@@ -1,6 +1,7 @@
 /** The types of `encryptMany` and `decryptMany`: which fields can be sealed or opened, and the type of the new records. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary } from '../input.js'
+import type { Show } from '../show.js'
 import type { StoredEnvelope } from './read-envelope.js'
 
 type Missing = null | undefined
@@ -32,7 +33,7 @@ type Replaced<R, F extends string, V> = Omit<R, F | HeadOf<F>> & {
 } & {
   [K in keyof Pick<R, Exclude<HeadOf<F>, F> & keyof R>]:
     | Extract<R[K], Missing>
-    | Replaced<Exclude<R[K], Missing>, TailOf<F, K>, V>
+    | Show<Replaced<Exclude<R[K], Missing>, TailOf<F, K>, V>>
 }
 type ValueAt<R, P> = P extends keyof R
   ? R[P]
@@ -41,10 +42,11 @@ type ValueAt<R, P> = P extends keyof R
       ? Extract<R[Head], Missing> | ValueAt<Exclude<R[Head], Missing>, Tail>
       : never
     : never
-type IndexColumns<R, I> = { [K in keyof I as I[K] & string]: Extract<ValueAt<R, K>, Missing> | string }
+type IndexColumns<R, I> = { -readonly [K in keyof I as I[K] & string]: Extract<ValueAt<R, K>, Missing> | string }
 
 /** A record whose fields `F` are sealed, with the columns of the blind indexes `I` added. */
-export type EncryptedRecord<R, F extends string, I = Record<never, never>> = Replaced<R, F, Envelope> &
-  IndexColumns<R, I>
+export type EncryptedRecord<R, F extends string, I = Record<never, never>> = [R] extends [unknown]
+  ? Show<Replaced<R, F, Envelope> & IndexColumns<R, I>>
+  : never
 /** A record whose fields `F` are opened and hold `V`. */
-export type DecryptedRecord<R, F extends string, V> = Replaced<R, F, V>
+export type DecryptedRecord<R, F extends string, V> = [R] extends [unknown] ? Show<Replaced<R, F, V>> : never

@@ -173,13 +173,16 @@ describe.each(WAYS)('rewrapping %s', (_, run, unwraps, open) => {
   })
 })
 
-it('an altered commitment fails its own row alone, and not as a fault of the service', async () => {
-  const { eaas } = connect({ deks: { verify: true } })
-  const model = modelOf(eaas, 'full')
-  const forged = { ...before.full, a: { ...Object(before.full.a), commitment: encodeBase64(new Uint8Array(32)) } }
-  const codes: string[] = []
-  for await (const { items } of model.rewrap([forged, before.full, forged])) {
-    for (const item of items) codes.push(item.status === 'failed' ? item.error.code : item.status)
-  }
-  expect(codes).toEqual(['E_DECRYPTION', 'changed', 'E_DECRYPTION'])
-})
+it.each(['node', 'web', 'noble'] as const)(
+  'an altered commitment fails its own row alone, and not as a fault of the service, by engine %s',
+  async (engine) => {
+    const { eaas } = connect({ engine, deks: { verify: true } })
+    const model = modelOf(eaas, 'full')
+    const forged = { ...before.full, a: { ...Object(before.full.a), commitment: encodeBase64(new Uint8Array(32)) } }
+    const codes: string[] = []
+    for await (const { items } of model.rewrap([forged, before.full, forged])) {
+      for (const item of items) codes.push(item.status === 'failed' ? item.error.code : item.status)
+    }
+    expect(codes).toEqual(['E_DECRYPTION', 'changed', 'E_DECRYPTION'])
+  },
+)

@@ -1,8 +1,8 @@
 /** Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK. */
 import { equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
-import { zeroDek } from '../deks/bound-keys.js'
 import { unwrapIfAuthentic } from '../deks/own-dek.js'
+import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
@@ -14,8 +14,8 @@ export interface CommittedKey extends WrappedKey {
   commitment?: Uint8Array
 }
 
-/** Derives the commitment to a DEK, which need not be kept. */
-export type Commit = (engine: Engine, dek: Uint8Array, keyId: string) => Soon<Uint8Array>
+/** Derives the commitment to a DEK. */
+export type Commit = (engine: Engine, dek: Secret, keyId: string) => Soon<Uint8Array>
 
 /** Has a DEK wrapped again under its key's current version. `commit` is that of format v2 by default. */
 export type Rewrap = (old: CommittedKey, signal: AbortSignal | undefined, commit?: Commit) => Promise<WrappedKey>
@@ -26,15 +26,15 @@ export function createRewrap(batcher: Batcher, envelopes: Envelopes, verify: boo
     const fresh = await batcher.rewrap(old, signal)
     if (!verify) return fresh
     await envelopes.ready()
-    const dek = await unwrapIfAuthentic(batcher.unwrap, fresh)
+    const bytes = await unwrapIfAuthentic(batcher.unwrap, fresh)
+    const { commitment, key_id } = old
+    const dek = bytes && createSecret(new Uint8Array(bytes)) // a copy: an engine may zero what it imports, and `bytes` are compared
     let before: Uint8Array | undefined
     try {
-      const { commitment, key_id } = old
-      const isCommitted =
-        dek && commitment && equalInConstantTime(await commit(envelopes.engine(), dek, key_id), commitment)
-      if (isCommitted) return fresh
+      const made = dek && commitment && (await commit(envelopes.engine(), dek, key_id))
+      if (made && equalInConstantTime(made, commitment)) return fresh
       before = await batcher.unwrap(old)
-      if (!dek || !equalInConstantTime(before, dek)) {
+      if (!bytes || !equalInConstantTime(before, bytes)) {
         throw new ProtocolError(
           `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`,
           200,
@@ -43,7 +43,8 @@ export function createRewrap(batcher: Batcher, envelopes: Envelopes, verify: boo
       if (commitment) throw new DecryptionError() // what is stored commits to another DEK: it does not open, and is left as it is
       return fresh
     } finally {
-      for (const one of [dek, before]) if (one) zeroDek(one)
+      dek?.release()
+      for (const one of [bytes, before]) one?.fill(0)
     }
   }
 }

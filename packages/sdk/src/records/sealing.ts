@@ -4,7 +4,7 @@ import { type EncryptDekLimits, EncryptDeks } from '../deks/encrypt-deks.js'
 import { createWrap } from '../deks/own-dek.js'
 import { createIvPool } from '../deks/random.js'
 import type { EngineName } from '../engines/names.js'
-import { selectEngine } from '../engines/select.js'
+import { type Fallback, selectEngine } from '../engines/select.js'
 import type { Batcher } from '../http/batcher.js'
 import type { Emit } from '../http/events.js'
 import type { RecordsDeps } from './blocks.js'
@@ -18,7 +18,7 @@ export interface SealingOptions {
   encryptLimits: EncryptDekLimits
   decryptLimits: DecryptDekLimits
   batcher: Batcher
-  /** Takes an event of each DEK at hand that is used. */
+  /** Takes an event of each DEK at hand that is used, and of an engine in JavaScript. */
   emit?: Emit | undefined
   /** Aborted when the client is closed. */
   closed: AbortSignal
@@ -40,8 +40,14 @@ export function createSealing(options: SealingOptions): Sealing {
   const made = decryptDeks.add.bind(decryptDeks)
   const wrap = createWrap(batcher, options.verify)
   const encryptDeks = new EncryptDeks(options.encryptLimits, { wrap, made, hit: hitOf('wrap'), now })
+  let hasFallenBack = false
+  const fellBack = (why: Fallback) => {
+    if (hasFallenBack) return // the engine is selected twice: early, and when it is first needed
+    hasFallenBack = true
+    emit?.({ type: 'fallback', engine: 'noble', ...why })
+  }
   const envelopes = createEnvelopes({
-    selectEngine: () => selectEngine(engine),
+    selectEngine: () => selectEngine(engine, fellBack),
     takeIv: createIvPool(),
     encryptDeks,
     decryptDeks,

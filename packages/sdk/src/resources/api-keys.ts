@@ -12,6 +12,7 @@ import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
 export interface ApiKeyChanges {
   /** 1 to 255 characters. */
   name?: string | undefined
+  /** What it may do; see `NewApiKeyOptions`. */
   permissions?: readonly Permission[] | undefined
   /** When it expires: RFC 3339 with an offset, or a Date. */
   expires_at?: string | Date | null | undefined
@@ -20,7 +21,9 @@ export interface ApiKeyChanges {
 }
 
 export interface NewApiKeyOptions extends ApiKeyChanges {
+  /** What it is for, as the log and the list show it. */
   name: string
+  /** What it may do, such as `['encrypt', 'decrypt']`: only what the calling API key may do itself. */
   permissions: readonly Permission[]
 }
 

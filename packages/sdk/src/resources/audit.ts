@@ -27,6 +27,7 @@ export interface EntryFilter {
 export interface ListEntriesOptions extends EntryFilter, CallOptions {
   /** How many at most: 50 by default, and never more than 100. */
   limit?: number | undefined
+  /** How many to leave out before the first one. */
   offset?: number | undefined
 }
 

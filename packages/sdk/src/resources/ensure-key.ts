@@ -20,13 +20,16 @@ export async function ensureKey(
   name: string,
   { signal }: CallOptions,
 ): Promise<Key> {
-  const find = async () => (await list({ name, signal })).keys.find((key) => key.name === name)
+  const find = async () => {
+    const { keys } = await list({ name, signal }).catch(explainRights)
+    return keys.find((key) => key.name === name)
+  }
   const found = await find()
   if (found) return active(found)
   try {
     return await create({ name }, { signal })
   } catch (error) {
-    if (!isNameTaken(error)) throw error
+    if (!isRefused(error, 'E_NAME_TAKEN')) return explainRights(error)
     const createdMeanwhile = await find() // by another process, between the two requests
     if (!createdMeanwhile) throw error
     return active(createdMeanwhile)
@@ -41,6 +44,16 @@ function active(key: Key): Key {
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
-function isNameTaken(error: unknown): boolean {
-  return isEaasError(error) && error.code === 'E_API' && error.problem === 'E_NAME_TAKEN'
+const RIGHTS_HINT =
+  'Put the id of the key into the configuration, or grant the API key keys:read, and keys:create where the key may not exist.'
+
+/** Says what a call needs that may do less than `ensure`: it may still encrypt. */
+function explainRights(error: unknown): never {
+  if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
+  const { status, title, detail, problem, requestId } = error
+  throw new ApiError('keys.ensure()', { status, title, detail, problem, requestId }, RIGHTS_HINT, false)
+}
+
+function isRefused(error: unknown, problem: string): error is ApiError {
+  return isEaasError(error) && error.code === 'E_API' && error.problem === problem
 }

@@ -4,9 +4,9 @@ import { InvalidInputError } from '../errors.js'
 import { assertWhole, isoText, isValidDate } from '../input.js'
 
 /** Checks the name of a key or an API key. @throws InvalidInputError */
-export function assertName(name: unknown, option = 'name'): asserts name is string {
+export function assertName(name: unknown, option = 'name', hint?: string): asserts name is string {
   if (typeof name !== 'string' || name === '' || [...name].length > MAX_NAME_CHARACTERS) {
-    throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`)
+    throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`, hint)
   }
   if (!isWellFormed(name) || name.includes('\0')) {
     throw new InvalidInputError(`${option} must not contain a NUL or a lone surrogate`)

@@ -9,15 +9,21 @@ import { ensureKey } from './ensure-key.js'
 import { assertName, assertPage } from './input.js'
 import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
 
+/** What every call takes. */
 export interface CallOptions {
+  /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
 }
 
+/** Which keys to list. */
 export interface ListKeysOptions extends CallOptions {
+  /** Only keys of this status. */
   status?: KeyStatus | undefined
+  /** Only the key of this name. */
   name?: string | undefined
   /** How many at most; all by default. */
   limit?: number | undefined
+  /** How many to leave out before the first one. */
   offset?: number | undefined
 }
 
@@ -135,7 +141,11 @@ export function createKeys(http: Http): Keys {
     disable: async (keyId, options) => http(toCall('disableKey', about('disable', keyId, options))),
     enable: async (keyId, options) => http(toCall('enableKey', about('enable', keyId, options))),
     async destroy(keyId, confirm, options) {
-      assertName(confirm, 'confirm')
+      assertName(
+        confirm,
+        'confirm',
+        "Pass the key's name as the second argument, so that nobody destroys the wrong one.",
+      )
       return http(toCall('destroyKey', { ...about('destroy', keyId, options), body: { confirm } }))
     },
     cancelDestruction: async (keyId, options) =>

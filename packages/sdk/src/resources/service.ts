@@ -11,7 +11,7 @@ export interface Service {
   tenant(options?: CallOptions): Promise<Tenant>
   /**
    * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded }`. `unrecorded` counts by day and
-   * API key what writes no audit entry: hashes, and values that were refused because they are not authentic. One request. Needs `audit:read`.
+   * API key, reason and address what writes no audit entry: hashes, and calls that were refused. One request. Needs `audit:read`.
    *
    * @param month `YYYY-MM`, UTC; the current month by default
    */

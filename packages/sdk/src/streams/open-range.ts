@@ -7,7 +7,6 @@ import {
   streamAad,
 } from '@eaas/protocol'
 import { createPace } from '../async/event-loop.js'
-import { zeroDek } from '../deks/bound-keys.js'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
@@ -43,7 +42,7 @@ export async function* openPart(
     const openSegment = createOpener(records.envelopes.engine(), key, aad)
     yield* openSegments((from, to) => read(headerBytes + from, headerBytes + to), openSegment, part)
   } finally {
-    zeroDek(key)
+    key.release()
   }
 }
 

@@ -1,7 +1,7 @@
 /** Opens a stream (stream.md 5), segment by segment. */
 import { OpenError, SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
 import { createPace } from '../async/event-loop.js'
-import { zeroDek } from '../deks/bound-keys.js'
+import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
 import type { LoadParts } from '../records/client-parts.js'
@@ -31,7 +31,7 @@ export async function* openStream(
       if (piece.length > 0) yield piece
     }
   } finally {
-    zeroDek(key)
+    key.release()
   }
 }
 
@@ -39,11 +39,11 @@ export async function* openStream(
 export type OpenSegment = (segment: Uint8Array, counter: number, isFinal: boolean) => Promise<Uint8Array>
 
 /** Makes what opens the segments of one stream, and counts the bytes that were given out before an error. */
-export function createOpener(engine: Engine, key: Uint8Array, aad: Uint8Array): OpenSegment {
+export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): OpenSegment {
   let released = 0
   return async (segment, counter, isFinal) => {
     try {
-      const piece = await engine.open(key, segmentIv(counter, isFinal), segment, aad)
+      const piece = await key.use((bytes) => engine.open(bytes, segmentIv(counter, isFinal), segment, aad))
       if (piece.length === 0 && counter > 0) throw new OpenError() // stream.md 5: one plaintext has one length
       released += piece.length
       return piece

@@ -1,7 +1,6 @@
 /** Seals chunks of bytes to a stream (stream.md 4), segment by segment. */
 import { encodeStreamHeader, SEGMENT_BYTES, segmentIv } from '@eaas/protocol'
 import { createPace } from '../async/event-loop.js'
-import { zeroDek } from '../deks/bound-keys.js'
 import type { DekScope } from '../deks/dek-scope.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
@@ -32,9 +31,10 @@ export async function* sealStream(
     let counter = 0
     for await (const { bytes, isFinal } of cutSegments(chunks, SEGMENT_BYTES)) {
       if (pace.due()) await pace.rest() // a synchronous engine would leave no turn to the page
-      yield engine.seal(key, segmentIv(counter++, isFinal), bytes, aad)
+      const iv = segmentIv(counter++, isFinal)
+      yield key.use((segmentKey) => engine.seal(segmentKey, iv, bytes, aad))
     }
   } finally {
-    zeroDek(key)
+    key.release()
   }
 }

@@ -35,9 +35,9 @@ export function makeApiKey(state: State, name: string, permissions: readonly Per
   }
 }
 
-/** Finds the active API key with this secret; undefined if it is unknown, expired or revoked. */
+/** Finds the API key with this secret, which may be expired or revoked. */
 export function findApiKey(state: State, secret: string): TestApiKey | undefined {
-  return state.apiKeys.find((apiKey) => apiKey.secret === secret && statusOf(state, apiKey) === 'active')
+  return state.apiKeys.find((apiKey) => apiKey.secret === secret)
 }
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first permission that is missing */
@@ -131,7 +131,8 @@ function readAddresses(list: readonly string[] | null): string[] {
   return [...new Set(ranges)]
 }
 
-function statusOf(state: State, { revoked, expires_at }: TestApiKey): wire.ApiKey['status'] {
+/** The status of an API key now. */
+export function statusOf(state: State, { revoked, expires_at }: TestApiKey): wire.ApiKey['status'] {
   if (revoked) return 'revoked'
   return expires_at !== null && Date.parse(expires_at) <= state.now() ? 'expired' : 'active'
 }

@@ -15,7 +15,7 @@ import {
   type RouteRow,
   wire,
 } from '@eaas/protocol'
-import { assertPermissions, findApiKey } from './api-keys.js'
+import { assertPermissions, findApiKey, statusOf } from './api-keys.js'
 import type { Failing, Failures } from './failures.js'
 import { currentVersion, doDueWork } from './keys.js'
 import { parse, Refusal, type Result, refused } from './refusal.js'
@@ -48,11 +48,21 @@ export async function serve(state: State, failures: Failures, request: Request):
     if ('refusal' in found) return respond(refused(found.refusal))
     const { name, id } = found
     if (name === 'getHealth') return respond({ status: 200, body: HEALTH })
-    return respond(await answer(state, failures, { name, id, request, query: Object.fromEntries(url.searchParams) }))
+    return respond(await answer(state, failures, { name, id, request, query: readQuery(url) }))
   } catch (error) {
     if (error instanceof Refusal) return respond(refused(error))
     throw error
   }
+}
+
+/** A repeated parameter becomes an array, which every schema refuses. */
+function readQuery({ searchParams }: URL): object {
+  return Object.fromEntries(
+    [...searchParams.keys()].map((name) => {
+      const [value, ...more] = searchParams.getAll(name)
+      return [name, more.length > 0 ? [value, ...more] : value]
+    }),
+  )
 }
 
 interface Asked {
@@ -62,10 +72,21 @@ interface Asked {
   query: object
 }
 
-async function answer(state: State, failures: Failures, { name, id, request, query }: Asked): Promise<Result> {
+async function answer(state: State, failures: Failures, asked: Asked): Promise<Result> {
+  const call = identify(state, asked)
+  try {
+    return await answerKnown(call, failures, asked)
+  } catch (error) {
+    countRefusal(call, error)
+    throw error
+  }
+}
+
+async function answerKnown(call: Call, failures: Failures, { name, request, query }: Asked): Promise<Result> {
+  const { state } = call
   const { permissions, serverMode } = ROUTE_PERMISSIONS[name]
   const schemas = wire.getSchemas(name)
-  const call = admit(state, request, { permissions, id })
+  admit(call, permissions)
   if (serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
   const isLong = name === 'batch' || name === 'createKeys'
   const sent = await readBody(request, isLong ? MAX_BATCH_BODY_BYTES : MAX_BODY_BYTES)
@@ -94,47 +115,43 @@ async function answerPart(call: Call, part: wire.Batch['operations'][number]): P
     const body = schema && parse(schema, part, 'must be an object')
     return await run(part.op, { ...call, id: part.key_id }, body)
   } catch (error) {
+    countRefusal(call, error)
     if (error instanceof Refusal) return refused(error)
     throw error
   }
 }
 
 async function run(name: keyof typeof FAKES, call: Call, input: unknown): Promise<Result> {
-  const body = await counted(name, call, async () => FAKES[name](call, input as never)) // parsed by the schema of this call
+  const body = await FAKES[name](call, input as never) // parsed by the schema of this call
+  if (name === 'hash') countUnrecorded(call, 'hash')
   const row: RouteRow = ROUTES[name]
   return { status: row.status ?? 200, body }
 }
 
-/** Counts the call if it is one that writes no entry. */
-async function counted<Answer>(name: TestOperation, call: Call, work: () => Promise<Answer>): Promise<Answer> {
-  try {
-    const answer = await work()
-    if (name === 'hash') countUnrecorded(call, 'hash')
-    return answer
-  } catch (error) {
-    const kind = error instanceof Refusal ? findRefusedKind(error.code) : undefined
-    if (kind) countUnrecorded(call, kind)
-    throw error
-  }
+/** Counts a refused call, or operation of a batch, by its reason. */
+function countRefusal(call: Pick<Call, 'state' | 'apiKey'>, error: unknown): void {
+  const kind = error instanceof Refusal ? findRefusedKind(error.code) : undefined
+  if (kind) countUnrecorded(call, kind)
 }
 
-function admit(
-  state: State,
-  request: Request,
-  { permissions, id }: { permissions: readonly Permission[]; id: string },
-): Call {
+/** @throws Refusal E_UNAUTHORIZED */
+function identify(state: State, { request, id }: Asked): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   const apiKey = findApiKey(state, secret)
-  if (!apiKey) {
-    throw new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
+  if (!apiKey || statusOf(state, apiKey) !== 'active') {
+    const refusal = new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
+    if (apiKey) countRefusal({ state, apiKey }, refusal)
+    throw refusal
   }
-  const onBehalfOf = request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined
+  return { state, apiKey, onBehalfOf: request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined, id }
+}
+
+function admit({ apiKey, onBehalfOf }: Call, permissions: readonly Permission[]): void {
   assertPermissions(apiKey, onBehalfOf === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
     const what = 'must be 1 to 255 visible ASCII characters, without spaces or commas'
     throw new Refusal('E_VALIDATION', `${ON_BEHALF_OF_HEADER}: ${what}`)
   }
-  return { state, apiKey, onBehalfOf, id }
 }
 
 function refuseServerMode(call: Call, operation: string, body: unknown): never {

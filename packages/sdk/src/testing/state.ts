@@ -85,11 +85,11 @@ export function note({ state, apiKey, onBehalfOf }: Call, { metadata, ...entry }
 }
 
 /** Counts a call that writes no entry. */
-export function countUnrecorded({ state, apiKey }: Call, kind: UnrecordedKind): void {
+export function countUnrecorded({ state, apiKey }: Pick<Call, 'state' | 'apiKey'>, kind: UnrecordedKind): void {
   const day = timeNow(state).slice(0, 10)
   const counted = state.unrecorded.find((one) => one.day === day && one.api_key_id === apiKey.id && one.kind === kind)
   if (counted) counted.count += 1
-  else state.unrecorded.push({ day, api_key_id: apiKey.id, kind, count: 1 })
+  else state.unrecorded.push({ day, api_key_id: apiKey.id, kind, ip_address: IP_ADDRESS, count: 1 })
 }
 
 /** Writes the entry of something that the service does by itself; returns the entry's time. */

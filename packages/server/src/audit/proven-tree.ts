@@ -8,7 +8,7 @@ import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { assertFormats } from '../store/text-formats.js'
-import { entryHash, equalBytes, genesisHash, type Head, isHeadAuthentic } from './formats/chain.js'
+import { type ChainedEntry, entryHash, equalBytes, genesisHash, type Head, isHeadAuthentic } from './formats/chain.js'
 import { GrowingLeaves, type HashedLeaves } from './formats/merkle.js'
 
 const PAGE_ENTRIES = 1_000
@@ -24,10 +24,12 @@ export interface TreeOptions {
   auditKey: KeyObject
   /** ends the reading between two pages */
   signal?: AbortSignal | undefined
+  /** called with each entry that is read and its `h`; what it was told counts only if the tree is returned */
+  onEntry?: ((entry: ChainedEntry) => void) | undefined
 }
 
 /** Thrown when the entries are not those that lead to the head. */
-class UnprovenTreeError extends Error {
+export class UnprovenTreeError extends Error {
   override readonly name = 'UnprovenTreeError'
   constructor(what: string) {
     super(`${what}: run eaas audit verify --installation`)
@@ -71,7 +73,7 @@ function nothingProven(): Proven {
 async function extend(
   sql: Queryable,
   { leaves, hash: from }: Proven,
-  { head, signal }: Omit<TreeOptions, 'auditKey'> & { head: Head },
+  { head, signal, onEntry }: Omit<TreeOptions, 'auditKey'> & { head: Head },
 ): Promise<Proven> {
   const pause = createStretches()
   const hashes: Uint8Array[] = []
@@ -88,6 +90,7 @@ async function extend(
       hash = entryHash(hash, entry)
       if (!equalBytes(entry.hash, hash)) throw faultOf(entry.id, 'was altered')
       hashes.push(hash)
+      onEntry?.(entry)
       last_id = entry.id
       const due = pause()
       if (due) await due

@@ -136,6 +136,12 @@ function describe(verdicts: readonly Verdict[], file: string): string[] {
     '',
     ...table(['NAME', 'ID', 'OUTCOME', 'DETAIL'], rows),
     '',
-    'eaas audit diff --tenant ID --export FILE names each lost entry, and what to do.',
+    `eaas audit diff ${chooseLog(verdicts.filter(({ outcome }) => outcome !== 'same'))} --export FILE names each lost entry, and what to do.`,
   ]
+}
+
+function chooseLog(logs: readonly Verdict[]): string {
+  const own = logs.some(({ tenant_id }) => tenant_id === INSTALLATION_ID) ? ['--installation'] : []
+  const tenants = logs.some(({ tenant_id }) => tenant_id !== INSTALLATION_ID) ? ['--tenant ID'] : []
+  return [...own, ...tenants].join(' or ')
 }

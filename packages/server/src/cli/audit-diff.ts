@@ -1,7 +1,7 @@
 /** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
-import { createReadStream } from 'node:fs'
+import { createReadStream, existsSync } from 'node:fs'
 import { encodePublicKey } from '../audit/formats/checkpoint.js'
-import { type ExportedEntry, isAnchor, isTrailer, readEntry, readHeader } from '../audit/verify/read-export.js'
+import { type ExportedEntry, isAnchor, isLinks, isTrailer, readEntry, readHeader } from '../audit/verify/read-export.js'
 import { splitLines } from '../audit/verify/split-lines.js'
 import { verifyExport } from '../audit/verify/verify-export.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
@@ -59,10 +59,10 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
 const NOTHING_LEFT =
   'the checkpoints and the export are only of entries that were purged or whose loss was accepted, or of none'
 
-/** The file of checkpoints to compare with: the one that was given, or the server's own. */
+/** The file of checkpoints to compare with: the one that was given, or the server's own, if a server has written one. */
 export function checkpointFile(config: Config, given: string | undefined): string | undefined {
   const own = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
-  return given ?? own
+  return given ?? (own !== undefined && existsSync(own) ? own : undefined)
 }
 
 /** Whether a log is known to differ from what was kept, or its head is wrong. */
@@ -89,7 +89,7 @@ async function* readEntries(file: string): AsyncGenerator<ExportedEntry> {
     if (!position) {
       const { tenant_id, after_id } = readHeader(line)
       position = { tenant_id, id: after_id }
-    } else if (!isTrailer(line) && !isAnchor(line)) {
+    } else if (!isTrailer(line) && !isAnchor(line) && !isLinks(line)) {
       position.id += 1
       yield readEntry(line, position)
     }

@@ -73,6 +73,12 @@ function answer(
   { json, keyId, owner }: AuditRightsCommand & { owner?: FoundTenant | undefined },
 ): number {
   const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
+  if (valid && signed_at !== undefined && report.at > signed_at) {
+    throw new Refusal(
+      'E_VALIDATION',
+      `the log was signed at ${signed_at}, which is before ${report.at}: nothing proves what happened in between. Ask for a time until then, or export the log again`,
+    )
+  }
   const shown = keyId === undefined ? report : ofKey(report, keyId)
   if (!valid) {
     if (json) printJson({ valid, tenant_id, reason, broken_at, line })
@@ -86,22 +92,27 @@ function answer(
 }
 
 /** The key alone, with the API keys that could do anything with it. */
-function ofKey({ keys, api_keys, ...report }: RightsReport, key_id: string): RightsReport {
+function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string): RightsReport {
   const found = keys.filter((key) => key.key_id === key_id)
   const [key] = found
   const could = ({ status, permissions }: ApiKeyRights) =>
     (status === 'active' || status === null) &&
     (permissions === null || permissions.some((name) => key?.permissions.includes(name as never)))
   const isServed = report.tenant.status === 'active' || report.tenant.status === null
-  return { ...report, keys: found, api_keys: key && isServed ? api_keys.filter(could) : [] }
+  return {
+    ...report,
+    keys: found,
+    api_keys: key && isServed ? api_keys.filter(could) : [],
+    exports: exports.filter((copy) => copy.key_id === key_id),
+  }
 }
 
 function describe(
-  { tenant_id, after_id = 0, signed_at, trusted_key, missing }: ExportVerdict,
+  { tenant_id, after_id = 0, trusted_key, missing }: ExportVerdict,
   report: RightsReport,
   owner: FoundTenant | undefined,
 ): string[] {
-  const { at, through_id, tenant, api_keys, keys } = report
+  const { at, through_id, tenant, api_keys, keys, exports } = report
   const mode =
     tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
   const unknown = (value: string | number | null | undefined) =>
@@ -134,11 +145,25 @@ function describe(
     ),
     '',
     'An API key could do with a key what both of its lines name.',
+    ...(exports.length === 0
+      ? []
+      : [
+          '',
+          ...table(
+            ['EXPORTED KEY', 'VERSIONS', 'BY', 'TIME', 'ENTRY'],
+            exports.map(({ key_id, through_version, actor, created_at, entry_id }) => [
+              key_id,
+              through_version === null ? 'unknown' : `through ${through_version}`,
+              actor,
+              created_at,
+              String(entry_id),
+            ]),
+          ),
+          '',
+          'A copy opens what its versions encrypted for ever, whatever becomes of the API key and of the key.',
+        ]),
     ...(after_id === 0 ? [] : [`UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`]),
     ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
-    ...(signed_at !== undefined && signed_at < at
-      ? [`LATE     the log was signed at ${signed_at}: what happened after that is not in it`]
-      : []),
     ...(trusted_key
       ? []
       : ['WARNING  the public key came from the file itself: give the one that you know with --public-key']),

@@ -1,12 +1,13 @@
 /** `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant. */
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
 import { readKeptCheckpoint } from '../operations/verify-audit.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { listAcceptanceIds } from '../store/alarms.js'
-import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
+import { describeStatement, describeWitnessed, readKept, viewKept, viewWitnessed } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
@@ -25,7 +26,7 @@ export interface VerifyAllCommand {
  */
 export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAllCommand): Promise<boolean> {
   const progress = showProgress('verified')
-  const { verdicts, unverified, witnessed, coverage } = await withServices(config, async (services) => {
+  const { verdicts, unverified, witnessed, coverage, public_key } = await withServices(config, async (services) => {
     const { note, witnessed } = await readKept(services, INSTALLATION_ID, file)
     const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, services)
     const result = await verifyAll(services, {
@@ -40,16 +41,26 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
       action: 'installation.verify',
       metadata: { logs: result.verdicts.length, invalid, unverified: result.unverified.length },
     })
-    return { ...result, witnessed, coverage }
+    const kept = viewKept(note)
+    return {
+      ...result,
+      witnessed,
+      coverage: coverage && kept && { ...kept, ...coverage },
+      public_key: encodePublicKey(services.signingKey),
+    }
   }).finally(progress.done)
   const isValid = verdicts.every(({ valid }) => valid)
   const view = {
     ...viewAll(verdicts, unverified),
     ...viewWitnessed(witnessed),
-    ...(coverage && { checkpoint: coverage }),
+    ...(coverage && { checkpoint: coverage, public_key }),
   }
   if (json) printJson(view)
-  else print(...describe(verdicts, unverified), ...(isValid ? describeWitnessed(witnessed) : []))
+  else {
+    const compared = coverage && [`checkpoint  agrees: ${describeStatement(coverage)}`, `by key      ${public_key}`]
+    const agrees = isValid ? [...(compared ?? []), ...describeWitnessed(witnessed)] : []
+    print(...describe(verdicts, unverified), ...agrees)
+  }
   if (isValid && unverified.length > 0) {
     throw new Refusal('E_UNAVAILABLE', `${counted(unverified.length, 'log')} could not be verified`)
   }

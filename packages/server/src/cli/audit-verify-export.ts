@@ -1,12 +1,21 @@
 /** `eaas audit verify-export`: verifies a file by a public key, without server or secret. */
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { CheckpointError, readCheckpoint, readPublicKey } from '../audit/formats/checkpoint.js'
+import { listComparable } from '../audit/verify/exported-anchor.js'
 import { findKeptNote } from '../audit/verify/kept-checkpoint.js'
-import { ExportFault, isAnchor, readAnchorLine, readHeader } from '../audit/verify/read-export.js'
+import {
+  ExportFault,
+  isAnchor,
+  isLinks,
+  readAnchorLine,
+  readHeader,
+  readLinksLine,
+} from '../audit/verify/read-export.js'
 import { splitLines } from '../audit/verify/split-lines.js'
-import { type ExportVerdict, verifyExport } from '../audit/verify/verify-export.js'
+import { type ExportVerdict, type KeptStatement, verifyExport } from '../audit/verify/verify-export.js'
 import { NOT_VALID, UNUSED, VALID } from './command.js'
 import { openGiven, readGiven } from './files.js'
-import { describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
+import { describeStatement, describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress } from './output.js'
 
 const KEY_START = 'eaas-audit+'
@@ -42,16 +51,20 @@ export async function auditVerifyExport(
 ): Promise<number> {
   const opened = await openGiven(file)
   const lines = splitLines(opened.chunks)
-  const { tenant_id, anchorId, begun } = await readBeginning(lines)
+  const { tenant_id, comparable, begun } = await readBeginning(lines)
   const witnessed =
     checkpoint === undefined || witness === undefined
       ? undefined
-      : await readWitnessedNote(checkpoint, { publicKey: publicKey ?? '', witness, prefer: anchorId })
+      : await readWitnessedNote(checkpoint, {
+          publicKey: publicKey ?? '',
+          witness,
+          prefer: comparable && ((id) => comparable.ids.has(id)),
+        })
   const note =
     witnessed?.note ??
     (checkpoint === undefined || tenant_id === undefined
       ? undefined
-      : await readNote(checkpoint, { tenant_id, publicKey: publicKey ?? '' }))
+      : await readNote(checkpoint, { tenant_id, publicKey: publicKey ?? '', comparable }))
   const progress = showProgress('verified')
   const verdict = await verifyExport(joined(begun, lines), {
     ...(publicKey === undefined ? {} : { publicKey }),
@@ -81,7 +94,7 @@ export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: Exp
 }
 
 function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict): string[] {
-  const { verified_entries, after_id = 0, last_id = after_id } = verdict
+  const { verified_entries, after_id = 0, last_id = after_id, checkpoint, anchor } = verdict
   if (!valid) {
     const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
     return [`The export is NOT valid: ${reason} (${where}).`, `entries     ${verified_entries} verified before that`]
@@ -90,18 +103,17 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     'The export is valid.',
     `tenant      ${verdict.tenant_id}`,
     `entries     ${verified_entries}${verified_entries === 0 ? '' : `, from ${after_id + 1} to ${last_id}`}`,
+    ...(verdict.purged_through === undefined
+      ? []
+      : [`purged      through entry ${verdict.purged_through}, as a later entry of the file says`]),
     `signed      ${verdict.signed_at}`,
-    ...(verdict.anchor
+    `by key      ${verdict.public_key}`,
+    ...(anchor
       ? [
-          `anchor      entry ${verdict.anchor.id} of the installation's log, of ${verdict.anchor.created_at}, covers entry ${verdict.anchor.last_id}`,
+          `anchor      entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
         ]
       : []),
-    ...(verdict.checkpoint_compared === true
-      ? ['checkpoint  agrees: nothing before it was rewritten, cut or rolled back']
-      : []),
-    ...(verdict.checkpoint_compared === false
-      ? ['UNUSED      the checkpoint is of an entry that is not in it: it says nothing of this export']
-      : []),
+    ...(checkpoint ? describeCompared(checkpoint, verdict) : []),
     ...(verdict.missing?.includes('beginning')
       ? [
           `PART        entries before ${after_id + 1} are missing from the export, and no purge in the file explains that`,
@@ -114,6 +126,24 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
       ? []
       : ['WARNING     the public key came from the file itself: give the one that you trust with --public-key']),
   ]
+}
+
+function describeCompared(
+  checkpoint: KeptStatement,
+  { checkpoint_compared, anchor }: Partial<ExportVerdict>,
+): string[] {
+  const { id, tenant_id } = checkpoint
+  const isShared = tenant_id === INSTALLATION_ID
+  const what = describeStatement(checkpoint)
+  if (checkpoint_compared !== true) {
+    const advice = isShared
+      ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint'
+      : 'that entry is not in the file, so it says nothing of this export'
+    return [`UNUSED      the checkpoint is of ${what}: ${advice}`]
+  }
+  if (!isShared || !anchor) return [`checkpoint  agrees: ${what}; nothing before it was rewritten, cut or rolled back`]
+  const order = id < anchor.id ? 'goes on from it to the anchor' : 'has the anchor up to it'
+  return [`checkpoint  agrees: ${what}; that log ${order}, and nothing before it was rewritten, cut or rolled back`]
 }
 
 /** Reads a public key, or the file that contains it. @throws CheckpointError if it is none, Refusal if the file cannot be read */
@@ -131,25 +161,36 @@ function assertKey(key: string): string {
   return key
 }
 
-/** The tenant of the header and the id of the anchor, as far as the file has them without a fault, which the verdict will report; and the lines that were read. */
-async function readBeginning(
-  lines: AsyncGenerator<string>,
-): Promise<{ tenant_id?: string; anchorId?: number; begun: string[] }> {
+/** What the first lines of an export say. */
+interface Beginning {
+  tenant_id?: string
+  /** at which entries of the installation's log it can be compared, if it has an anchor */
+  comparable?: ReturnType<typeof listComparable> | undefined
+  /** the lines that were read */
+  begun: string[]
+}
+
+/** The tenant of the header and what the anchor can be compared with, as far as the file has them without a fault, which the verdict will report. */
+async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
   const begun: string[] = []
   const read = async () => {
     const { value, done } = await lines.next()
     if (!done) begun.push(value)
     return value ?? ''
   }
-  let tenant_id: string | undefined
+  const found: Beginning = { begun }
   try {
-    tenant_id = readHeader(await read()).tenant_id
+    found.tenant_id = readHeader(await read()).tenant_id
     const line = await read()
-    if (isAnchor(line)) return { tenant_id, anchorId: readAnchorLine(line).anchor.id, begun }
+    if (!isAnchor(line)) return found
+    const anchor = readAnchorLine(line)
+    found.comparable = listComparable(anchor, undefined)
+    const next = await read()
+    if (isLinks(next)) found.comparable = listComparable(anchor, readLinksLine(next))
   } catch (error) {
     if (!(error instanceof ExportFault)) throw error
   }
-  return tenant_id === undefined ? { begun } : { tenant_id, begun }
+  return found
 }
 
 async function* joined(begun: readonly string[], rest: AsyncGenerator<string>): AsyncGenerator<string> {
@@ -158,9 +199,14 @@ async function* joined(begun: readonly string[], rest: AsyncGenerator<string>): 
 }
 
 // An error of the checkpoint itself is reported as such, not as a fault of the export.
-function readNote(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }): Promise<string> {
+function readNote(
+  file: string,
+  { tenant_id, publicKey, comparable }: { tenant_id: string; publicKey: string } & Pick<Beginning, 'comparable'>,
+): Promise<string> {
+  // One of a later entry than the log's last one counts: it shows that the log went back.
+  const isComparable = (id: number) => comparable !== undefined && (comparable.ids.has(id) || id > comparable.head_id)
   return readAs(file, (text) => {
-    const note = findKeptNote(text, tenant_id)
+    const note = findKeptNote(text, tenant_id, isComparable)
     readCheckpoint(note, publicKey)
     return note
   })

@@ -7,6 +7,7 @@ import { type Command, Option } from 'commander'
 import { CheckpointError, encodePublicKey } from '../audit/formats/checkpoint.js'
 import { encodeNoteKey } from '../audit/formats/signed-note.js'
 import { readTreeKey } from '../audit/formats/tree.js'
+import type { KeptStatement } from '../audit/verify/verify-export.js'
 import type { Config } from '../config.js'
 import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
 import { type Accepted, acceptRollback } from '../operations/accept-rollback.js'
@@ -17,6 +18,7 @@ import { verifyAudit } from '../operations/verify-audit.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { auditAcceptClock } from './audit-accept-clock.js'
 import { auditDiff } from './audit-diff.js'
 import { auditDiffAll } from './audit-diff-all.js'
 import { auditFollow } from './audit-follow.js'
@@ -38,11 +40,21 @@ import {
   readTime,
   readWhole,
   SAME_ENVIRONMENT,
+  succeed,
   UNUSED,
   VALID,
 } from './command.js'
 import { openNew } from './files.js'
-import { describeWitnessed, findWitnessKeyFault, readKept, viewWitnessed } from './kept-file.js'
+import {
+  describeStatement,
+  describeWitnessed,
+  findWitnessKeyFault,
+  readGivenIds,
+  readKept,
+  readOwnIds,
+  viewKept,
+  viewWitnessed,
+} from './kept-file.js'
 import { print, printable, printJson, showProgress, table } from './output.js'
 import {
   describeTenant,
@@ -67,9 +79,9 @@ export function addAudit(program: Command): void {
 
   addLogOptions(audit.command('verify'), ({ all }) => all === true)
     .description(
-      'Verify the log in the database. Exit code 1 if it is not valid, 3 if verification could not complete or every entry was purged, 5 if it is valid but could not be compared with the checkpoint.',
+      'Verify the log in the database. The verdict names the checkpoint that was compared: entry, hash, time and key. Exit code 1 if it is not valid, 3 if verification could not complete or every entry was purged, 5 if it is valid but could not be compared with the checkpoint.',
     )
-    .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it')
+    .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it; of several, the newest')
     .addOption(WITNESS_OPTION)
     .addOption(
       new Option('--all', "the installation's log, its newest anchor and every tenant's log")
@@ -94,6 +106,12 @@ export function addAudit(program: Command): void {
     .description('Write the log as NDJSON, to be verified offline.')
     .option('--out <file>', 'a new file (default: standard output)')
     .option('--after-id <id>', 'only the entries after this one', readWhole)
+    .addOption(
+      new Option(
+        '--since <file>',
+        "link the tenant to the checkpoints of the installation's log in this file, so that verify-export can compare them; also done with those of EAAS_CHECKPOINT_FILE",
+      ).conflicts(['installation', 'follow']),
+    )
     .option(
       '--follow',
       'write entries only, and new ones as they are written, until SIGINT or SIGTERM; for a log shipper',
@@ -124,7 +142,10 @@ export function addAudit(program: Command): void {
     .description('Verify an export offline, without server or secret.')
     .argument('<file>', 'what eaas audit export wrote, - for standard input')
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .option('--checkpoint <file>', 'a checkpoint that you kept: the export must agree with it; needs --public-key')
+    .option(
+      '--checkpoint <file>',
+      'a checkpoint that you kept, of the tenant or the installation: the export must agree with it, and the verdict names it; needs --public-key',
+    )
     .addOption(WITNESS_OPTION)
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
@@ -141,7 +162,7 @@ export function addAudit(program: Command): void {
   audit
     .command('rights')
     .description(
-      'Show which API key could do what with which key at a time, from an export alone or from the database.',
+      'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from an export alone or from the database. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
     )
     .argument('[file]', 'what eaas audit export wrote, - for standard input (default: the log in the database)')
     .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
@@ -180,6 +201,16 @@ export function addAudit(program: Command): void {
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => auditAcceptRollback(commandConfig(), options))
+
+  audit
+    .command('accept-clock')
+    .description(
+      'Show the logs whose last entries a wrong clock dated in the future. With a reason, each records that, and its time goes on from now.',
+    )
+    .option('--reason <text>', 'reason to record in the logs, 1 to 255 characters', readName)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => succeed(auditAcceptClock(commandConfig(), options)))
 }
 
 const WITNESS_OPTION = new Option(
@@ -270,7 +301,7 @@ interface VerifyOptions extends OfLog {
 /** Verifies a log in place; returns the exit code. */
 async function auditVerify(
   config: Config,
-  { checkpoint, witness, from, to, json, all: _, ...log }: VerifyOptions,
+  { checkpoint: file, witness, from, to, json, all: _, ...log }: VerifyOptions,
 ): Promise<number> {
   const progress = showProgress('verified')
   const scope = {
@@ -278,17 +309,24 @@ async function auditVerify(
     through_id: to,
     onProgress: (entries: number) => progress(`${entries} entries`),
   }
-  const { owner, answer, witnessed } = await withServices(config, async (services) => {
+  const { owner, answer, witnessed, checkpoint, public_key } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
-    const { note, witnessed } = await readKept(services, tenant_id, { checkpoint, witness })
+    const { note, witnessed } = await readKept(services, tenant_id, { checkpoint: file, witness })
     const answer = await performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
     const { valid, verified_entries } = answer
     await recordOperation(services, { action: 'installation.verify', metadata: { tenant_id, valid, verified_entries } })
-    return { owner, answer, witnessed }
+    const kept = viewKept(note)
+    const checkpoint = kept && answer.checkpoint && { ...kept, ...answer.checkpoint }
+    return { owner, answer, witnessed, checkpoint, public_key: encodePublicKey(services.signingKey) }
   }).finally(progress.done)
-  if (json) printJson({ ...answer, ...viewWitnessed(witnessed), tenant_id: owner.tenant_id, name: owner.name })
-  else print(...describe(answer, { from, to, owner }), ...(answer.valid ? describeWitnessed(witnessed) : []))
+  if (json) {
+    const compared = checkpoint && { checkpoint, public_key }
+    printJson({ ...answer, ...compared, ...viewWitnessed(witnessed), tenant_id: owner.tenant_id, name: owner.name })
+  } else {
+    const view = describe(answer, { from, to, owner, checkpoint, public_key })
+    print(...view, ...(answer.valid ? describeWitnessed(witnessed) : []))
+  }
   if (!answer.valid) return NOT_VALID
   if (isPurged(answer, to)) return NOT_VERIFIED
   return answer.checkpoint?.compared === false ? UNUSED : VALID
@@ -299,11 +337,22 @@ function isPurged({ purged_through }: wire.Verification, to: number | undefined)
   return to !== undefined && to <= purged_through
 }
 
+type ComparedCheckpoint = KeptStatement & { compared: boolean }
+
+interface Described {
+  from: number | undefined
+  to: number | undefined
+  owner: FoundTenant
+  /** the checkpoint that the log was verified by */
+  checkpoint: ComparedCheckpoint | undefined
+  public_key: string
+}
+
 function describe(
   verification: wire.Verification,
-  { from = 1, to, owner }: { from: number | undefined; to: number | undefined; owner: FoundTenant },
+  { from = 1, to, owner, checkpoint, public_key }: Described,
 ): string[] {
-  const { valid, reason, broken_at, verified_entries, total_entries, purged_through, checkpoint } = verification
+  const { valid, reason, broken_at, verified_entries, total_entries, purged_through } = verification
   if (valid && isPurged(verification, to)) {
     return [
       `Nothing was verified: entries ${from} to ${to} were purged; the purges deleted everything through entry ${purged_through}.`,
@@ -315,24 +364,38 @@ function describe(
     `log         of ${describeTenant(owner)}`,
     `entries     ${verified_entries} of ${total_entries} verified`,
     ...(purged_through === 0 ? [] : [`purged      through ${purged_through}`]),
-    ...(valid && checkpoint?.compared ? [`checkpoint  agrees at entry ${checkpoint.id}`] : []),
-    ...(checkpoint?.compared === false && valid
-      ? [`UNUSED      the checkpoint is of entry ${checkpoint.id}, which is not among the verified ones`]
-      : []),
+    ...(valid && checkpoint ? describeKept(checkpoint, public_key) : []),
+  ]
+}
+
+function describeKept(checkpoint: ComparedCheckpoint, public_key: string): string[] {
+  const what = describeStatement(checkpoint)
+  return [
+    checkpoint.compared
+      ? `checkpoint  agrees: ${what}`
+      : `UNUSED      the checkpoint is of ${what}: that entry is not among the verified ones`,
+    `by key      ${public_key}`,
   ]
 }
 
 /** Writes a tenant's log as NDJSON, to a file or to standard output. */
 async function auditExport(
   config: Config,
-  { out, afterId, ...log }: LogChoice & { out?: string; afterId?: number },
+  { out, afterId, since, ...log }: LogChoice & { out?: string; afterId?: number; since?: string },
 ): Promise<void> {
   const progress = showProgress('exported')
   const isShown = out === undefined && process.stdout.isTTY // the terminal shows the lines themselves
   const owner = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
-    const lines = await performAsSystem(services, tenant_id, exportAudit({ after_id: afterId, withAnchor: true }))
+    const toLink = log.installation
+      ? undefined
+      : {
+          known: await readOwnIds(config.checkpointFile),
+          demanded: since === undefined ? [] : await readGivenIds(since),
+        }
+    const scope = { after_id: afterId, withAnchor: true, toLink }
+    const lines = await performAsSystem(services, tenant_id, exportAudit(scope))
     const counted = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
     if (out === undefined) await pipeline(counted, process.stdout, { end: false })
     else await writeNew(out, counted)

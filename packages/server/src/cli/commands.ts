@@ -1,12 +1,24 @@
-/** The commands of `eaas`, in the order of its help; `worker`, which only the server itself starts, is not among them. */
+/** The commands of `eaas`, in the order of its help. */
 import { addApiKey } from './api-key.js'
 import { addAudit } from './audit.js'
 import { addDoctor } from './doctor.js'
 import { addKey } from './key.js'
 import { addMigrate } from './migrate.js'
 import { addPurge } from './purge.js'
+import { addSchema } from './schema.js'
 import { addStart } from './start.js'
 import { addTenant } from './tenant.js'
 import { addWitness } from './witness.js'
 
-export const COMMANDS = [addStart, addMigrate, addDoctor, addTenant, addApiKey, addKey, addAudit, addPurge, addWitness]
+export const COMMANDS = [
+  addStart,
+  addMigrate,
+  addDoctor,
+  addTenant,
+  addApiKey,
+  addKey,
+  addAudit,
+  addSchema,
+  addPurge,
+  addWitness,
+]

@@ -8,6 +8,7 @@ import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { createClock } from '../audit/append/clock.js'
 import { createCommitter } from '../audit/append/committer.js'
+import { findAcceptedSchema } from '../audit/watch/accepted-schema.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { readRootKey } from '../crypto/root-key.js'
@@ -15,12 +16,14 @@ import { findOwnInstance, findRootKey, openInstallationKey, openSecrets, rootKey
 import { recordAlone } from '../runner/installation-log.js'
 import { withDeadline } from '../store/deadline.js'
 import type { Store } from '../store/open-store.js'
+import type { SchemaDifferences } from '../store/schema.js'
 import { withAdvice } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
   examineClock,
   examineDatabase,
   examineDurability,
+  examineErasure,
   examineLimits,
   examineOtherSchemas,
   examineRights,
@@ -30,7 +33,14 @@ import {
   findDifferences,
 } from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile } from './examine-files.js'
-import { examineAlarms, examineAnchor, examineChains, examineCheckpoints, examineUnused } from './examine-logs.js'
+import {
+  examineAlarms,
+  examineAnchor,
+  examineChains,
+  examineCheckpoints,
+  examinePurge,
+  examineUnused,
+} from './examine-logs.js'
 import { examineWitnesses } from './examine-witnesses.js'
 import type { Finding, Found, Result } from './finding.js'
 import { print, printJson } from './output.js'
@@ -70,7 +80,7 @@ async function record(
 ): Promise<Result> {
   try {
     const clock = createClock({ now: Date.now, toleranceMs: maxClockSkewMs, isDatabaseLocal: isEmbedded })
-    const committer = createCommitter({ sql, now: Date.now, clock, onAlarm: () => undefined })
+    const committer = createCommitter({ sql, clock, onAlarm: () => undefined })
     const installationKey = await openInstallationKey(sql, rootKey)
     const services = { sql, committer, installationKey, actor: operatorName() }
     await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata: { ok } }]))
@@ -123,18 +133,19 @@ async function examine(config: Config): Promise<Finding[]> {
     const differences = await examineOne('tables', () => findDifferences(store))
     if (!differences) return findings
     if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
-    const schema = await examineOne('schema', () => examineSchema(store, differences))
+    const schema = await examineOne('schema', () => examineSchema(store))
     // The path of the embedded database is fixed.
     if (!store.isEmbedded) await examineOne('other schemas', () => examineOtherSchemas(store.sql))
     if (schema === 'current') {
-      await examineOne('tables', async () => examineTables(differences))
       await examineOne('writes', () => examineWrites(store))
       if (!store.isEmbedded) await examineOne('rights', () => examineRights(store, config))
+      if (!store.isEmbedded) await examineOne('erasure', () => examineErasure(store.sql))
       await examineOne('alarms', () => examineAlarms(store.sql))
     }
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
     const rootKey = await examineOne('root key', () => examineRootKey(store, config))
+    if (schema === 'current') await examineOne('tables', () => examineAccepted(store, { differences, rootKey }))
     if (checkpointFile !== undefined && checkpoints !== 'directory') {
       if (!rootKey) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
       else if (schema === 'current') {
@@ -144,6 +155,7 @@ async function examine(config: Config): Promise<Finding[]> {
     if (rootKey && schema === 'current') {
       await examineOne('audit chains', () => examineChains(store.sql, rootKey))
       await examineOne('anchor', () => examineAnchor(store.sql, rootKey, config))
+      await examineOne('purge', () => examinePurge(store.sql, rootKey, config))
       const isSound = () => findings.every(({ check, ok }) => ok || !SOUND.includes(check))
       if (isSound() && config.witnesses.length > 0) {
         await examineOne('witnesses', () => examineWitnesses(store.sql, rootKey, config.witnesses))
@@ -165,6 +177,15 @@ function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): 
   const directory = dirname(resolve(path))
   const isCreated = databaseUrl === undefined && directory === resolve(dataDir) && !existsSync(directory)
   return isCreated ? examineFolder('EAAS_DATA_DIR', directory) : examineFile('EAAS_CHECKPOINT_FILE', path)
+}
+
+// Without the root key no entry proves that anybody accepted anything.
+async function examineAccepted(
+  { sql }: Store,
+  { differences, rootKey }: { differences: SchemaDifferences; rootKey: KeyObject | undefined },
+): Promise<Result> {
+  if (!rootKey || differences.digest === '') return examineTables(differences)
+  return examineTables(differences, await findAcceptedSchema(sql, await openInstallationKey(sql, rootKey), differences))
 }
 
 async function examineRootKey(store: Store, config: Config) {

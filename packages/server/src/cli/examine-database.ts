@@ -1,10 +1,12 @@
 /** Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that it does not roll back. */
+import type { AcceptedSchema } from '../audit/watch/accepted-schema.js'
 import type { Config } from '../config.js'
 import { readRootKey } from '../crypto/root-key.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { Sql } from '../store/db.js'
-import { describeMissingRights, findMissingRights, GRANTED_TABLES } from '../store/grants.js'
+import { MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
+import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
@@ -51,8 +53,8 @@ async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Con
   return `; the connection is encrypted (${version}), and the certificate ${isVerified ? 'verified' : 'not verified, as sslmode=verify-full would'}`
 }
 
-/** Compares the schema with the one that this version needs; finds `current` if they are the same. */
-export async function examineSchema({ sql }: Store, differences: SchemaDifferences): Promise<Result<'current'>> {
+/** Compares the schema with the one that this version needs, as a start does; finds `current` if they are the same. @throws SchemaVersionError */
+export async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   if (version === newest) return { found: 'current', detail: `version ${version}` }
   if (!(await mayCreateTables(sql))) {
@@ -62,22 +64,15 @@ export async function examineSchema({ sql }: Store, differences: SchemaDifferenc
     }
   }
   const detail = `version ${version}; the next start migrates it to ${newest}`
-  if (version === 0 && !hasTables(differences)) return { detail }
+  if (version === 0) return { detail }
   return {
     warning: true,
     detail: `${detail}. The tables could not be compared with what the migrations make. Unless an older version of eaas was the last to serve here, somebody changed schema_version`,
   }
 }
 
-function hasTables({ missing }: SchemaDifferences): boolean {
-  return missing.filter((line) => TABLE.test(line)).length < GRANTED_TABLES.length
-}
-
-const TABLE = /^table /
-/** A setting of the session, with the statement that resets it. */
-const SETTING = /^setting /
 /** What holds rows and says what they are; in whatever version of the schema, these execute no more than the expressions in them. */
-const PASSIVE = /^(?:table|column|constraint|CREATE|setting) /
+const PASSIVE = /^(?:table|column|constraint|CREATE) /
 /** Of an expression: what is called by its schema, because it is not PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
@@ -96,32 +91,55 @@ export async function findDifferences({ sql }: Store): Promise<Found<SchemaDiffe
   }
 }
 
-/** Examines how the tables differ, if they are of this version. */
-export function examineTables({ missing, added, beside }: SchemaDifferences): Result {
-  const settings = added.filter((line) => SETTING.test(line))
-  const differences = [
-    ...missing.map((line) => `missing: ${line}`),
-    ...added.filter((line) => !SETTING.test(line)).map((line) => `not made by eaas: ${line}`),
-  ]
-  if (settings.length > 0) {
-    const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
-    if (differences.length === 0) return { ok: false, detail }
-    differences.push(...settings)
-  }
-  if (differences.length > 0) {
+/** Examines how the tables differ, if they are of this version, and whether an operator accepted that. */
+export function examineTables(differences: SchemaDifferences, accepted?: AcceptedSchema): Result {
+  const { missing, added, refusing, harmless, beside, settings } = differences
+  const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
+  const named = [...describeDifferences(differences), ...settings].join('; ')
+  if (missing.length + added.length > 0 && !accepted) {
     return {
       ok: false,
       detail:
-        `somebody who owns the tables changed them: ${differences.join('; ')}. Verify every log (eaas audit verify --all), then undo ` +
-        'it as their owner: drop what was added, and create what is missing as it says. An index of your own may stay if it calls no function; ' +
-        'it is named as long as it is there',
+        `somebody who owns the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo ` +
+        'it as their owner: drop what was added, and create what is missing as it says. What you made yourself, and know what it does, you can accept ' +
+        `on record: eaas schema accept --reason …${harm}`,
     }
   }
-  if (beside.length === 0) return { detail: 'as the migrations make them, and nothing else acts on them' }
+  if (settings.length > 0) {
+    const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
+    return { ok: false, detail: `${detail}${harm}` }
+  }
+  if (refusing.length > 0 && !accepted) {
+    return {
+      ok: false,
+      detail:
+        `somebody who owns the tables added what can refuse writes, and changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
+        `eaas schema accept --reason …${harm}`,
+    }
+  }
+  const same = accepted
+    ? `accepted by ${accepted.actor} on ${accepted.created_at}, entry ${accepted.entry_id} of the installation's log (${accepted.reason}): ${named}`
+    : harmless.length > 0
+      ? 'as the migrations make them'
+      : 'as the migrations make them, and nothing else acts on them'
+  if (beside.length === 0) return { detail: `${same}${harm}` }
   return {
     warning: true,
-    detail: `as the migrations make them. Find out what else there is for, and who made it: ${beside.join('; ')}`,
+    detail: `${accepted ? same : 'as the migrations make them'}${harm}. Find out what else there is for, and who made it: ${beside.join('; ')}`,
   }
+}
+
+/** Names what differs, but for what does no harm. */
+export function describeDifferences({
+  missing,
+  added,
+  refusing,
+}: Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'>): string[] {
+  return [
+    ...missing.map((line) => `missing: ${line}`),
+    ...added.map((line) => `not made by eaas: ${line}`),
+    ...refusing.map((line) => `not made by eaas, can refuse writes: ${line}`),
+  ]
 }
 
 /** Examines whether another schema has such tables: a server whose search path leads there is healthy, and does not see what is written here. */
@@ -187,6 +205,12 @@ export async function examineRights({ sql }: Store, { auditRetentionMonths }: Co
   }
 }
 
+/** Whether servers remove what destroyed keys leave in the tables. */
+export async function examineErasure(sql: Sql): Promise<Result> {
+  if (await mayVacuum(sql)) return { detail: 'this role may vacuum the tables of keys after a destruction' }
+  return { warning: true, detail: MAY_NOT_VACUUM }
+}
+
 /** Whether a power cut can lose an acknowledged entry. */
 export function examineDurability({ durability, isEmbedded }: Store): Result {
   if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
@@ -215,15 +239,12 @@ export async function examineClock({ sql, isEmbedded }: Store) {
     }
   }
   if (ahead.length > 0) {
-    const wait = isEmbedded
-      ? 'until then nothing is written unless you start with EAAS_MAX_CLOCK_SKEW_SECONDS=0'
-      : 'you need do nothing'
     return {
       ok: false,
       detail:
         `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
-        `clock wrote that entry: times in a log never go back, so new entries, and the usage counted from them, have that time until ` +
-        `it has passed; ${wait}`,
+        `clock wrote that entry: times in a log never go back, so until it has passed new entries are ${isEmbedded ? 'refused' : 'dated then'}, unless you accept ` +
+        'that the clock was wrong: eaas audit accept-clock',
     }
   }
   return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }

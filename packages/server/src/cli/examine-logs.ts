@@ -1,6 +1,7 @@
 /** Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the newest anchor. */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { describeRefused } from '../audit/alarm-texts.js'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
@@ -25,7 +26,9 @@ import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { assertUnused, findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
+import { findHold, findLeft } from '../operations/purge-audit.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
+import { Refusal } from '../runner/refusal.js'
 import { createTenantStates } from '../runner/tenant-state.js'
 import { listAlarms } from '../store/alarms.js'
 import { findUncovered } from '../store/anchors.js'
@@ -39,20 +42,23 @@ import { type Result, someOf } from './finding.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
+const OWN_LOG = "the installation's own log"
+/** How long entries may be due before a daily purge is missed, in milliseconds. */
+const UNPURGED_MS = 2 * 24 * 60 * MINUTE_MS
 
 /** Lists the alarms. A row that no server wrote is an alarm too. */
 export async function examineAlarms(sql: Sql): Promise<Result> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none' }
   const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
-  names.set(INSTALLATION_ID, "the installation's own log")
+  names.set(INSTALLATION_ID, OWN_LOG)
   const named = alarms.map(({ tenant_id, reason }) => {
     const name = names.get(tenant_id)
     return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
   })
   return {
     ok: false,
-    detail: `${someOf(named)}. All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help`,
+    detail: `${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`,
   }
 }
 
@@ -79,10 +85,10 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
   )
   const found = [
-    ...(behind.length === 0
+    ...(behind.size === 0
       ? []
       : [
-          `${someOf(behind)} (${file}). A server that starts will refuse all calls of these tenants until you settle this: see eaas audit accept-rollback --help`,
+          `${someOf([...behind.values()])} (${file}). So it is with the next command, and with a server that starts. ${describeRefused([...behind.keys()])}`,
         ]),
     ...(faults.length === 0 ? [] : [`${nameFaults(faults)} (${file}). ${FAULTS_ADVICE}`]),
     ...(missing.length === 0 ? [] : [`${MISSING_TENANT}: ${someOf(missing)} in ${file}`]),
@@ -93,7 +99,7 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
     }
   }
   // A missing tenant alone does not prevent a start.
-  const isWrong = behind.length > 0 || faults.length > 0
+  const isWrong = behind.size > 0 || faults.length > 0
   return { ...(isWrong ? { ok: false } : { warning: true }), detail: found.join('. ') }
 }
 
@@ -102,8 +108,8 @@ async function findBehind(
   sql: Sql,
   rootKey: KeyObject,
   { witnesses, others }: Pick<KeptFile, 'witnesses' | 'others'>,
-): Promise<string[]> {
-  const behind: string[] = []
+): Promise<Map<string, string>> {
+  const behind = new Map<string, string>()
   const installation = await findCurrentInstallation(sql)
   for (const [tenant_id, witness] of witnesses) {
     const tenant = tenant_id === INSTALLATION_ID ? installation?.tenant : await findTenant(sql, tenant_id)
@@ -117,7 +123,7 @@ async function findBehind(
     } catch (error) {
       if (error instanceof TamperedRowError) continue
       if (!(error instanceof ChainAlarmError)) throw error
-      behind.push(`${tenant.name}: ${watch.alarm?.reason}`)
+      behind.set(tenant_id, `${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant.name}: ${watch.alarm?.reason}`)
     }
   }
   return behind
@@ -158,7 +164,11 @@ export async function examineAnchor(
   if (!instance) return { detail: 'the database is new' }
   const installationKey = await openInstallationKey(sql, rootKey)
   const faults: string[] = []
-  const watches = createHeadWatches((tenant_id, reason) => void faults.push(`${tenant_id}: ${reason}`))
+  const alarmed: string[] = []
+  const watches = createHeadWatches((tenant_id, reason) => {
+    alarmed.push(tenant_id)
+    faults.push(`${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant_id}: ${reason}`)
+  })
   const errors = await compareWithAnchor({
     sql,
     watches,
@@ -174,7 +184,7 @@ export async function examineAnchor(
   if (faults.length > 0) {
     return {
       ok: false,
-      detail: `${someOf(faults)}. A start will not serve them: see eaas audit accept-rollback --help`,
+      detail: [someOf(faults), ...(alarmed.length > 0 ? [describeRefused(alarmed)] : [])].join('. '),
     }
   }
   const time = await readAnchorTime(sql, installationKey)
@@ -188,6 +198,41 @@ export async function examineAnchor(
     detail:
       `of ${time}; every tenant's log has what it covers, but no anchor was written over what these logs have had for ` +
       `${2 * checkpointMinutes} minutes and longer: ${someOf(uncovered)}. If a server runs, its log says why. Verify them (eaas audit verify)`,
+  }
+}
+
+/**
+ * Finds the tenants whose entries a daily purge keeps although they are due: it would hold them back, or has not taken them for two days. The line
+ * `audit chains` names a tenant whose key or mark proves nothing.
+ */
+export async function examinePurge(
+  sql: Sql,
+  rootKey: KeyObject,
+  { auditRetentionMonths: retentionMonths }: Pick<Config, 'auditRetentionMonths'>,
+): Promise<Result> {
+  if (retentionMonths === 0) return { detail: 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged' }
+  const now = Date.now()
+  const kept: string[] = []
+  for (const tenant of await listTenants(sql)) {
+    try {
+      const log = { sql, state: { tenant, auditKey: openAuditKey(rootKey, tenant) } }
+      const left = await findLeft(log, { retentionMonths, now })
+      if (!left) continue
+      const entries = left.through_id - left.after_id
+      const held = entries > 0 ? await findHold(sql, left, { now }) : undefined
+      if (held !== undefined) kept.push(`${tenant.name}: ${held}`)
+      else if (entries <= 0)
+        kept.push(`${tenant.name}: entries are marked as purged, and the database has not deleted them`)
+      else if (await findLeft(log, { retentionMonths, now: now - UNPURGED_MS }))
+        kept.push(`${tenant.name}: ${entries} entries are due, some for over two days, and no purge took them`)
+    } catch (error) {
+      if (!(error instanceof TamperedRowError || error instanceof Refusal)) throw error
+    }
+  }
+  if (kept.length === 0) return { detail: `nothing older than ${retentionMonths} months is held back` }
+  return {
+    warning: true,
+    detail: `entries older than EAAS_AUDIT_RETENTION_MONTHS (${retentionMonths}) are kept until you act: ${someOf(kept)}. See eaas purge --dry-run`,
   }
 }
 

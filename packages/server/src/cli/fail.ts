@@ -14,7 +14,7 @@ import {
 } from '../store/embedded/database.js'
 import { EmbeddedStoppedError } from '../store/embedded/stopped.js'
 import { RoleError } from '../store/grants.js'
-import { NewerSchemaError } from '../store/migrations.js'
+import { LockedTablesError, SchemaVersionError } from '../store/migrations.js'
 import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { WrongFormatError } from '../store/text-formats.js'
@@ -34,13 +34,14 @@ const EXPECTED = [
   EmbeddedStoppedError,
   ForeignDataDirectoryError,
   ForeignServerError,
+  LockedTablesError,
   LockLostError,
-  NewerSchemaError,
   NoDatabaseError,
   WrongFormatError,
   Refusal,
   RoleError,
   RootKeyError,
+  SchemaVersionError,
   TamperedRowError,
   UnlockedServerError,
   UnusableDataDirectoryError,

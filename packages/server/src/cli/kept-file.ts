@@ -1,7 +1,9 @@
 /** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { KeptHead } from '../audit/formats/chain.js'
-import { CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
+import { CheckpointError, encodePublicKey, parseCheckpoint, readCheckpoint } from '../audit/formats/checkpoint.js'
 import { readWitnessKey } from '../audit/formats/cosignature.js'
 import { COSIGNATURE, ED25519, readNoteKey } from '../audit/formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../audit/formats/witnessed.js'
@@ -9,10 +11,13 @@ import {
   describeKept,
   findKeptNote,
   groupKeptNotes,
+  KeptIds,
   type KeptNote,
   listWitnessedLines,
 } from '../audit/verify/kept-checkpoint.js'
-import { readSealed } from '../audit/watch/kept-witnesses.js'
+import { splitLines } from '../audit/verify/split-lines.js'
+import { type KeptStatement, viewCheckpoint } from '../audit/verify/verify-export.js'
+import { readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
 import { readGiven } from './files.js'
 
@@ -104,7 +109,15 @@ function isKey(text: string, type: number): boolean {
 /** Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws CheckpointError */
 export async function readWitnessedNote(
   file: string,
-  { publicKey, witness, prefer }: { publicKey: string; witness: readonly string[]; prefer?: number | undefined },
+  {
+    publicKey,
+    witness,
+    prefer,
+  }: {
+    publicKey: string
+    witness: readonly string[]
+    prefer?: ((id: number) => boolean) | undefined
+  },
 ): Promise<Witnessed> {
   const witnesses = witness.map(readWitnessKey)
   return readAs(file, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer }))
@@ -118,6 +131,53 @@ export async function readAs<T>(file: string, read: (text: string) => T): Promis
   } catch (error) {
     throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
   }
+}
+
+/**
+ * Collects the entries of the installation's log that the last lines of a server's file of checkpoints are of; none if there is no such file, or if
+ * this user may not read it, which standard error says.
+ */
+export async function readOwnIds(file: string | undefined): Promise<number[]> {
+  const ids = new KeptIds()
+  if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
+  try {
+    for await (const line of splitLines(createReadStream(file))) ids.add(line)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EACCES' && code !== 'EPERM') throw error
+    process.stderr.write(`eaas: this user may not read ${file}, so the export links none of its checkpoints\n`)
+  }
+  return ids.all()
+}
+
+async function isFile(path: string): Promise<boolean> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  return found?.isFile() === true
+}
+
+/** Reads the entries of the installation's log that the checkpoints of a given file are of. @throws CheckpointError if it has none of that log */
+export async function readGivenIds(file: string): Promise<number[]> {
+  return readAs(file, (text) => {
+    const ids = new KeptIds()
+    ids.add(text)
+    if (ids.all().length === 0) {
+      throw new CheckpointError(`it must have a checkpoint of the installation's log, but has ${describeKept(text)}`)
+    }
+    return ids.all()
+  })
+}
+
+/** What a verdict says of the checkpoint that a log was verified by; nothing without one. */
+export function viewKept(note: string | undefined): KeptStatement | undefined {
+  return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
+}
+
+/** Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note, and time. */
+export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
+  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
+  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
 /** The member of a JSON verdict about what witnesses cosigned; none without witnesses. */

@@ -41,6 +41,7 @@ async function migrateDatabase(
     beside: true,
     actor: operatorName(),
     onDatabaseFailure: failWithoutDatabase,
+    onMigrationLocked: (message) => process.stderr.write(`eaas: ${message}\n`),
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
   try {

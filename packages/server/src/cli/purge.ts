@@ -1,13 +1,13 @@
 /** `eaas purge`: lets the operator run the retention. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import type { Config } from '../config.js'
 import { purgeTenant } from '../jobs/purge-tenants.js'
 import { type LeftOut, listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
-import { DEFAULT_MAX_SHARE, type PurgePlan } from '../operations/purge-audit.js'
+import type { PurgePlan } from '../operations/purge-audit.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
+import { commandConfig, JSON_OPTION, readName, SAME_ENVIRONMENT, succeed } from './command.js'
 import { counted, print, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
@@ -15,20 +15,20 @@ import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } 
 export function addPurge(program: Command): void {
   program
     .command('purge')
-    .description('Purge audit entries that are older than EAAS_AUDIT_RETENTION_MONTHS. The server does this every day.')
+    .description(
+      'Purge audit entries that are older than EAAS_AUDIT_RETENTION_MONTHS. The server does this every day, but holds back more than half of a log, and everything while no older entry proves the clock. Exit code 1 if something is held back or failed.',
+    )
     .option('--tenant <tenant>', 'name or id of a tenant (default: all)')
-    .option('--dry-run', 'only print what would be purged', false)
+    .option('--dry-run', 'only print what would be purged, what is held back, and why', false)
     .option('--archive <directory>', 'export the entries to this directory first (default: EAAS_AUDIT_ARCHIVE_DIR)')
-    .option('--max-share <share>', 'refuse to purge a larger share of a log, 0 to 1', readShare, DEFAULT_MAX_SHARE)
+    .option(
+      '--resume <reason>',
+      'purge also what is held back; the logs record this reason, 1 to 255 characters',
+      readName,
+    )
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(purge(commandConfig(), options)))
-}
-
-function readShare(text: string): number {
-  const share = Number(text)
-  if (!/^[01](\.\d+)?$/.test(text) || share > 1) throw new InvalidArgumentError('It must be a number from 0 to 1.')
-  return share
 }
 
 interface PurgeCommand {
@@ -36,7 +36,7 @@ interface PurgeCommand {
   tenant?: string
   dryRun: boolean
   archive?: string
-  maxShare: number
+  resume?: string
   json: boolean
 }
 
@@ -45,7 +45,7 @@ type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: st
 
 /** Purges what is older than the retention, of one tenant or of all; returns true if none was refused or failed. */
 async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
-  const { tenant, dryRun, archive, maxShare, json } = command
+  const { tenant, dryRun, archive, resume, json } = command
   const { auditRetentionMonths: retentionMonths } = config
   if (retentionMonths === 0) {
     throw new Refusal('E_STATE', 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged')
@@ -59,7 +59,7 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
       const progress = showProgress(`${name}: deleted`)
       const onProgress = (deleted: number) => progress(`${deleted} entries`)
       const archiveDir = archive ?? config.auditArchiveDir
-      const options = { retentionMonths, maxShare, dryRun, archiveDir, onProgress }
+      const options = { retentionMonths, resume, dryRun, archiveDir, onProgress }
       try {
         results.push({ tenant: name, tenant_id, ...(await purgeTenant(services, tenant_id, options)) })
       } catch (error) {
@@ -71,7 +71,7 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   })
   if (json) printJson({ dry_run: dryRun, tenants: results })
   else print(...results.map((result) => describe(result, dryRun)))
-  return results.every((result) => !('refused' in result))
+  return results.every((result) => !('refused' in result) && result.held === undefined)
 }
 
 async function listAll(services: Services): Promise<{ tenants: FoundTenant[]; leftOut: LeftOut[] }> {
@@ -83,9 +83,9 @@ async function listAll(services: Services): Promise<{ tenants: FoundTenant[]; le
 function describe(result: Result, dryRun: boolean): string {
   const name = describeTenant({ tenant_id: result.tenant_id, name: result.tenant })
   if ('refused' in result) return `${name}: ${result.refused}`
-  const { entries, purged_through, restates, cutoff } = result
+  const { entries, purged_through, restates, cutoff, held } = result
   if (entries === 0) return `${name}: nothing is older than ${cutoff}`
-  const would = dryRun ? 'would be ' : ''
+  const would = held !== undefined ? 'are HELD BACK, and would be ' : dryRun ? 'would be ' : ''
   const restated = restates > 0 ? `; rights ${would}restated: ${restates}` : ''
-  return `${name}: ${counted(entries, 'entry', 'entries')} ${would}purged, through ${purged_through}, older than ${cutoff}${restated}`
+  return `${name}: ${counted(entries, 'entry', 'entries')} ${would}purged, through ${purged_through}, older than ${cutoff}${restated}${held === undefined ? '' : `. Why: ${held}`}`
 }

@@ -1,10 +1,10 @@
 /** How a server that was told to stop ends within its time. */
 import type { Server } from '../server.js'
 
-export const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** After how long a server has ended once it closes, as the guide for operators says; a primary process then kills the workers that are left. In milliseconds. */
-export const CLOSED_MS = 10_000
-/** How much earlier each process ends that runs at all, in milliseconds. */
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+/** After how long a server has ended once it closes, as the guide for operators says. In milliseconds. */
+const CLOSED_MS = 10_000
+/** How much earlier the process ends, in milliseconds: a busy machine may delay its timers. */
 const SPARE_MS = 500
 /** How long the database may take to close in the end, in milliseconds: otherwise the embedded one would leave its socket and lock behind. */
 const CLOSE_DEADLINE_MS = 1_000

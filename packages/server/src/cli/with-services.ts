@@ -31,6 +31,7 @@ export async function withServices<T>(
     mayCreate,
     actor: operatorName(),
     onDatabaseFailure: failWithoutDatabase,
+    onMigrationLocked: (message) => process.stderr.write(`eaas: ${message}\n`),
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
   try {

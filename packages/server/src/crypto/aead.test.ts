@@ -34,7 +34,7 @@ describe('sealing', () => {
     )
   })
 
-  it('never uses an iv twice, beyond the number that is drawn at a time', () => {
+  it('never uses an iv twice, not even for one plaintext', () => {
     const ivs = Array.from({ length: 5_000 }, () => encodeHex(seal(key, new Uint8Array(0)).subarray(0, IV_BYTES)))
     expect(new Set(ivs).size).toBe(ivs.length)
   })

@@ -1,10 +1,23 @@
-/** AES-256-GCM by node:crypto, over cached KeyObjects, with a new random iv before each sealed value. */
-import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomFillSync } from 'node:crypto'
-import { IV_BYTES, KEY_BYTES, OpenError, TAG_BYTES } from '@eaas/protocol'
+/** AES-256-GCM by node:crypto, over cached KeyObjects, with an iv before each sealed value that depends on the value (key-hierarchy.md 6). */
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomFillSync,
+} from 'node:crypto'
+import { IV_BYTES, KEY_BYTES, OpenError, TAG_BYTES, writeU32 } from '@eaas/protocol'
+import { hmac } from './hmac.js'
 
 const CIPHER = 'aes-256-gcm'
 const WITH_TAG = { authTagLength: TAG_BYTES }
-const POOLED_IVS = 512
+const IV_RANDOM_BYTES = 16
+const LENGTH_BYTES = 4
+const IV_KEY_LABEL = 'eaas/iv-key/v1'
+const NO_AAD = new Uint8Array(0)
+
+const ivKeys = new WeakMap<KeyObject, KeyObject>()
 
 /** The bytes that sealing adds: the iv before and the tag after the ciphertext. */
 export const SEAL_OVERHEAD = IV_BYTES + TAG_BYTES
@@ -23,11 +36,11 @@ export function randomKey(): Uint8Array {
 }
 
 /** Seals: returns iv ‖ ciphertext ‖ tag. */
-export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array {
+export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad: Uint8Array = NO_AAD): Uint8Array {
   const sealed = new Uint8Array(plaintext.length + SEAL_OVERHEAD)
-  const iv = nextIv()
+  const iv = makeIv(ivKeyOf(key), { random: randomFillSync(new Uint8Array(IV_RANDOM_BYTES)), aad, plaintext })
   const cipher = createCipheriv(CIPHER, key, iv)
-  if (aad) cipher.setAAD(aad)
+  if (aad.length > 0) cipher.setAAD(aad)
   sealed.set(iv)
   sealed.set(cipher.update(plaintext), IV_BYTES)
   cipher.final() // GCM is a stream mode: final() yields no bytes
@@ -51,17 +64,30 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
   return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
 }
 
-// Reading random bytes from the kernel costs about 2 µs, so 512 ivs are drawn at a time. Each is used once and then overwritten.
-const pool = new Uint8Array(IV_BYTES * POOLED_IVS)
-let used = pool.length
+/**
+ * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs although `random` repeats, as it does
+ * when a machine is restored: OpenSSL's generator lies in this process's memory.
+ */
+export function makeIv(
+  ivKey: KeyObject,
+  { random, aad, plaintext }: Record<'random' | 'aad' | 'plaintext', Uint8Array>,
+): Uint8Array {
+  const length = new Uint8Array(LENGTH_BYTES)
+  writeU32(length, 0, aad.length)
+  return hmac(ivKey, random, length, aad, plaintext).subarray(0, IV_BYTES)
+}
 
-function nextIv(): Uint8Array {
-  if (used === pool.length) {
-    randomFillSync(pool)
-    used = 0
+/** The key that makes the ivs under a sealing key (key-hierarchy.md 4), kept for as long as its KeyObject. */
+export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject {
+  if (key instanceof Uint8Array) return deriveIvKey(key)
+  let ivKey = ivKeys.get(key)
+  if (!ivKey) {
+    ivKey = deriveIvKey(key)
+    ivKeys.set(key, ivKey)
   }
-  const iv = pool.slice(used, used + IV_BYTES)
-  pool.fill(0, used, used + IV_BYTES)
-  used += IV_BYTES
-  return iv
+  return ivKey
+}
+
+function deriveIvKey(key: KeyObject | Uint8Array): KeyObject {
+  return importKey(createHmac('sha256', key).update(IV_KEY_LABEL).digest())
 }

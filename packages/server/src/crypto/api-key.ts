@@ -2,20 +2,27 @@
  * API keys: `eaas_sk_<tenant>_<secret>`. It contains the tenant's UUID as 32 hexadecimal digits, so that authentication
  * reads one tenant only; the secret is 43 characters of an alphabet of 62, 256 bits. Only an HMAC under the pepper is stored.
  */
-import { type KeyObject, randomInt } from 'node:crypto'
+import { type KeyObject, randomBytes } from 'node:crypto'
 import { hmacHex } from './hmac.js'
 
 const PREFIX = 'eaas_sk_'
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+/** Bytes below this lead to each character of the alphabet equally often. */
+const FAIR_BYTES = 256 - (256 % ALPHABET.length)
 const SECRET_CHARACTERS = 43
 const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
-/** Generates a new API key for a tenant. */
+/**
+ * Generates a new API key for a tenant. Its bytes are drawn now: node's `randomInt` would take them from a cache that holds some twenty API
+ * keys, which every copy of this process's memory would give out.
+ */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
-  for (let at = 0; at < SECRET_CHARACTERS; at++) secret += ALPHABET[randomInt(ALPHABET.length)]
-  return `${PREFIX}${tenant_id.replaceAll('-', '')}_${secret}`
+  while (secret.length < SECRET_CHARACTERS) {
+    for (const byte of randomBytes(SECRET_CHARACTERS)) if (byte < FAIR_BYTES) secret += ALPHABET[byte % ALPHABET.length]
+  }
+  return `${PREFIX}${tenant_id.replaceAll('-', '')}_${secret.slice(0, SECRET_CHARACTERS)}`
 }
 
 /** The tenant that an API key names; undefined if the text is not an API key. */

@@ -3,7 +3,7 @@ import { createSecretKey, type KeyObject } from 'node:crypto'
 import { decodeHex, encodeHex, OpenError } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { open } from './aead.js'
+import { ivKeyOf, makeIv, open } from './aead.js'
 import { deriveRowKey, openSecret, type SecretBinding, sealSecret } from './key-hierarchy.js'
 import vectors from './key-hierarchy.vectors.json' with { type: 'json' }
 
@@ -121,5 +121,27 @@ describe('the row key', () => {
         .export()
         .toString('hex'),
     ).not.toBe(row_key)
+  })
+})
+
+describe('the iv of a seal', () => {
+  const made = ({ key, random, aad, plaintext }: Record<'key' | 'random' | 'aad' | 'plaintext', string>) => {
+    const message = { random: decodeHex(random), aad: decodeHex(aad), plaintext: decodeHex(plaintext) }
+    return encodeHex(makeIv(ivKeyOf(keyOf(key)), message))
+  }
+
+  it.each(vectors.iv)('is the published one: $name', (vector) => {
+    expect(ivKeyOf(keyOf(vector.key)).export().toString('hex')).toBe(vector.iv_key)
+    expect(ivKeyOf(decodeHex(vector.key)).export().toString('hex')).toBe(vector.iv_key)
+    expect(made(vector)).toBe(vector.iv)
+  })
+
+  it.each(vectors.refuse_iv)('is not made of $name', ({ iv }) => {
+    const [first] = vectors.iv
+    expect(first && made(first)).not.toBe(iv)
+  })
+
+  it('differs between any two of the published ones', () => {
+    expect(new Set(vectors.iv.map(({ iv }) => iv)).size).toBe(vectors.iv.length)
   })
 })

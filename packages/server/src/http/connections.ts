@@ -1,4 +1,4 @@
-/** Ends the connections when the server stops: it waits for calls, not for clients. */
+/** Ends connections: when the server stops, which waits for calls, not for clients, and those whose clients do not read their answers. */
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
@@ -9,10 +9,20 @@ import { linger } from './delayed-close.js'
 const LAST_CALL_MS = 500
 /** How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut off. In milliseconds. */
 const GRACE_MS = 5_000
+/**
+ * How long a client may take nothing of an answer that waits for it, in milliseconds: until then it holds the answer's memory. Node notices
+ * between once and twice this time, because it first compares with what was left to send when it began to send it.
+ */
+const UNREAD_MS = 30_000
+
+/** Most calls under way on one connection. Each holds memory, and a client that pipelines without waiting for answers sends any number. */
+const MOST_CALLS = 100
 
 interface Connection {
   /** calls that arrived and are not answered yet; several if the client pipelines */
   calls: number
+  /** whether its first call is still to come */
+  isUnused: boolean
   /** bytes that had arrived when the last call was answered; any more bytes begin another call */
   readBefore: number
 }
@@ -22,25 +32,38 @@ interface Connection {
  * and all that remain after five seconds. A call counts from its first byte on. Node and the framework would close idle connections at once,
  * whose next request may have arrived already and would be reset, and would wait for clients that never send or never read. Once the server
  * begins to stop, each answer asks its client to reconnect, so that a balancer can send it elsewhere.
+ *
+ * Closes a connection also if its client has taken nothing of an answer for `unreadMs`.
  */
-export function endConnections(app: FastifyInstance, isStopping: () => boolean): void {
+export function endConnections(app: FastifyInstance, isStopping: () => boolean, { unreadMs = UNREAD_MS } = {}): void {
   const open = new Map<Socket, Connection>()
   let isClosing = false
-  let onNone: (() => void) | undefined
   const timers: NodeJS.Timeout[] = []
   app.server.closeIdleConnections = () => undefined
 
+  // Node reports a connection over which nothing has moved for this long. Two of these stay: that of a call on which the server works, and
+  // one that still waits for its first call.
+  app.server.timeout = unreadMs
+  app.server.on('timeout', (socket: Socket) => {
+    const { calls = 0, isUnused = false } = open.get(socket) ?? {}
+    if (socket.writableLength === 0 && (calls > 0 || isUnused)) socket.setTimeout(unreadMs)
+    else socket.destroy()
+  })
+
   app.server.on('connection', (socket: Socket) => {
-    // Bytes that came with the connection, which another process read, are not in `bytesRead`, and begin a call as well.
-    open.set(socket, { calls: 0, readBefore: socket.readableLength > 0 ? -1 : 0 })
-    socket.once('close', () => {
-      open.delete(socket)
-      if (open.size === 0) onNone?.()
-    })
+    open.set(socket, { calls: 0, isUnused: true, readBefore: 0 })
+    socket.once('close', () => open.delete(socket))
   })
   app.addHook('onRequest', (request, _, done) => {
     const connection = open.get(request.raw.socket)
-    if (connection) connection.calls += 1
+    if (connection) {
+      connection.calls += 1
+      connection.isUnused = false
+      if (connection.calls > MOST_CALLS) {
+        request.raw.socket.destroy()
+        return // nobody is left to answer
+      }
+    }
     done()
   })
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -48,7 +71,9 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
     const isLast = (connection?.calls ?? 1) <= 1
     // Not while the server closes and still listens: a new connection may then be reset before it is accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
-    if (isLeaving && isLast) reply.header('connection', 'close')
+    // An upgrade that is not made leaves open whose protocol the next bytes are.
+    const asksUpgrade = request.headers.upgrade !== undefined
+    if ((isLeaving && isLast) || asksUpgrade) reply.header('connection', 'close')
     if (connection && !request.raw.complete) linger(request.raw)
     done(null, payload)
   })
@@ -76,11 +101,6 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
       }, GRACE_MS),
     )
     await acceptWaiting(app.server)
-    // A server that listens waits for its connections itself; those that were handed to it (`adoptConnections`) it does not know.
-    if (app.server.listening || open.size === 0) return
-    await new Promise<void>((resolve) => {
-      onNone = resolve
-    })
   })
   app.addHook('onClose', async () => {
     for (const timer of timers) clearTimeout(timer)

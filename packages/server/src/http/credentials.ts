@@ -6,14 +6,18 @@ import { type Credentials, unauthorized } from '../runner/admit.js'
 import type { Services } from '../runner/operation.js'
 import { readCredentials } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { countHeader } from './ambiguous-head.js'
 
 /** RFC 7235 section 2.1: the scheme is case-insensitive. */
 const SCHEME = /^bearer (.*)$/i
 
 /** Reads the credentials. The API key itself is not passed on. @throws Refusal E_UNAUTHORIZED */
 export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
-  const [, apiKey] = SCHEME.exec(request.headers.authorization ?? '') ?? []
-  if (apiKey === undefined || headerCount(request, 'authorization') !== 1) throw unauthorized()
+  const { authorization = '' } = request.headers
+  const [, apiKey] = SCHEME.exec(authorization) ?? []
+  if (apiKey === undefined || countHeader(request, 'authorization') !== 1) {
+    throw unauthorized(authorization === '' ? 'missing' : 'malformed')
+  }
   return readCredentials(services, {
     apiKey,
     ip_address: clientAddress(request.ip),
@@ -50,14 +54,4 @@ function withoutPort(address: string): string {
 // Node joins repeated headers by commas, which a user's name must not contain.
 function readHeader(request: FastifyRequest, name: string): string | undefined {
   return request.headers[name]?.toString()
-}
-
-// Node silently keeps the first of several Authorization headers.
-function headerCount(request: FastifyRequest, name: string): number {
-  const { rawHeaders } = request.raw
-  let count = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1
-  }
-  return count
 }

@@ -3,32 +3,47 @@
  * that is closed at once would be reset, and a client that sends its whole body before it reads would never see the answer.
  */
 import type { IncomingMessage } from 'node:http'
+import type { Duplex, Readable } from 'node:stream'
+import { createPieceCount } from './bodies/body-bytes.js'
 
 /** Twice the largest body: no client sends more by mistake. */
 const MOST_BYTES = 16_777_216
 const MOST_MS = 10_000
 
-/** Discards the rest of a request until it has arrived or is too long; only then the connection may be closed. */
+/** Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then the connection may be closed. */
 export function linger(request: IncomingMessage): void {
   const { socket } = request
-  let left = MOST_BYTES
   let isLast = false
-  const timer = setTimeout(() => socket.destroy(), MOST_MS)
-  timer.unref()
   // Node calls it when the last answer has been sent.
   socket.destroySoon = () => {
     isLast = true
     socket.end()
   }
-  request.on('data', (chunk: Uint8Array) => {
-    left -= chunk.length
-    if (left < 0) socket.destroy()
-  })
+  const stop = discard(request, socket)
   request.once('end', () => {
-    clearTimeout(timer)
+    stop()
     delete (socket as { destroySoon?: unknown }).destroySoon
     if (isLast) socket.destroySoon()
   })
-  request.once('close', () => clearTimeout(timer))
-  request.resume()
+}
+
+/** Discards what still arrives on a connection whose request could not be parsed, and that was answered, until the client ends it. */
+export function lingerUnparsed(socket: Duplex): void {
+  discard(socket, socket)
+}
+
+/** Reads on for a while, up to a length and a number of pieces. Returns a function that ends the while. */
+function discard(source: Readable, socket: Duplex): () => void {
+  let left = MOST_BYTES
+  const isOnePieceTooMany = createPieceCount()
+  const timer = setTimeout(() => socket.destroy(), MOST_MS)
+  timer.unref()
+  const stop = () => clearTimeout(timer)
+  source.on('data', (chunk: Uint8Array) => {
+    left -= chunk.length
+    if (left < 0 || isOnePieceTooMany()) socket.destroy()
+  })
+  source.once('close', stop)
+  source.resume()
+  return stop
 }

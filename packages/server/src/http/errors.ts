@@ -1,9 +1,9 @@
 /** Answers every error with a problem document: refusals, failures, the framework's errors, and unexpected ones without their cause. */
-import type { Duplex } from 'node:stream'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { findFailure } from '../runner/failure.js'
 import { Refusal } from '../runner/refusal.js'
+import { noteRefusal } from './refusals.js'
 import { noteFailure, UNEXPECTED } from './request-log.js'
 
 /** The framework's errors that a caller can cause. Any other is a defect of the server: 500. */
@@ -20,12 +20,6 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_ROUTE_METHOD_NOT_SUPPORTED: ['E_METHOD_NOT_ALLOWED', 'this method is not supported'],
 }
 
-/** Errors of the HTTP parser, before there is a request. */
-const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
-  HPE_HEADER_OVERFLOW: ['E_HEADERS_TOO_LARGE', 'the headers are too large'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', 'the request did not arrive in time'],
-}
-
 /** After how long a call that found the server or its database busy may be repeated. */
 const RETRY_AFTER_SECONDS = '1'
 
@@ -35,7 +29,10 @@ const UNEXPECTED_DETAIL =
 
 /** Answers with the problem document of an error; logs an error that the caller did not cause. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (error instanceof Refusal) return sendProblem(reply, error.code, error.message)
+  if (error instanceof Refusal) {
+    noteRefusal(request, error)
+    return sendProblem(reply, error.code, error.message)
+  }
   // The client is gone and reads no answer; but its broken connection must not be mistaken for the database's.
   if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
   const failure = findFailure(error)
@@ -53,6 +50,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 
 /** Answers with a problem document. */
 export function sendProblem(reply: FastifyReply, code: ProblemCode, detail: string): FastifyReply {
+  noteRefusal(reply.request, { code })
   if (code === 'E_UNAUTHORIZED') reply.header('www-authenticate', 'Bearer')
   if (PROBLEMS[code].status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply
@@ -60,19 +58,4 @@ export function sendProblem(reply: FastifyReply, code: ProblemCode, detail: stri
     .header('x-request-id', reply.request.id)
     .header('content-type', PROBLEM_CONTENT_TYPE)
     .send(Buffer.from(JSON.stringify(problemDocument(code, detail)))) // as bytes: to text, the framework adds a charset
-}
-
-/** Answers on the bare socket after the HTTP parser has failed, and closes it. */
-export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const [code, detail] = PARSER_ERRORS[error.code ?? ''] ?? ['E_MALFORMED_REQUEST', 'not a valid HTTP request']
-  const { status, title } = PROBLEMS[code]
-  const body = JSON.stringify(problemDocument(code, detail))
-  socket.end(
-    `HTTP/1.1 ${status} ${title}\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  )
 }

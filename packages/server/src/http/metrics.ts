@@ -1,14 +1,14 @@
 /**
- * GET /metrics: the metrics of this process, or of all workers of a server, for Prometheus. Labels are only routes, methods, statuses, actions and witnesses: ids of tenants
- * or keys would show who does what to anybody who can reach the page, and make ever more series.
+ * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses, actions and
+ * witnesses: ids of tenants or keys would show who does what to anybody who can reach the page, and make ever more series.
  */
-import { type LogAction, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
+import { type LogAction, PROBLEMS, type ProblemCode, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { HealthCheck } from '../operations/check-health.js'
 import type { Services } from '../runner/operation.js'
+import { UNAUTHORIZED_REASONS, type UnauthorizedReason } from '../runner/refusal.js'
 import { VERSION } from '../version.js'
-import { CLOCK_AHEAD, type GatheredMetrics, type ProcessMetrics, sumMetrics } from './summed-metrics.js'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -27,8 +27,10 @@ export interface Metrics {
   registry: Registry
   /** called with each group of audit entries after its commit */
   observeCommit: (commit: { actions: readonly LogAction[]; seconds: number }) => void
-  /** called with each call that is counted instead of recorded */
-  observeUnrecorded: (kind: UnrecordedKind) => void
+  /** called with calls that are counted instead of recorded */
+  observeUnrecorded: (kind: UnrecordedKind, calls: number) => void
+  /** called with refused calls, operations of batches and requests; `reason` only of E_UNAUTHORIZED */
+  observeRefusal: (refusal: { code: ProblemCode; reason?: UnauthorizedReason | undefined }, calls: number) => void
   /** called when a run has left the end of every log in a written checkpoint */
   checkpointsWritten: () => void
   /** called with how much of the tables is not as the migrations make it */
@@ -37,6 +39,10 @@ export interface Metrics {
   anchored: (left: number | undefined) => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
+  /** called with how many of these tenants have entries that are still kept, once somebody may have purged them */
+  purgeLeft: (tenants: number) => void
+  /** the last of these numbers; 0 before */
+  unpurged: () => number
   /** called after each verification of every log with the number of logs that are not valid or were not verified */
   verificationRan: (failed: number) => void
   /** called with what came of asking each witness */
@@ -68,11 +74,12 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   const unrecorded = new Counter({
     name: 'eaas_unrecorded_calls_total',
-    help: 'Calls without an audit entry: hashes, and wrapped keys and ciphertexts that were refused as not authentic.',
+    help: 'Calls of an API key without an audit entry: hashes, and calls and operations of batches that were refused, by the reason.',
     labelNames: ['kind'],
     registers,
   })
   for (const kind of UNRECORDED_KINDS) unrecorded.inc({ kind }, 0) // a rate needs the series before the first call
+  const refusals = createRefusalCounter(registers)
   const batchEntries = new Histogram({
     name: 'eaas_audit_batch_entries',
     help: 'Audit entries per commit.',
@@ -93,7 +100,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   let purge: Run | undefined = expected.purges ? { at: startedAt } : undefined
   new Gauge({
     name: 'eaas_audit_anchor_age_seconds',
-    aggregator: 'min',
     help: 'Seconds since this process last had an anchor over the logs, its own or that of another server, or since its start until then.',
     registers,
     collect() {
@@ -102,7 +108,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_unanchored_tenants',
-    aggregator: 'max',
     help: 'Tenants of whose logs the last anchor does not cover the end, because a head is missing or forged, or entries are beyond it; absent until this process wrote one, and while another server writes them.',
     registers,
     collect() {
@@ -111,7 +116,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_checkpoint_age_seconds',
-    aggregator: 'min',
     help: 'Seconds since this process last had the end of every log in a written checkpoint, or since its start until then; absent without a checkpoint file.',
     registers,
     collect() {
@@ -120,7 +124,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_purge_age_seconds',
-    aggregator: 'min',
     help: 'Seconds since this process last ran the purge, or since its start until then; absent without a retention.',
     registers,
     collect() {
@@ -129,8 +132,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_purge_failed_tenants',
-    aggregator: 'max',
-    help: 'Tenants whose purge was refused or failed in the last run; absent until there is one.',
+    help: 'Tenants whose purge was refused or failed in the last run, and whose entries older than the retention are still kept; absent until there is one.',
     registers,
     collect() {
       show(this, purge?.failed)
@@ -138,7 +140,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_verification_age_seconds',
-    aggregator: 'min',
     help: 'Seconds since this process last verified every log, or since its start until then; absent if it never verifies.',
     registers,
     collect() {
@@ -147,7 +148,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_verification_failed_logs',
-    aggregator: 'max',
     help: 'Logs that were not valid, or could not be verified, when this process last verified every log; absent until then.',
     registers,
     collect() {
@@ -156,7 +156,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_schema_differences',
-    aggregator: 'max',
     help: 'How much of the tables this process found not to be as the migrations make it, by columns, constraints, triggers and the like; absent until it has compared them.',
     registers,
     collect() {
@@ -167,8 +166,11 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   return {
     registry,
     witnessesAsked,
-    observeUnrecorded(kind) {
-      unrecorded.inc({ kind })
+    observeUnrecorded(kind, calls) {
+      unrecorded.inc({ kind }, calls)
+    },
+    observeRefusal({ code, reason = '' }, calls) {
+      refusals.inc({ code, reason }, calls)
     },
     verificationRan(failed) {
       verification = { at: performance.now(), failed }
@@ -185,12 +187,32 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     purgeRan(failed) {
       purge = { at: performance.now(), failed }
     },
+    purgeLeft(failed) {
+      if (purge) purge.failed = failed
+    },
+    unpurged: () => purge?.failed ?? 0,
     observeCommit({ actions, seconds }) {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)
       commitSeconds.observe(seconds)
     },
   }
+}
+
+// A rate needs a series before its first refusal, so all of them begin at 0.
+function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'> {
+  const refusals = new Counter({
+    name: 'eaas_refusals_total',
+    help: 'Calls, operations of batches and malformed requests that were refused, by code; of E_UNAUTHORIZED also by what was wrong with the API key.',
+    labelNames: ['code', 'reason'],
+    registers,
+  })
+  for (const [code, { status }] of Object.entries(PROBLEMS)) {
+    if (status >= 500) continue
+    const reasons = code === 'E_UNAUTHORIZED' ? UNAUTHORIZED_REASONS : ['']
+    for (const reason of reasons) refusals.inc({ code, reason }, 0)
+  }
+  return refusals
 }
 
 // A server without witnesses has no such metrics.
@@ -236,23 +258,11 @@ function secondsSince(at: number): number {
   return (performance.now() - at) / 1_000
 }
 
-/** How a worker reaches the metrics of the others. */
-export interface MetricsOfWorkers {
-  /** Gathers the metrics of all workers, given this one's own. */
-  gather(own: ProcessMetrics): Promise<GatheredMetrics>
-  /** called with the function that reads this worker's own metrics */
-  onCollect(collect: () => Promise<ProcessMetrics>): void
-}
-
-/** Registers the route, and measures every call of the application. Without `workers` the application is the only one of its server. */
+/** Registers the route, and measures every call of the application. */
 export function serveMetrics(
   app: FastifyInstance,
   { committer }: Services,
-  {
-    metrics: { registry },
-    checkHealth,
-    workers,
-  }: { metrics: Metrics; checkHealth: HealthCheck; workers?: MetricsOfWorkers | undefined },
+  { metrics: { registry }, checkHealth }: { metrics: Metrics; checkHealth: HealthCheck },
 ): void {
   const registers = [registry]
   const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
@@ -271,15 +281,13 @@ export function serveMetrics(
   })
   new Gauge({
     name: 'eaas_build_info',
-    aggregator: 'first',
     help: 'The running version; always 1.',
     labelNames: ['version'],
     registers,
   }).set({ version: VERSION }, 1)
   new Gauge({
     name: 'eaas_audit_alarmed_tenants',
-    aggregator: 'max',
-    help: 'Tenants that are no longer served, because their audit chain in the database differs from what the server wrote.',
+    help: "Logs that differ in the database from what the server wrote, the installation's own included: such a tenant is no longer served.",
     registers,
     collect() {
       this.set(committer.alarmed().length)
@@ -287,7 +295,6 @@ export function serveMetrics(
   })
   new Gauge({
     name: 'eaas_audit_watch_age_seconds',
-    aggregator: 'max',
     help: 'Seconds since the last comparison of every audit chain in the database with what this process witnessed began, or since its start until there is one.',
     registers,
     collect() {
@@ -296,18 +303,16 @@ export function serveMetrics(
   })
   const degraded = new Gauge({
     name: 'eaas_degraded',
-    aggregator: 'max',
     help: '1 while /health answers degraded, 0 while healthy.',
     registers,
   })
   const durable = new Gauge({
     name: 'eaas_durability_synchronous',
-    aggregator: 'min',
     help: '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent until the database has said so.',
     registers,
   })
   new Gauge({
-    name: CLOCK_AHEAD,
+    name: 'eaas_clock_ahead_seconds',
     help: "How far this server's clock was ahead of the database's when they were last compared; negative when it was behind.",
     registers,
     collect() {
@@ -316,11 +321,18 @@ export function serveMetrics(
   })
   new Gauge({
     name: 'eaas_clock_wrong',
-    aggregator: 'max',
     help: '1 while nothing is written because the clock is wrong, 0 otherwise.',
     registers,
     collect() {
       this.set(committer.clock.isWrong() ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'eaas_clock_ahead_logs',
+    help: "Logs whose last entry is in this server's future, because a clock was wrong: new entries are refused, or dated then.",
+    registers,
+    collect() {
+      this.set(committer.watches.ahead(committer.clock).length)
     },
   })
   new Gauge({
@@ -345,20 +357,10 @@ export function serveMetrics(
     degraded.set(status === 'degraded' ? 1 : 0)
     show(durable, durability === 'unknown' ? undefined : Number(durability === 'synchronous'))
   }
-  const collect = async () => {
-    await refresh()
-    const [app, process] = await Promise.all([registry.getMetricsAsJSON(), ofProcess.getMetricsAsJSON()])
-    return [...app, ...process]
-  }
-  const print = async () => {
-    await refresh()
-    const [app, process] = await Promise.all([registry.metrics(), ofProcess.metrics()])
-    return `${app}\n${process}`
-  }
-  workers?.onCollect(collect)
   app.get('/metrics', async (_, reply) => {
-    const text = workers ? await sumMetrics(await workers.gather(await collect())) : await print()
-    return reply.header('cache-control', 'no-store').type(registry.contentType).send(text)
+    await refresh()
+    const texts = await Promise.all([registry.metrics(), ofProcess.metrics()])
+    return reply.header('cache-control', 'no-store').type(registry.contentType).send(texts.join('\n'))
   })
 }
 

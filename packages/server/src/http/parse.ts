@@ -12,7 +12,5 @@ export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwi
   if (overlong) throw new Refusal('E_VALIDATION', overlong)
   const result = schema.safeParse(input)
   if (result.success) return result.data
-  const [issue] = result.error.issues
-  const field = issue?.path.join('.')
-  throw new Refusal('E_VALIDATION', issue && field ? `${field}: ${issue.message}` : otherwise)
+  throw new Refusal('E_VALIDATION', wire.describeIssue(result.error, otherwise))
 }

@@ -13,6 +13,7 @@ const OPERATORS = [
   'tenant.restate',
   'audit.purge',
   'audit.rollback_accepted',
+  'audit.clock_accepted',
 ]
 
 const recorded = ROUTES.flatMap(({ operationId, permissions, action }) =>

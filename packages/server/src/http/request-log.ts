@@ -1,16 +1,34 @@
-/** Writes one log line per request. The line of a failure has at most 300 bytes, and of equal failures in a row one a second is written. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+/**
+ * Writes one log line per request. The line of a failure has at most 300 bytes, and of equal failures in a row one a second is written. Of equal
+ * refusals the first few a minute are, so that a flood of them does not fill the disk.
+ */
+import type { Socket } from 'node:net'
+import { finished } from 'node:stream'
+import { PROBLEMS } from '@eaas/protocol'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Services } from '../runner/operation.js'
 import { clientAddress } from './credentials.js'
+import { createSampler, type Sampler, type Write } from './log-sampler.js'
+import type { Metrics } from './metrics.js'
+import { findParserProblem } from './parser-errors.js'
+import { countRefusals, type RefusalLine } from './refusals.js'
 
 /** Most bytes of a failure's line with its line feed, as `loggerOptions` writes it. */
 const LINE_BYTES = 300
 /** Between two lines of equal failures, in milliseconds. */
 const BETWEEN_LINES_MS = 1_000
+/** Lines that refusals of one kind have in a minute: of one code, and one API key or, without one, one address. */
+const FIRST_REFUSALS = 5
+const REFUSALS_MS = 60_000
+/** Kinds of lines that are told apart at a time; refusals beyond that are sampled by their code. An attacker can have any number of addresses. */
+const MOST_KINDS = 256
+/** The kind of failures beyond that. */
+const OTHERS = 'others'
 /** Pino's number of `error`. */
 const ERROR = 50
 
-/** Answers whose log line contains the client's address, so that an operator can find who guesses API keys or calls too often. */
-const REFUSALS: ReadonlySet<number> = new Set([401, 403, 429])
+/** The log's message for a request. */
+const REQUEST = 'request'
 
 /** The log's message for an unexpected error. */
 export const UNEXPECTED = 'unexpected error'
@@ -27,53 +45,99 @@ export function noteFailure(request: FastifyRequest, error: unknown, msg: string
   if (!failures.has(request)) failures.set(request, { error, msg })
 }
 
-/** Logs each request when it is answered, with the route rather than the URL, which may contain a secret by mistake. */
-export function logRequests(app: FastifyInstance): void {
-  const sampler = createSampler()
-  app.addHook('onResponse', (request, reply, done) => {
+/** Logs requests, and counts what was refused. One per application. */
+export interface RequestLog {
+  /** Logs each request of the application when it is answered, and each that could not be read. */
+  attach(app: FastifyInstance): void
+  /** Logs a request for which the framework runs no hooks. To be called before it is answered. */
+  logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void
+}
+
+/** Creates the log of an application, with the route of each request rather than the URL, which may contain a secret by mistake. */
+export function createRequestLog(services: Services, metrics: Metrics): RequestLog {
+  const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
+  const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
+
+  function logRequest(request: FastifyRequest, reply: FastifyReply): void {
     const failure = failures.get(request)
-    if (failure) logFailure(request, reply, { failure, sampler })
+    const refusal = countRefusals(request, services, metrics)
+    const line = describeRequest(request, reply)
+    if (failure) logFailure(request, { line, failure, sampler: failureLines })
     else if (reply.statusCode >= 500) {
-      sampler.take(`${reply.statusCode} ${request.routeOptions.url}`, (leftOut) =>
-        request.log.info(describeRequest(request, reply, leftOut), 'request'),
-      )
-    } else request.log.info(describeRequest(request, reply), 'request')
-    done()
-  })
-  app.addHook('onClose', (_, done) => {
-    sampler.close()
-    done()
-  })
+      failureLines.take(`${reply.statusCode} ${line.route}`, OTHERS, writer(request.log, line))
+    } else if (refusal?.code === undefined) request.log.info({ ...line, ...refusal }, REQUEST)
+    else logRefusal(request.log, { ...line, ...refusal })
+  }
+
+  function logRefusal(log: FastifyBaseLogger, line: RefusalLine): void {
+    const { code = OTHERS, reason, api_key_id, ip_address } = line
+    refusalLines.take(JSON.stringify([code, reason, api_key_id ?? ip_address]), code, writer(log, line))
+  }
+
+  return {
+    attach(app) {
+      app.addHook('onResponse', (request, reply, done) => {
+        logRequest(request, reply)
+        done()
+      })
+      app.addHook('onClose', (_, done) => {
+        failureLines.close()
+        refusalLines.close()
+        done()
+      })
+      // Before the answer, which can close the socket: its address is then unknown. The parser fails again with each further piece.
+      app.server.prependListener('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+        const [code] = findParserProblem(error) ?? []
+        if (code === undefined || !socket.writable) return
+        metrics.observeRefusal({ code }, 1)
+        const ip_address = clientAddress(socket.remoteAddress ?? '')
+        const line = { method: null, route: null, status: PROBLEMS[code].status, code, ip_address }
+        logRefusal(app.log, line)
+      })
+    },
+    logWithoutHooks(request, reply) {
+      finished(reply.raw, () => logRequest(request, reply))
+    },
+  }
+}
+
+/** Keeps the line only: the request has a body, of which a waiting line must not keep the bytes. */
+function writer(log: FastifyBaseLogger, line: object): Write {
+  return (leftOut) => log.info({ ...line, ...leftOutOf(leftOut) }, REQUEST)
 }
 
 function logFailure(
   request: FastifyRequest,
-  reply: FastifyReply,
-  { failure: { error, msg }, sampler }: { failure: Failure; sampler: Sampler },
+  { line, failure: { error, msg }, sampler }: { line: RequestLine; failure: Failure; sampler: Sampler },
 ): void {
+  const { id, log } = request
   // An unexpected error is a defect, which is found by its stack: one line with it is enough. Errors of the driver have no frame of their
   // caller, so the route distinguishes them too.
   const isDefect = msg === UNEXPECTED
   const stack = isDefect && error instanceof Error ? error.stack?.match(/^\s+at .*$/gm) : undefined
   const place = isDefect ? [request.routeOptions.url, stack] : []
-  const line = describeRequest(request, reply)
-  sampler.take(JSON.stringify([msg, kindsOf(error), place]), (leftOut, isFirst) => {
-    if (isFirst && isDefect) request.log.error({ err: error }, msg)
+  sampler.take(JSON.stringify([msg, kindsOf(error), place]), OTHERS, (leftOut, isFirst) => {
+    if (isFirst && isDefect) log.error({ err: error }, msg)
     const fields = { ...line, ...leftOutOf(leftOut), error: '' }
-    const others = { level: ERROR, time: Date.now(), reqId: request.id, ...fields, msg }
+    const others = { level: ERROR, time: Date.now(), reqId: id, ...fields, msg }
     const room = LINE_BYTES - Buffer.byteLength(JSON.stringify(others)) - 1
-    request.log.error({ ...fields, error: shorten(describeError(error), room) }, msg)
+    log.error({ ...fields, error: shorten(describeError(error), room) }, msg)
   })
 }
 
-function describeRequest(request: FastifyRequest, reply: FastifyReply, leftOut = 0): Record<string, unknown> {
+interface RequestLine {
+  method: string
+  route: string | null
+  status: number
+  ms: number
+}
+
+function describeRequest(request: FastifyRequest, reply: FastifyReply): RequestLine {
   return {
     method: request.method,
     route: request.routeOptions.url ?? null,
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 10) / 10,
-    ...(REFUSALS.has(reply.statusCode) ? { ip_address: clientAddress(request.ip) } : {}),
-    ...leftOutOf(leftOut),
   }
 }
 
@@ -105,54 +169,4 @@ function shorten(text: string, bytes: number): string {
     kept += character
   }
   return kept
-}
-
-type Write = (leftOut: number, isFirst: boolean) => void
-
-interface Sampler {
-  /** Writes the first of a kind at once; of the following ones one a second, with the number of lines that were left out before it. */
-  take(kind: string, write: Write): void
-  /** Writes the lines that wait. */
-  close(): void
-}
-
-function createSampler(): Sampler {
-  interface Kind {
-    timer: NodeJS.Timeout
-    count: number
-    last?: Write
-  }
-  const kinds = new Map<string, Kind>()
-
-  function flush(name: string, kind: Kind): void {
-    clearTimeout(kind.timer)
-    kinds.delete(name)
-    kind.last?.(kind.count - 1, false)
-  }
-
-  function open(name: string): void {
-    const timer = setTimeout(() => {
-      flush(name, kind)
-      if (kind.count > 0) open(name)
-    }, BETWEEN_LINES_MS)
-    timer.unref()
-    const kind: Kind = { timer, count: 0 }
-    kinds.set(name, kind)
-  }
-
-  return {
-    take(name, write) {
-      const kind = kinds.get(name)
-      if (kind) {
-        kind.count += 1
-        kind.last = write
-        return
-      }
-      open(name)
-      write(0, true)
-    },
-    close() {
-      for (const [name, kind] of kinds) flush(name, kind)
-    },
-  }
 }

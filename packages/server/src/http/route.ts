@@ -10,6 +10,7 @@ import {
   wire,
 } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
+import type { Paged } from '../operations/shared/pages.js'
 import type { Operation } from '../runner/operation.js'
 
 export interface RouteInput<Body, Query> {
@@ -39,7 +40,7 @@ export interface Binding<Body, Query, Answer> {
   countOperations?: (body: Body) => number
   /** how long the call may take, if the usual limit is too short */
   timeoutMs?: number
-  operation: (input: RouteInput<Body, Query>) => Operation<Answer>
+  operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>
 }
 
 export interface Route<Body = unknown, Query = unknown, Answer = unknown>

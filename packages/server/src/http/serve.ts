@@ -1,30 +1,35 @@
 /** Serves the table of routes: for each row, admission, then body and query by their schemas, then its operation. */
 import type { IncomingMessage } from 'node:http'
+import type { wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
+import { Paged } from '../operations/shared/pages.js'
 import type { Credentials } from '../runner/admit.js'
 import type { Operation, Services } from '../runner/operation.js'
-import { admitBeforeBody, perform } from '../runner/perform.js'
+import { type Admitted, admitBeforeBody, perform } from '../runner/perform.js'
 import { inServerMode } from '../runner/refuse-server-mode.js'
+import { inTurn } from '../runner/work-gate.js'
 import { peekBody } from './bodies/json-body.js'
 import { assertOnBehalfOf, requestCredentials } from './credentials.js'
-import { isLong, sendLong } from './long-answer.js'
+import { beginHolding } from './held-until-answered.js'
+import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
 import { parse } from './parse.js'
+import { noteRefusedItems } from './refusals.js'
 import { noteFailure, UNEXPECTED } from './request-log.js'
 import type { Route } from './route.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** the credentials of an admitted call */
+    /** who the caller says it is */
     credentials: Credentials | null
-    /** whether its tenant was envelope-only when it was last read */
-    envelopeOnly: boolean
+    /** what is known of it once it is admitted */
+    admitted: Admitted | null
   }
 }
 
 /** Registers the routes. */
 export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly Route[]): void {
   app.decorateRequest('credentials', null)
-  app.decorateRequest('envelopeOnly', false)
+  app.decorateRequest('admitted', null)
   for (const row of routes) {
     app.route({
       method: row.method,
@@ -42,23 +47,23 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
 async function admitCaller(services: Services, row: Route, request: FastifyRequest): Promise<void> {
   if (row.countOperations) services.gate.assertRoom() // reading a large body only to refuse it would cost as much as a part of its work
   const credentials = requestCredentials(services, request)
-  const { permissions } = row
-  const { envelope_only } = await admitBeforeBody(services, { credentials, permissions })
-  assertOnBehalfOf(credentials)
   request.credentials = credentials
-  request.envelopeOnly = envelope_only
+  const { permissions } = row
+  request.admitted = await admitBeforeBody(services, { credentials, permissions })
+  assertOnBehalfOf(credentials)
+  beginHolding(request, services.hold(credentials.tenant_id))
 }
 
-// Refuses whatever the body is, and records the key that it names if it can be read. `envelopeOnly` may be out of date, so `perform` decides
+// Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be out of date, so `perform` decides
 // on the current state, because a refusal on record must be right.
 function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: Route) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
-    const { credentials, envelopeOnly } = request
-    if (!credentials || !envelopeOnly) return payload
-    const { body, replay } = await peekBody(
-      payload as IncomingMessage,
-      bodyLimit ?? request.server.initialConfig.bodyLimit ?? 0,
-    )
+    const { credentials, admitted } = request
+    if (!credentials || !admitted?.envelope_only) return payload
+    const { body, replay } = await peekBody(payload as IncomingMessage, {
+      limit: bodyLimit ?? request.server.initialConfig.bodyLimit ?? 0,
+      holding: request.holding,
+    })
     await perform(services, { credentials, permissions }, inServerMode({ operation: operationId, body }, goOn))
     return replay()
   }
@@ -67,8 +72,8 @@ function refuseEnvelopeOnly(services: Services, { operationId, permissions, body
 const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 
 async function answer(services: Services, row: Route, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const { credentials } = request
-  if (!credentials) throw new Error('a handler was reached without admission')
+  const { credentials, holding } = request
+  if (!credentials || !holding) throw new Error('a handler was reached without admission')
   const { id = '' } = request.params as { id?: string }
   const body = row.body && parse(row.body, request.body, 'the body must be a JSON object')
   const operation = row.operation({
@@ -78,29 +83,20 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // only then, because accessing `request.signal` creates one
     onError: (error) => noteFailure(request, error, UNEXPECTED),
   })
+  if (row.contentType) holding.take(STREAMED_BYTES)
   const access = { credentials, permissions: row.permissions }
   const work = row.serverMode ? inServerMode({ operation: row.operationId, body: request.body }, operation) : operation
   const value = row.countOperations
-    ? await inTurn(services, { credentials, operations: row.countOperations(body) }, () =>
+    ? await inTurn(services.gate, { tenant_id: credentials.tenant_id, operations: row.countOperations(body) }, () =>
         perform(services, access, work),
       )
     : await perform(services, access, work)
+  if (row.countOperations) noteRefusedItems(request, value as wire.BatchResults)
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
   if (row.status === 204) return reply.send()
-  return isLong(value) ? sendLong(reply, value) : value
-}
-
-/** Runs `work` once there is room for this many operations. */
-async function inTurn<T>(
-  { gate }: Services,
-  { credentials, operations }: { credentials: Credentials; operations: number },
-  work: () => Promise<T>,
-): Promise<T> {
-  const leave = await gate.enter(credentials.tenant_id, operations)
-  try {
-    return await work()
-  } finally {
-    leave()
-  }
+  // What only reads is refused where there is no room for its answer. Any other call is carried out by now, and its body had room.
+  const hold = row.method === 'GET' ? holding.take : holding.add
+  const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
+  return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain
 }

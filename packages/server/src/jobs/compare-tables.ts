@@ -1,36 +1,61 @@
 /** Finds tables that somebody changed outside the server: a trigger, a rule, a policy, a constraint that is gone. */
+
+import { type AcceptedSchema, findAcceptedSchema } from '../audit/watch/accepted-schema.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { Services } from '../runner/operation.js'
-import { compareSchemas, NewerSchemaError } from '../store/migrations.js'
+import { compareSchemas, SchemaVersionError } from '../store/migrations.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
 
 /** What differs in our tables. */
-export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added'>
+export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
 
 /** What one comparison found. */
 export interface TableComparison extends TableDifferences {
-  /** how much differs; the version counts as one, because what else differs is not known then */
+  /** how much differs and was not accepted; the version counts as one, because what else differs is not known then */
   differences: number
   /** whether the comparison before found something else */
   isNews: boolean
+  /** whether anything is new of what differs without harm */
+  hasNewHarmless: boolean
+  /** how an operator accepted what differs in `missing`, `added` and `refusing` */
+  accepted: AcceptedSchema | undefined
   /** the database says that it has another version: a newer server has migrated meanwhile, or somebody wants no comparison */
   isOtherVersion: boolean
 }
 
 /**
- * Creates the comparison. Whatever a call finds, the server goes on to serve: an operator's own index would otherwise stop it, and what a
- * change does to the log is noticed by itself.
+ * Creates the comparison. Whatever a call finds, the server goes on to serve: what a change does to the log is noticed by
+ * itself, and stopping would let whoever owns the tables stop every server.
  */
-export function createTableComparison({ sql }: Pick<Services, 'sql'>): () => Promise<TableComparison> {
-  let before = JSON.stringify([[], []])
+export function createTableComparison({
+  sql,
+  installationKey,
+}: Pick<Services, 'sql' | 'installationKey'>): () => Promise<TableComparison> {
+  const none = { missing: [], added: [], refusing: [], harmless: [], settings: [] }
+  let before = { alarming: JSON.stringify([[], [], [], [], undefined]), harmless: '[]' }
   return async () => {
-    if (!(await isOwnVersion(sql)))
-      return { differences: 1, missing: [], added: [], isNews: false, isOtherVersion: true }
-    const { missing, added } = await compareTables(sql, MIGRATIONS_DIRECTORY)
-    const found = JSON.stringify([missing, added])
-    const isNews = found !== before
-    before = found
-    return { differences: missing.length + added.length, missing, added, isNews, isOtherVersion: false }
+    if (!(await isOwnVersion(sql))) {
+      return {
+        ...none,
+        differences: 1,
+        isNews: false,
+        hasNewHarmless: false,
+        accepted: undefined,
+        isOtherVersion: true,
+      }
+    }
+    const { digest, beside, ...found } = await compareTables(sql, MIGRATIONS_DIRECTORY)
+    const { missing, added, refusing, settings } = found
+    const accepted = await findAcceptedSchema(sql, installationKey, { digest })
+    const now = {
+      alarming: JSON.stringify([missing, added, refusing, settings, accepted]),
+      harmless: JSON.stringify(found.harmless),
+    }
+    const isNews = now.alarming !== before.alarming
+    const hasNewHarmless = now.harmless !== before.harmless
+    before = now
+    const differences = settings.length + (accepted ? 0 : missing.length + added.length + refusing.length)
+    return { ...found, differences, isNews, hasNewHarmless, accepted, isOtherVersion: false }
   }
 }
 
@@ -39,7 +64,7 @@ async function isOwnVersion(sql: Services['sql']): Promise<boolean> {
     const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
     return version === newest
   } catch (error) {
-    if (error instanceof NewerSchemaError) return false
+    if (error instanceof SchemaVersionError) return false
     throw error
   }
 }

@@ -1,12 +1,12 @@
 /** Which job runs how often, and what the log says of it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { HeadWatch } from '../audit/watch/head-watch.js'
-import type { WitnessedHead } from '../audit/watch/head-watches.js'
 import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
+import { type Erase, MAY_NOT_VACUUM } from '../store/erasure.js'
 import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
@@ -14,13 +14,15 @@ import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
-import { purgeTenants } from './purge-tenants.js'
+import { createUnpurged, purgeTenants } from './purge-tenants.js'
 import { createScheduledVerification } from './scheduled-verification.js'
 import type { KnownWitness } from './witness-client.js'
 
 const MINUTE_MS = 60_000
 /** Rotations and destructions are carried out within a minute of their time. */
 const DUE_WORK_MS = 20_000
+/** How long the database's files may hold what a destroyed key left. */
+const ERASURE_MS = MINUTE_MS
 /** How long an alarm that one process raised may be unknown to another. */
 const CHAIN_WATCH_MS = 1_000
 /** How late the time of an API key's last use may appear. */
@@ -34,19 +36,19 @@ const TABLES_MS = 10 * MINUTE_MS
 /** How long a round follows logs that others wrote before it anchors them; the next one goes on. */
 const FOLLOW_MS = 5_000
 const RETENTION_MS = 24 * 60 * MINUTE_MS
+/** How long tenants may be reported whose entries a command has purged, if they are few. */
+const UNPURGED_MS = 2_000
 
-type Log = Pick<FastifyBaseLogger, 'info' | 'error' | 'fatal'>
+type Log = Pick<FastifyBaseLogger, 'info' | 'warn' | 'error' | 'fatal'>
 
 export interface ScheduleOptions {
   config: Config
-  /** whether this process runs the jobs that one process of a server runs; the others watch for alarms and write what they counted */
-  isFirst: boolean
   services: Services
   sharedAlarms: SharedAlarms
-  /** hands what this process witnessed to the first process, before it ends; returns whether that one knows it. The first has none. */
-  handOver?: ((heads: readonly WitnessedHead[]) => Promise<boolean>) | undefined
   /** compares every tenant's log with the newest anchor */
   compareAnchored: () => Promise<unknown[]>
+  /** removes from the database's files what destroyed keys left there */
+  eraseDestroyed: Erase
   /** who cosigns the tree of the installation's log */
   witnesses: readonly KnownWitness[]
   /** what the jobs report to the metrics */
@@ -55,6 +57,8 @@ export interface ScheduleOptions {
     checkpointsWritten: () => void
     tablesCompared: (differences: number) => void
     purgeRan: (failedTenants: number) => void
+    /** of how many of these tenants entries are still kept */
+    purgeLeft: (tenants: number) => void
     verificationRan: (failedLogs: number) => void
     witnessesAsked: (outcomes: readonly Pick<WitnessOutcome, 'witness' | 'kind'>[]) => void
   }
@@ -111,10 +115,8 @@ export function startSchedule(options: ScheduleOptions): Schedule {
       let isWhole = false
       try {
         const isCompared = await compareChains()
-        const isKept = options.isFirst
-          ? await emitCheckpoints({ isLast: true })
-          : await options.handOver?.(options.services.committer.watches.witnessed())
-        isWhole = isCompared && isKept === true
+        const isKept = await emitCheckpoints({ isLast: true })
+        isWhole = isCompared && isKept
       } finally {
         if (!isWhole) await keepWitnessed()
       }
@@ -134,12 +136,12 @@ function createAnchoring({
   return async ({ isLast = false }) => {
     try {
       for (const error of await compareAnchored()) {
-        log.error({ err: error }, 'comparing the audit chain of a tenant with its anchor failed')
+        log.error({ err: error }, 'comparing an audit log with its anchor failed')
       }
-      // Several servers share an installation: the anchor of one of them is enough.
+      // Several servers share an installation: the anchor of one of them is enough. One that a wrong clock dated far ahead says nothing of that.
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
-      if (!isLast && age < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
+      if (!isLast && Math.abs(age) < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
       let left = 0
       // One tenant must not keep the others from being covered.
       await anchorNow(services, {
@@ -177,7 +179,7 @@ function createEmitter(
   }
 }
 
-// No failure keeps the server from serving: see "A witness is asked, and never waited for" in docs/decisions.md.
+// No failure keeps the server from serving: see "A server asks its witnesses, and never waits for them" in docs/decisions.
 function createAsking({
   config: { checkpointFile },
   witnesses,
@@ -216,6 +218,15 @@ const OTHER_VERSION =
   'the tables are not compared with what the migrations make: the database has the schema of another version. Unless a newer server ' +
   'has migrated it, somebody changed schema_version'
 
+const AS_MADE = 'the tables are as the migrations make them again'
+
+const HARMLESS_TABLES = 'what the tables have beside what the migrations make changes no answer and no entry'
+
+const ACCEPTED_TABLES = 'the tables differ from what the migrations make, as an operator accepted on record'
+
+const REFUSING_TABLES =
+  'somebody who owns the tables added what can refuse writes, and changes no answer and no entry: drop it, or accept it on record (eaas schema accept)'
+
 const CHANGED_TABLES =
   'somebody who owns the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
@@ -243,11 +254,12 @@ function createComparison(
       log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),
     )
   let wasOverdue = false
+  let wereAhead = 0
   return {
     async compareChains() {
       try {
         const errors = await sharedAlarms.compare({ findsUnseen: true })
-        for (const error of errors) log.error({ err: error }, 'comparing the audit chain of a tenant failed')
+        for (const error of errors) log.error({ err: error }, 'comparing an audit log failed')
         return errors.length === 0
       } catch (error) {
         if (!(error instanceof ChangedSessionError)) throw error
@@ -257,6 +269,9 @@ function createComparison(
         const { isOverdue } = watches.comparisons
         if (isOverdue && !wasOverdue) log.fatal(OVERDUE)
         wasOverdue = isOverdue
+        const ahead = watches.ahead(services.committer.clock)
+        if (ahead.length > wereAhead) log.error({ logs: ahead.slice(0, NAMED_LOGS) }, AHEAD)
+        wereAhead = ahead.length
         await emitOrLog(isOverdue ? watches.all() : watches.alarmed())
       }
     },
@@ -268,8 +283,13 @@ const OVERDUE =
   'the audit logs in the database could not be compared with what this server witnessed for too long: it carries out no call until they ' +
   'can. If the database answers, somebody may hold a lock on its tables'
 
+const NAMED_LOGS = 20
+const AHEAD =
+  'the last entries of logs are in the future: a clock was wrong, or is. New entries are refused, or dated then, until you accept that it was ' +
+  'wrong (eaas audit accept-clock)'
+
 function startJobs(
-  { config, isFirst, services, measures, log }: ScheduleOptions,
+  { config, services, eraseDestroyed, measures, log }: ScheduleOptions,
   {
     emitCheckpoints,
     compareChains,
@@ -294,7 +314,6 @@ function startJobs(
       onError: failed('writing the counts of calls without an entry'),
     }),
   ]
-  if (!isFirst) return jobs
   // One after another: at once, each would have a new connection, which costs more CPU than most of these runs.
   const compareTables = createTableComparison(services)
   const tables = startPeriodic({
@@ -302,12 +321,16 @@ function startJobs(
     work: async () => {
       const rights = await findMissingRights(services.sql)
       if (rights.missing.length > 0) log.error(describeMissingRights(rights))
-      const { differences, missing, added, isNews, isOtherVersion } = await compareTables()
+      const { differences, isNews, hasNewHarmless, accepted, isOtherVersion, ...found } = await compareTables()
+      const { missing, added, refusing, harmless, settings } = found
       measures.tablesCompared(differences)
       if (isOtherVersion) return log.error(OTHER_VERSION)
+      if (hasNewHarmless) log.info({ harmless }, HARMLESS_TABLES)
       if (!isNews) return
-      if (differences > 0) log.fatal({ missing, added }, CHANGED_TABLES)
-      else log.info('the tables are as the migrations make them again')
+      const changed = { missing, added: [...added, ...settings], refusing }
+      if (differences === 0) log.info({ ...changed, accepted }, accepted ? ACCEPTED_TABLES : AS_MADE)
+      else if (missing.length + changed.added.length > 0) log.fatal(changed, CHANGED_TABLES)
+      else log.error(changed, REFUSING_TABLES)
     },
     onError: failed('comparing the tables with what the migrations make'),
     after: chainWatch.firstRun,
@@ -331,7 +354,13 @@ function startJobs(
     onError: failed('listing the keys that are due'),
     after,
   })
-  jobs.push(tables, checkpoints, dueWork)
+  const erasure = startPeriodic({
+    intervalMs: ERASURE_MS,
+    work: createLoggedErasure(eraseDestroyed, log),
+    onError: failed('erasing what destroyed keys left in the files of the database'),
+    after: dueWork.firstRun,
+  })
+  jobs.push(tables, checkpoints, dueWork, erasure)
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
     const work = async (signal: AbortSignal) => {
@@ -348,21 +377,49 @@ function startJobs(
     jobs.push(startPeriodic({ intervalMs: VERIFICATION_DUE_MS, work, onError, after }))
   }
   if (config.auditRetentionMonths > 0) {
+    const retentionMonths = config.auditRetentionMonths
+    const unpurged = createUnpurged(services, { retentionMonths })
     const work = async (signal: AbortSignal) => {
-      let failedTenants = 0
+      const refused: string[] = []
       await purgeTenants(services, {
-        retentionMonths: config.auditRetentionMonths,
+        retentionMonths,
         archiveDir: config.auditArchiveDir,
         signal,
         onPurged: (tenant_id, plan) => log.info({ tenant_id, ...plan }, 'purged audit entries'),
         onRefused: (tenant_id, error) => {
-          failedTenants += 1
+          refused.push(tenant_id)
           log.error({ err: error, tenant_id }, 'purging the audit log failed')
         },
       })
-      if (!signal.aborted) measures.purgeRan(failedTenants)
+      if (signal.aborted) return
+      unpurged.note(refused)
+      measures.purgeRan(refused.length)
     }
-    jobs.push(startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention'), after }))
+    const look = async () => {
+      if (unpurged.count() === 0) return
+      await unpurged.look()
+      measures.purgeLeft(unpurged.count())
+    }
+    const purge = startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention'), after })
+    const onError = failed('looking for what the purge left')
+    jobs.push(purge, startPeriodic({ intervalMs: UNPURGED_MS, work: look, onError, after: purge.firstRun }))
   }
   return jobs
 }
+
+// What is wrong is logged once for each number of destroyed versions: an operator may have the owner of the tables vacuum them.
+function createLoggedErasure(eraseDestroyed: Erase, log: Log): () => Promise<void> {
+  let logged = 0
+  return async () => {
+    const { outcome, versions } = await eraseDestroyed()
+    if (outcome === 'erased')
+      log.info({ versions }, 'erased what destroyed key versions had left in the files of the database')
+    if (outcome === 'erased' || outcome === 'unchanged' || versions === logged) return
+    logged = versions
+    log.warn({ versions }, outcome === 'held' ? HELD : MAY_NOT_VACUUM)
+  }
+}
+
+const HELD =
+  'the tables may still hold what destroyed keys left, because a transaction that began before is open (pg_stat_activity, pg_prepared_xacts, ' +
+  'pg_replication_slots) or another process vacuums them; it is tried again every minute'

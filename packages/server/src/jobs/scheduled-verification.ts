@@ -26,7 +26,8 @@ export function createScheduledVerification(
   services: Services,
   { hours }: { hours: number },
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
-  const isDue = (last: number) => services.now() - last >= hours * HOUR_MS
+  // A time that far ahead is of a clock that was wrong.
+  const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
   /** when this process verified last, in milliseconds since 1970: what it could not record is not done again at once */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {

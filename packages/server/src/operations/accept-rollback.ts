@@ -133,7 +133,7 @@ async function accept(
   if (!Number.isSafeInteger(metadata.policy_version)) throw new AuditWriteError('there is no higher policy version')
   const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, systemCaller(services))
   const { policy_version } = metadata
-  const time = clock.read(head)
+  const time = clock.read() // also of a log that is ahead: the command that ends this needs one without an alarm
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)

@@ -1,5 +1,6 @@
-/** Checks whether the service works: the database answers, takes writes and commits them, and the clock is right; and whether an audit chain has an alarm or a worker is missing. */
-import type { wire } from '@eaas/protocol'
+/** Checks whether the service works: the database answers, takes writes and commits them, and the clock is right; and whether an audit chain has an alarm. */
+import { INSTALLATION_ID, type wire } from '@eaas/protocol'
+import { nameLogs } from '../audit/alarm-texts.js'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { type Durability, findDatabaseTime } from '../store/settings.js'
@@ -20,14 +21,14 @@ export interface HealthSources {
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
-  /** how many workers of this server do not serve at present; by default none */
-  countMissingWorkers?: (() => number) | undefined
+  /** of how many tenants the last purge of this process was refused or failed; by default of none */
+  countUnpurged?: (() => number) | undefined
 }
 
 /** What `GET /health` answers. */
 export interface CheckedHealth {
   health: wire.Health
-  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only, and other workers serve those of a missing one. */
+  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only. */
   isReady: boolean
 }
 
@@ -42,7 +43,7 @@ interface Failure {
 /** Creates the check. Concurrent calls share one run. */
 export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
-  { findDurability, probeCommit, isStopping, countMissingWorkers = () => 0 }: HealthSources,
+  { findDurability, probeCommit, isStopping, countUnpurged = () => 0 }: HealthSources,
 ): HealthCheck {
   let durability: Durability | 'unknown' = 'unknown' // until it has been read
   let checking: Promise<CheckedHealth> | undefined
@@ -52,7 +53,7 @@ export function createHealthCheck(
 
   async function findFailure(): Promise<Failure | undefined> {
     const until = performance.now() + PATIENCE_MS
-    const inTime = <T>(work: Promise<T>) => withDeadline(work, Math.max(0, until - performance.now()))
+    const inTime = <T>(work: Promise<T>) => withDeadline(work, until - performance.now())
     try {
       const [found, obstacle] = await inTime(Promise.all([findDurability(), findWriteObstacle(sql)]))
       durability = found
@@ -100,19 +101,39 @@ export function createHealthCheck(
   }
 
   function findAlarm(): Failure | undefined {
-    if (committer.alarmed().length === 0) return undefined
+    const alarmed = committer.alarmed()
+    if (alarmed.length === 0) return undefined
     return {
       database: 'alarm',
-      detail: 'the audit chain of a tenant differs from what the server wrote; the log names the tenant',
+      detail: `${nameLogs(alarmed)} differs from what the server wrote; the server's own output says how`,
     }
   }
 
-  function findMissingWorkers(): Failure | undefined {
-    const missing = countMissingWorkers()
-    if (missing === 0) return undefined
+  // No ids: everybody can read this.
+  function findAhead(): Failure | undefined {
+    const ahead = committer.watches.ahead(committer.clock)
+    const [furthest] = ahead
+    if (!furthest) return undefined
+    const own = ahead.some(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    const tenants = ahead.length - Number(own)
+    const logs = [
+      ...(own ? ["the installation's own log"] : []),
+      ...(tenants > 0 ? [`the logs of ${tenants} tenants`] : []),
+    ]
     return {
-      database: 'up',
-      detail: `${missing} of the server's workers are being replaced or do not answer; the log says why`,
+      database: 'clock',
+      detail:
+        `the last entries of ${logs.join(' and ')} are in the future, until ${furthest.created_at}: a clock was wrong, or is. Until then new entries are refused, ` +
+        'or dated then. eaas audit accept-clock names the logs, and ends this',
+    }
+  }
+
+  function findUnpurged(): Failure | undefined {
+    const tenants = countUnpurged()
+    if (tenants === 0) return undefined
+    return {
+      database: 'purge',
+      detail: `entries of ${tenants} tenants are older than EAAS_AUDIT_RETENTION_MONTHS, and kept until you act: eaas purge --dry-run says why`,
     }
   }
 
@@ -122,7 +143,10 @@ export function createHealthCheck(
 
   async function check(): Promise<CheckedHealth> {
     const failure = (await findFailure()) ?? findOverdue() ?? findStop()
-    const { database, detail } = failure ?? findAlarm() ?? findMissingWorkers() ?? { database: 'up', detail: undefined }
+    const { database, detail } = failure ??
+      findAlarm() ??
+      findAhead() ??
+      findUnpurged() ?? { database: 'up', detail: undefined }
     const rest = { database, cache: 'up', hsm: 'none', durability }
     if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
     const title = failure ? { title: 'Service Unavailable' } : {}

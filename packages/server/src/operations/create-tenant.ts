@@ -95,7 +95,7 @@ async function insertAll(
     expires_at: null,
   })
   const { clock } = services.committer
-  const now = services.now()
+  const now = clock.read()
   const created_at = new Date(now).toISOString()
   const genesis = genesisHead(auditKey, tenant_id, created_at)
   const { api_key_id } = row

@@ -1,16 +1,23 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
 import { Readable } from 'node:stream'
 import type { Head } from '../audit/formats/chain.js'
-import { anchorLine, type ExportTrailer, entryLine, headerLine, trailerLine } from '../audit/formats/export.js'
+import {
+  anchorLine,
+  type ExportTrailer,
+  entryLine,
+  headerLine,
+  linksLine,
+  trailerLine,
+} from '../audit/formats/export.js'
 import { assertLeadsToHead } from '../audit/lead-to-head.js'
 import { assertFollowing, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { countExport } from '../runner/running-exports.js'
+import { inTurn } from '../runner/work-gate.js'
 import { findEntryHash } from '../store/audit.js'
 import { firstPosition, getHead, type Position, readPage, signEnd, signHead } from './shared/audit-log.js'
-import { findCovering } from './shared/covering-anchor.js'
+import { findCovering, type ToLink } from './shared/covering-anchor.js'
 
 export interface ExportScope {
   /** only the entries after this id */
@@ -19,21 +26,19 @@ export interface ExportScope {
   through_id?: number | undefined
   /** show that the installation's log covers the tenant; for its operator, because that says how many tenants there are */
   withAnchor?: boolean
+  /** the entries of the installation's log that are linked to the anchor */
+  toLink?: ToLink | undefined
 }
 
 /**
- * Exports the log, or a stretch of it. The number of exports at once is limited for callers, not for the server's own, such as the
- * archive of a purge.
+ * Exports the log, or a stretch of it. Exports take turns page by page, so those that nobody reads keep no other one waiting.
  *
- * @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many exports run
+ * @throws Refusal E_VALIDATION
  */
 export function exportAudit(scope: ExportScope): Operation<Readable> {
   return async (context) => ({
     entries: [],
-    release: () => {
-      const open = () => openExport(context, scope)
-      return context.caller.apiKey ? countExport(context.state.tenant.tenant_id, open) : open()
-    },
+    release: () => openExport(context, scope),
   })
 }
 
@@ -41,18 +46,21 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
   const { services, state } = context
   const { tenant_id } = state.tenant
   const start = await findStart(context, scope.after_id)
+  // First: an anchor that is written meanwhile may cover later entries than the export has.
+  const covering = scope.withAnchor ? await findCovering(services, tenant_id, scope.toLink) : undefined
   const head = await getHead(context)
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
   const seal = sealEnd(context, end, head)
-  const anchor = scope.withAnchor ? await findCovering(services, tenant_id) : undefined
 
   async function* lines() {
     yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
-    if (anchor) yield anchorLine(anchor)
+    if (covering) yield anchorLine(covering.anchor)
+    if (covering?.links) yield linksLine(covering.links)
     let last = start.last_id
     while (last < end.last_id) {
-      const page = await readPage(services.sql, { tenant_id, after_id: last, through_id: end.last_id })
+      const range = { tenant_id, after_id: last, through_id: end.last_id }
+      const page = await inTurn(services.readGate, { tenant_id }, () => readPage(services.sql, range))
       yield page.map(entryLine).join('')
       last += page.length
     }
@@ -69,11 +77,11 @@ function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSig
     const trailer = signHead(context, head)
     return async () => trailer
   }
-  const { sql, now } = context.services
+  const { sql, now, readGate } = context.services
   const created_at = new Date(now()).toISOString()
   return async (signal) => {
     try {
-      await assertLeadsToHead(sql, { from: end, head, signal })
+      await assertLeadsToHead(sql, { from: end, head, signal, inTurn: (read) => inTurn(readGate, head, read) })
     } catch (error) {
       if (!(error instanceof TamperedEntryError) || (await firstPosition(context)).last_id < error.entry_id) throw error
       throw new Refusal('E_STATE', `a purge took entry ${error.entry_id} meanwhile: export again`)

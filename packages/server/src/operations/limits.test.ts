@@ -1,32 +1,9 @@
 // Limits that take too long to reach over HTTP.
-import { Readable } from 'node:stream'
 import { MAX_KEY_VERSIONS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
-import { countExport } from '../runner/running-exports.js'
 import { rotateKey, rotateKeyIfDue } from './rotate-key.js'
-import { readPages } from './shared/pages.js'
-
-const open = async () => Readable.from(['a line'])
-const closed = (stream: Readable) => new Promise((resolve) => stream.once('close', resolve).destroy())
-
-describe('exports', () => {
-  it('are two of a tenant at once, and four in all; what has ended leaves room', async () => {
-    const streams = [await countExport('a', open), await countExport('a', open)]
-    await expect(countExport('a', open)).rejects.toMatchObject({ code: 'E_UNAVAILABLE' })
-    streams.push(await countExport('b', open), await countExport('c', open))
-    await expect(countExport('d', open)).rejects.toMatchObject({ code: 'E_UNAVAILABLE' })
-    for (const stream of streams.splice(0, 1)) await closed(stream)
-    streams.push(await countExport('a', open))
-    for (const stream of streams) await closed(stream)
-  })
-
-  it('that could not begin count no longer', async () => {
-    const fail = async () => Promise.reject(new Error('no log'))
-    for (let at = 0; at < 5; at++) await expect(countExport('a', fail)).rejects.toThrow('no log')
-    await closed(await countExport('a', open))
-  })
-})
+import { Paged, readPages } from './shared/pages.js'
 
 describe('a key', () => {
   it('has 4,000 versions at most, however it is rotated', async () => {
@@ -57,7 +34,7 @@ describe('a long list', () => {
     async (offset, most, found) => {
       const all = Array.from({ length: 1_000 }, (_, at) => at)
       const pages: { limit: number; offset: number }[] = []
-      const rows = await readPages<number, number>(
+      const read = readPages<number, number>(
         { limit: most || 10_000, offset },
         async ({ after = -1, ...page }) => {
           pages.push(page)
@@ -65,7 +42,7 @@ describe('a long list', () => {
         },
         (row) => row,
       )
-      expect(rows).toEqual(all.slice(offset, offset + found))
+      expect(await new Paged('rows', read).whole()).toEqual({ rows: all.slice(offset, offset + found), count: found })
       expect(Math.max(...pages.map(({ limit }) => limit))).toBeLessThanOrEqual(200)
       expect(pages.slice(1).every((page) => page.offset === 0)).toBe(true)
     },

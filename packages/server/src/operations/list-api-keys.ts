@@ -4,25 +4,35 @@ import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type ApiKeyRow, listApiKeys as listRows } from '../store/api-keys.js'
 import { viewApiKey } from './shared/api-key.js'
-import { type Page, readPages } from './shared/pages.js'
+import { type Page, Paged, readPages, whole } from './shared/pages.js'
 
-/** Lists API keys, oldest first, revoked ones too. */
-export function listApiKeys({
-  limit = MAX_LISTED_API_KEYS,
-  offset = 0,
-}: {
+/** With 256 addresses each, a page has half a megabyte. */
+const PAGE_ROWS = 50
+
+interface ListOptions {
   limit?: number | undefined
   offset?: number | undefined
-} = {}): Operation<wire.ApiKeyList> {
+}
+
+/** Lists API keys, oldest first, revoked ones too, as a whole. */
+export function listApiKeys(options: ListOptions = {}): Operation<wire.ApiKeyList> {
+  return whole(listApiKeysInPages(options))
+}
+
+/** Lists API keys, oldest first, revoked ones too. */
+export function listApiKeysInPages({
+  limit = MAX_LISTED_API_KEYS,
+  offset = 0,
+}: ListOptions): Operation<Paged<wire.ApiKeyList>> {
   return async ({ state, services }) => ({
     entries: [],
-    async release() {
-      const api_keys = await readPages(
-        { limit, offset },
+    release() {
+      const pages = readPages(
+        { limit, offset, pageRows: PAGE_ROWS },
         (page: Page<ApiKeyRow>) => listRows(services.sql, state.tenant.tenant_id, page),
-        (row) => viewApiKey(authentic(row, apiKeyMac, state.rowKey), services.now()),
+        (row) => viewApiKey(authentic(row, apiKeyMac, state.rowKey), services.committer.clock.latest()),
       )
-      return { api_keys, count: api_keys.length }
+      return new Paged<wire.ApiKeyList>('api_keys', pages)
     },
   })
 }

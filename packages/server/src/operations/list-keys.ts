@@ -6,16 +6,25 @@ import { type KeyFilter, type KeyRow, listKeys as listRows } from '../store/keys
 import { isAsked } from '../store/only-row.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { viewKey } from './shared/key-rows.js'
-import { type Page, readPages } from './shared/pages.js'
+import { type Page, Paged, readPages, whole } from './shared/pages.js'
+
+/** Lists keys, oldest first, as a whole. */
+export function listKeys(filter: KeyFilter): Operation<wire.KeyList> {
+  return whole(listKeysInPages(filter))
+}
 
 /** Lists keys, oldest first. */
-export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
+export function listKeysInPages({
+  limit = MAX_KEYS,
+  offset = 0,
+  ...filter
+}: KeyFilter): Operation<Paged<wire.KeyList>> {
   // Names are unique, so a caller acts on the key that a name finds.
   const asked = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
   return async ({ state, services }) => ({
     entries: [],
-    async release() {
-      const keys = await readPages(
+    release() {
+      const pages = readPages(
         { limit, offset },
         (page: Page<KeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...filter, ...page }),
         (row) => {
@@ -25,7 +34,7 @@ export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter)
           return viewKey(key)
         },
       )
-      return { keys, count: keys.length }
+      return new Paged<wire.KeyList>('keys', pages)
     },
   })
 }

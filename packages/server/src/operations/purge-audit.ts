@@ -26,12 +26,13 @@ import {
   countPurged,
   findLastIdBefore,
   findLastMark,
+  hasEntryThrough,
   insertMark,
   type KindCount,
 } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { assertPlausibleTime, getAgreedTime, monthsBefore } from './shared/purge-time.js'
+import { findUnprovenTime, getAgreedTime, monthsBefore } from './shared/purge-time.js'
 
 /** The share of a tenant's entries that one purge may take by default. */
 export const DEFAULT_MAX_SHARE = 0.5
@@ -42,6 +43,10 @@ export interface PurgeOptions {
   retentionMonths: number
   /** share of the entries that may be purged, 0 to 1 */
   maxShare?: number
+  /** purge also what would be held back, because of the clock or of the share; the entry of the purge states this reason */
+  resume?: string | undefined
+  /** a dry run that returns also what is held back, and why, instead of being refused */
+  isReview?: boolean
   /** only return what would be purged */
   dryRun?: boolean
   /** no entry after this one is purged, however old it is */
@@ -64,6 +69,8 @@ export interface PurgePlan {
   /** rows that grant rights and whose last entry goes: they are restated before */
   restates: number
   cutoff: string
+  /** why a server does not purge these entries; only in a review */
+  held?: string
 }
 
 /** What a purge would take, with the hash of the last entry by the verification; undefined if nothing was verified. */
@@ -83,7 +90,7 @@ export class OtherEntriesRefusal extends Refusal {
 }
 
 /** The entries that follow the last mark and are older than the retention. */
-interface Candidate {
+export interface Candidate {
   tenant_id: string
   /** the last entry that is purged already */
   after_id: number
@@ -119,6 +126,8 @@ async function decide(
   mark: PurgeMark | undefined,
   {
     maxShare = DEFAULT_MAX_SHARE,
+    resume,
+    isReview = false,
     dryRun = false,
     markKinds = MARK_KINDS,
     verify,
@@ -127,13 +136,12 @@ async function decide(
   }: PurgeOptions & { verify: VerifyOnce },
 ): Promise<Decision<VerifiedPlan>> {
   const { state, services, sql } = context
-  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
   const now = await getAgreedTime(services, sql)
   const candidate = await findCandidate(context, mark, { ...options, now })
   const { after_id, through_id, cutoff } = candidate
   if (through_id <= after_id) return nothing(after_id, cutoff)
-  await assertPlausibleTime(sql, now)
-  await assertShare(sql, candidate, maxShare)
+  const held = resume === undefined ? await findHold(sql, candidate, { maxShare, now }) : undefined
+  if (held !== undefined && !isReview) throw heldBack(held)
   const end_id = options.through_id ?? through_id
   // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
   const valid = await verify(services, state, { id: end_id, every: markKinds })
@@ -142,12 +150,14 @@ async function decide(
     // The verification began after a mark that was not there before.
     const later = await findLastMark(sql, candidate.tenant_id)
     if (isSameMark(mark, later)) throw overtaken()
-    return decide(context, later, { ...options, maxShare, dryRun, markKinds, verify, through_hash })
+    const again = { ...options, maxShare, resume, isReview, dryRun, markKinds, verify, through_hash }
+    return decide(context, later, again)
   }
   if (through_hash && !equalBytes(hash, through_hash)) throw new OtherEntriesRefusal(end_id)
   if (dryRun) {
     const entries = through_id - after_id
-    return answer({ purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff, hash })
+    const plan = { purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff, hash }
+    return answer(held === undefined ? plan : { ...plan, held })
   }
   // Entries that were appended after the verification are left for the next purge.
   const verified = { ...candidate, through_id: Math.min(through_id, valid.last_id) }
@@ -156,11 +166,40 @@ async function decide(
   const unstated = countThrough(valid, plan.purged_through)
   if (unstated > 0)
     throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${candidate.tenant_id}`)
-  return writeMark(context, mark, plan)
+  return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
+}
+
+/**
+ * Finds what a purge has left of a log: entries that are due, or those that are marked and not deleted. Undefined if there are none. Verifies nothing but
+ * the last mark, so it costs a few look-ups. @throws Refusal E_STATE if the mark is forged
+ */
+export async function findLeft(
+  log: PurgedLog,
+  options: { retentionMonths: number; now: number },
+): Promise<Candidate | undefined> {
+  const mark = await findLastMark(log.sql, log.state.tenant.tenant_id)
+  const candidate = await findCandidate(log, mark, options)
+  const { tenant_id, after_id, through_id } = candidate
+  return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
+}
+
+/** Whether a purge left anything, by the time that a purge goes by. Writes nothing. */
+export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
+  return async ({ services, state, sql }) => {
+    const now = await getAgreedTime(services, sql)
+    const left = await findLeft({ sql, state }, { ...options, now })
+    return { entries: [], release: () => left !== undefined }
+  }
+}
+
+/** A log, and the key that proves its marks. */
+interface PurgedLog {
+  sql: Queryable
+  state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] }
 }
 
 async function findCandidate(
-  { state, sql }: Context,
+  { state, sql }: PurgedLog,
   mark: PurgeMark | undefined,
   {
     retentionMonths,
@@ -169,25 +208,33 @@ async function findCandidate(
   }: { retentionMonths: number; through_id?: number; now: number },
 ): Promise<Candidate> {
   const { tenant_id } = state.tenant
+  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
   const cutoff = monthsBefore(now, retentionMonths)
   const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
   return { tenant_id, after_id: mark?.purged_through ?? 0, through_id: last_id, cutoff }
 }
 
-async function assertShare(
+/** Why these entries are kept until an operator looks, although they are due; undefined if they are not. */
+export async function findHold(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,
-  maxShare: number,
-): Promise<void> {
+  { maxShare = DEFAULT_MAX_SHARE, now }: { maxShare?: number; now: number },
+): Promise<string | undefined> {
+  const unproven = await findUnprovenTime(sql, now)
+  if (unproven !== undefined) return unproven
   const entries = through_id - after_id
   const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
   if (entries > all * maxShare) {
-    throw new Refusal(
-      'E_STATE',
-      `nothing is purged: ${entries} of ${all} entries would be deleted, a larger share than ${maxShare}. ` +
-        'If that is intended, allow a larger share: eaas purge --max-share',
-    )
+    return `${entries} of ${all} entries are due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
   }
+  return undefined
+}
+
+function heldBack(held: string): Refusal {
+  return new Refusal(
+    'E_STATE',
+    `nothing is purged: ${held}. Until then these entries are kept: review them with eaas purge --dry-run, and purge them with eaas purge --resume`,
+  )
 }
 
 /** Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE, TamperedRowError */
@@ -231,16 +278,17 @@ function writeMark(
   { state, services, caller }: Context,
   previous: PurgeMark | undefined,
   { hash, counts, ...plan }: MarkPlan,
+  more: { reason?: string },
 ): Decision<PurgePlan> {
   const { tenant_id } = state.tenant
   return {
-    entries: [{ action: 'audit.purge', metadata: { ...plan } }],
+    entries: [{ action: 'audit.purge', metadata: { ...plan, ...more } }],
     async change(sql, { created_at }) {
       const previous_mac = previous?.mac ?? NO_MARK_MAC
       const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash, created_at, previous_mac }
       await insertMark(sql, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
       await countPurged(sql, tenant_id, counts)
-      const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan } }
+      const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan, ...more } }
       const installationHead = await recordForInstallation(services, sql, caller, [note])
       return { purged_through: plan.purged_through, installationHead }
     },

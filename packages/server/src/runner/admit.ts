@@ -2,7 +2,7 @@
 import { findMissingPermission, type Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { isAllowed } from './allowed-addresses.js'
-import { Refusal } from './refusal.js'
+import { Refusal, type UnauthorizedReason } from './refusal.js'
 
 /** Who calls, and from where. */
 export interface Credentials {
@@ -34,12 +34,17 @@ export interface Found {
  */
 export function admit({ apiKey, isSuspended }: Found, { credentials, permissions }: Access, now: number): ApiKeyRow {
   const { ip_address, on_behalf_of } = credentials
-  if (!apiKey || apiKeyStatus(apiKey, now) !== 'active') throw unauthorized()
+  if (!apiKey) throw unauthorized('unknown')
+  const { api_key_id } = apiKey
+  const status = apiKeyStatus(apiKey, now)
+  if (status !== 'active') throw unauthorized(status, api_key_id)
   if (apiKey.allowed_ips.length > 0 && !isAllowed(apiKey.allowed_ips, ip_address)) {
-    throw new Refusal('E_IP_NOT_ALLOWED', `ip_not_allowed: ${ip_address} is not on the allow-list of this API key`)
+    const detail = `ip_not_allowed: ${ip_address} is not on the allow-list of this API key`
+    throw new Refusal('E_IP_NOT_ALLOWED', detail, { api_key_id })
   }
   if (isSuspended) {
-    throw new Refusal('E_TENANT_SUSPENDED', 'the operator has suspended this tenant: all of its calls are refused')
+    const detail = 'the operator has suspended this tenant: all of its calls are refused'
+    throw new Refusal('E_TENANT_SUSPENDED', detail, { api_key_id })
   }
   assertPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   return apiKey
@@ -48,7 +53,9 @@ export function admit({ apiKey, isSuspended }: Found, { credentials, permissions
 /** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
 export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
   const missing = findMissingPermission(apiKey.permissions, permissions)
-  if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}`)
+  if (!missing) return
+  const { api_key_id } = apiKey
+  throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}`, { api_key_id })
 }
 
 /** The status of an API key at a time, in milliseconds since 1970. */
@@ -57,7 +64,8 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
   return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
 }
 
-/** The answer to every invalid credential; it never says what is wrong with it. */
-export function unauthorized(): Refusal {
-  return new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
+/** The refusal of every invalid credential. The caller learns the same whatever is wrong with it; the operator learns the reason. */
+export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
+  const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }
+  return new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…', caller)
 }

@@ -9,15 +9,18 @@ export interface ApiKeyUses {
   flush(): Promise<void>
 }
 
-/** Creates the record; one per process. */
-export function createApiKeyUses(sql: Sql): ApiKeyUses {
+/** No server writes a use that is later than this after the time: what is, a wrong clock wrote. */
+const IMPLAUSIBLE_MS = 86_400_000
+
+/** Creates the record; one per process. `now` tells the time in milliseconds since 1970. */
+export function createApiKeyUses(sql: Sql, now: () => number): ApiKeyUses {
   /** by tenant: of each API key the time of its last use */
   let noted = new Map<string, Map<string, number>>()
 
-  function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void {
+  function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, usedAt: number): void {
     const uses = noted.get(tenant_id) ?? new Map<string, number>()
     noted.set(tenant_id, uses)
-    if ((uses.get(api_key_id) ?? 0) < now) uses.set(api_key_id, now)
+    if ((uses.get(api_key_id) ?? 0) < usedAt) uses.set(api_key_id, usedAt)
   }
 
   return {
@@ -27,12 +30,12 @@ export function createApiKeyUses(sql: Sql): ApiKeyUses {
       noted = new Map()
       try {
         for (const [tenant_id, uses] of taken) {
-          await noteUses(sql, tenant_id, uses)
+          await noteUses(sql, tenant_id, uses, now() + IMPLAUSIBLE_MS)
           taken.delete(tenant_id)
         }
       } finally {
         for (const [tenant_id, uses] of taken) {
-          for (const [api_key_id, now] of uses) note({ tenant_id, api_key_id }, now)
+          for (const [api_key_id, usedAt] of uses) note({ tenant_id, api_key_id }, usedAt)
         }
       }
     },

@@ -5,7 +5,7 @@
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/append-chained.js'
-import { type Clock, createClock } from '../audit/append/clock.js'
+import type { Clock } from '../audit/append/clock.js'
 import { AuditWriteError, explainObstacle } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'
@@ -21,33 +21,29 @@ import { Refusal } from './refusal.js'
 /** Begins the log, in the transaction that creates the installation or brings its schema to the version that has the log. */
 export async function beginInstallationLog(
   sql: Transaction,
-  { rootKey, now, actor, version }: { rootKey: KeyObject; now: () => number; actor: string; version: string },
+  { rootKey, clock, actor, version }: { rootKey: KeyObject; clock: Clock; actor: string; version: string },
 ): Promise<void> {
   const tenant_id = INSTALLATION_ID
   const wrapped_audit_key = sealNewSecret(rootKey, { purpose: 'audit-key', tenant_id })
   const auditKey = openAuditKey(rootKey, { tenant_id, wrapped_audit_key })
-  const genesis = genesisHead(auditKey, tenant_id, new Date(now()).toISOString())
+  const time = clock.read()
+  const genesis = genesisHead(auditKey, tenant_id, new Date(time).toISOString())
   await setInstallationKey(sql, wrapped_audit_key)
   await insertHead(sql, genesis)
   const note: EntryNote = { action: 'installation.create', metadata: { version } }
-  await append(sql, genesis, { auditKey, clock: earlyClock(now), caller: systemCaller({ actor }), notes: [note] })
+  await append(sql, genesis, { auditKey, clock, time, caller: systemCaller({ actor }), notes: [note] })
 }
 
-/** Records a migration, in its transaction. @throws AuditWriteError if the head is missing or forged */
+/** Records a migration, in its transaction, also in a log that is ahead of the clock: the command that ends this migrates too. @throws AuditWriteError if the head is missing or forged */
 export async function recordMigration(
   sql: Transaction,
-  { auditKey, now, actor, note }: { auditKey: KeyObject; now: () => number; actor: string; note: EntryNote },
+  { auditKey, clock, actor, note }: { auditKey: KeyObject; clock: Clock; actor: string; note: EntryNote },
 ): Promise<void> {
   const head = await lockHead(sql, INSTALLATION_ID)
   if (!head || !isHeadAuthentic(auditKey, head)) {
     throw new AuditWriteError(`the head of the installation's log is missing or forged. ${RECOVERY_PAGE}`)
   }
-  await append(sql, head, { auditKey, clock: earlyClock(now), caller: systemCaller({ actor }), notes: [note] })
-}
-
-// Before the services exist. Nothing is compared with the database's clock yet: the first entry of a server is.
-function earlyClock(now: () => number): Clock {
-  return createClock({ now, toleranceMs: Number.POSITIVE_INFINITY })
+  await append(sql, head, { auditKey, clock, time: clock.read(), caller: systemCaller({ actor }), notes: [note] })
 }
 
 type Recording = Pick<Services, 'committer' | 'installationKey'>
@@ -62,13 +58,14 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   )
 }
 
-/** Appends entries to the installation's log in a transaction of their own. @throws Refusal, ChainAlarmError, AuditWriteError */
+/** Appends entries to the installation's log in a transaction of their own; returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError */
 export async function recordAlone(
   services: Recording & Pick<Services, 'sql' | 'actor'>,
   notes: readonly EntryNote[],
-): Promise<void> {
+): Promise<Head> {
   const head = await services.sql.begin((sql) => recordForInstallation(services, sql, systemCaller(services), notes))
   services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return head
 }
 
 /**
@@ -84,7 +81,8 @@ export async function recordForInstallation(
   assertRecordable({ committer })
   const watch = committer.watches.get(INSTALLATION_ID)
   const head = await watch.read(sql, auditKey, lockHead)
-  return append(sql, head, { auditKey, clock: committer.clock, caller, notes })
+  const { clock } = committer
+  return append(sql, head, { auditKey, clock, time: clock.read(head), caller, notes })
 }
 
 /** Appends entries after the head, which this transaction has locked or made; returns the new head. */
@@ -94,11 +92,11 @@ async function append(
   {
     auditKey,
     clock,
+    time,
     caller,
     notes,
-  }: { auditKey: KeyObject; clock: Clock; caller: Caller; notes: readonly EntryNote[] },
+  }: { auditKey: KeyObject; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
 ): Promise<Head> {
-  const time = clock.read(head)
   const drafts = notes.map((note) => draftEntry(note, caller))
   const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
   try {

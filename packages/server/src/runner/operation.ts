@@ -6,6 +6,7 @@ import type { VerifyLog } from '../audit/verification-thread.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
 import type { ApiKeyUses } from './api-key-uses.js'
+import type { HeldBytes } from './held-bytes.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { UnrecordedCalls } from './unrecorded-calls.js'
@@ -28,9 +29,13 @@ export interface Services {
   unrecordedCalls: UnrecordedCalls
   /** admits batches */
   gate: WorkGate
+  /** admits the pages of exports */
+  readGate: WorkGate
+  /** admits bodies and long answers */
+  hold: HeldBytes
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
-  /** milliseconds since 1970 */
+  /** the time by the server's clock, in milliseconds since 1970, which a clock that was set does not move (audit/append/clock.ts) */
   now: () => number
   /** the time by the database's clock: what cannot be undone must be due by both clocks */
   databaseNow: (sql?: Queryable) => Promise<number>
@@ -93,8 +98,8 @@ export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
   /** makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose refusal is on record */
   release: (written: Written) => Answer | Promise<Answer>
-  /** what is counted instead of recorded, once the call is carried out */
-  unrecorded?: readonly UnrecordedKind[]
+  /** what is counted instead of recorded, once the call is carried out, and how often; what is refused is counted by `http/refusals.ts` */
+  unrecorded?: ReadonlyMap<UnrecordedKind, number>
   /** `current` by default */
   freshness?: Freshness
   /** zeroed once the answer is made, or when it cannot be made */

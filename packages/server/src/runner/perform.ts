@@ -2,7 +2,8 @@
  * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the answer. If the state
  * turns out not to be the current one, the operation decides again; no call fails because its tenant changes often.
  */
-import { findRefusedKind, INSTALLATION_ID, type UnrecordedKind } from '@eaas/protocol'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/formats/chain.js'
@@ -23,6 +24,12 @@ import type { TenantState } from './tenant-state.js'
  */
 const MOST_STALE = 2
 
+/**
+ * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an unknown tenant, an unknown API key
+ * and a revoked one. The time that a refusal takes must not tell a caller which of them it is.
+ */
+const REFUSAL_MS = 20
+
 /** The server itself, or its operator. */
 export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
   return { actor, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
@@ -34,38 +41,50 @@ export function readCredentials(
   { apiKey, ip_address, on_behalf_of }: { apiKey: string; ip_address: string; on_behalf_of: string | undefined },
 ): Credentials {
   const tenant_id = apiKeyTenant(apiKey)
-  if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized()
+  if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized('malformed')
   return { tenant_id, digest: apiKeyDigest(services.pepper, apiKey), ip_address, on_behalf_of }
 }
 
+/** What is known of a call once its caller is admitted. */
+export interface Admitted {
+  api_key_id: string
+  /** whether the tenant was envelope-only when its state was last read, which may have changed since */
+  envelope_only: boolean
+}
+
 /**
- * Admits a caller before its body is read; returns whether its tenant was envelope-only when its state was last read, which may have
- * changed since.
+ * Admits a caller before its body is read.
  *
  * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
  */
-export function admitBeforeBody(
-  services: Services,
-  access: Access,
-): { envelope_only: boolean } | Promise<{ envelope_only: boolean }> {
-  const admittedTo = findAdmitting(services, access)
-  if (admittedTo) return { envelope_only: admittedTo.tenant.envelope_only }
-  return carryOut(services, access.credentials.tenant_id, access, ({ state }) => ({
+export function admitBeforeBody(services: Services, access: Access): Admitted | Promise<Admitted> {
+  const admitted = findAdmitting(services, access)
+  if (admitted) return admitted
+  const earliest = sleep(REFUSAL_MS) // begins before the look-ups, so that it ends at the same time whatever they find
+  return admitOnCurrent(services, access).catch(async (error: unknown) => {
+    if (error instanceof Refusal && error.code === 'E_UNAUTHORIZED') await earliest
+    throw error
+  })
+}
+
+function admitOnCurrent(services: Services, access: Access): Promise<Admitted> {
+  return carryOut(services, access.credentials.tenant_id, access, ({ state, caller: { actor } }) => ({
     entries: [],
     freshness: 'cached', // `perform` decides on the current state
-    release: () => ({ envelope_only: state.tenant.envelope_only }),
+    release: () => ({ api_key_id: actor, envelope_only: state.tenant.envelope_only }),
   }))
 }
 
-/** The cached state of the caller's tenant if it is loaded and admits the caller. Whatever else is the case is decided like any other call. */
-function findAdmitting({ states, now }: Services, access: Access): TenantState | undefined {
+/** Admits by the cached state of the caller's tenant, if it is loaded. Whatever else is the case is decided like any other call. */
+function findAdmitting({ states, committer }: Services, access: Access): Admitted | undefined {
   const state = states.find(access.credentials.tenant_id)
   if (!state || state instanceof Promise) return undefined
   const found = state.findApiKey(access.credentials.digest)
   if (!found || found instanceof Promise) return undefined
   try {
-    admit({ apiKey: found.row, isSuspended: isSuspended(state) }, access, now())
-    return state
+    const owner = { apiKey: found.row, isSuspended: isSuspended(state) }
+    const { api_key_id } = admit(owner, access, committer.clock.latest())
+    return { api_key_id, envelope_only: state.tenant.envelope_only }
   } catch (error) {
     if (error instanceof Refusal) return undefined // refused only on the current state
     throw error
@@ -96,12 +115,14 @@ async function carryOut<Answer>(
 ): Promise<Answer> {
   const call = createCall(services, { tenant_id, access, operation })
   try {
-    for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
+    try {
+      for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
+    } catch (error) {
+      if (error instanceof Refusal) call.noteUse()
+      throw error
+    }
     call.noteUse()
     return await call.release()
-  } catch (error) {
-    if (error instanceof Refusal) call.noteUse(error)
-    throw error
   } finally {
     call.end()
   }
@@ -119,9 +140,14 @@ function createCall<Answer>(
   let admitted: ApiKeyRow | undefined
   let isOver = false
 
-  async function decideOn(state: TenantState, sql: Queryable, quotaLeft: number): Promise<Decided> {
+  /** Forgets the last decision and zeroes its secrets: what was zeroed cannot be released. */
+  function drop(): void {
     zeroSecrets(decision)
     decision = undefined
+  }
+
+  async function decideOn(state: TenantState, sql: Queryable, quotaLeft: number): Promise<Decided> {
+    drop()
     written = {}
     admitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
@@ -145,8 +171,7 @@ function createCall<Answer>(
         encryptQuota,
       }
     } catch (error) {
-      zeroSecrets(decision)
-      decision = undefined
+      drop()
       if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
       return { entries: [], refused: error }
     }
@@ -163,7 +188,7 @@ function createCall<Answer>(
     /** Decides, and has the decision committed or its state compared; false if the state was not the current one. */
     async isDone(inTurn: boolean): Promise<boolean> {
       const state = await services.states.find(tenant_id)
-      if (!state) throw unauthorized()
+      if (!state) throw unauthorized('unknown')
       const decided: Decided = inTurn ? { entries: [] } : await decideOn(state, services.sql, Number.POSITIVE_INFINITY)
       const { entries, change, encryptQuota, refused } = decided
       if (entries.length > 0 || inTurn) {
@@ -189,21 +214,29 @@ function createCall<Answer>(
       return true
     },
     async release(): Promise<Answer> {
-      if (!decision) throw new Error('a call was committed without a decision')
-      return decision.release(written)
+      const released = decision
+      if (!released) throw new Error('a call was committed without a decision')
+      decision = undefined // from here on, only the answer has its secrets
+      try {
+        return await released.release(written)
+      } finally {
+        zeroSecrets(released)
+      }
     },
     /** Records the use of the API key by a call that was admitted, whether it was carried out or refused, and counts what has no entry. */
-    noteUse(refusal?: Refusal): void {
-      if (!admitted || decision?.freshness === 'cached') return
+    noteUse(): void {
+      if (!access || !admitted || decision?.freshness === 'cached') return
       const now = services.now()
       services.apiKeyUses.note(admitted, now)
-      for (const kind of refusal ? unrecordedRefusal(refusal) : (decision?.unrecorded ?? [])) {
-        services.unrecordedCalls.count(kind, admitted, now)
+      const { tenant_id, api_key_id } = admitted
+      const { ip_address } = access.credentials
+      for (const [kind, calls] of decision?.unrecorded ?? []) {
+        services.unrecordedCalls.count(kind, { tenant_id, api_key_id, ip_address }, now, calls)
       }
     },
     end(): void {
       isOver = true
-      zeroSecrets(decision)
+      drop()
     },
   }
 }
@@ -231,10 +264,10 @@ function allowAlarm(error: unknown, decision: Decision<unknown> | undefined): tr
 async function callerOf(
   access: Access,
   state: TenantState,
-  { now }: Services,
+  { committer }: Services,
 ): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
   const found = await state.findApiKey(access.credentials.digest)
-  const apiKey = admit({ apiKey: found?.row, isSuspended: isSuspended(state) }, access, now())
+  const apiKey = admit({ apiKey: found?.row, isSuspended: isSuspended(state) }, access, committer.clock.latest())
   const { ip_address, on_behalf_of } = access.credentials
   return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: state.fault ?? found?.fault }
 }
@@ -244,14 +277,8 @@ function isSuspended({ tenant, fault }: TenantState): boolean {
   return !fault && tenant.status !== 'active'
 }
 
-/** What a refusal is counted as. */
-export function unrecordedRefusal({ code }: Refusal): UnrecordedKind[] {
-  const kind = findRefusedKind(code)
-  return kind === undefined ? [] : [kind]
-}
-
 /** Zeroes the secrets of a decision that is over, whatever its outcome. */
-export function zeroSecrets(decision: Decision<unknown> | undefined): void {
+function zeroSecrets(decision: Decision<unknown> | undefined): void {
   for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
 

@@ -1,14 +1,28 @@
 /** A call that the server refuses, as a value of the domain: a problem code and a sentence for the caller. */
 import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
 
+/** What an API key that does not open was: known to the operator, never told to the caller. */
+export const UNAUTHORIZED_REASONS = ['missing', 'malformed', 'unknown', 'revoked', 'expired'] as const
+
+export type UnauthorizedReason = (typeof UNAUTHORIZED_REASONS)[number]
+
+/** What is known of a caller that was not admitted. */
+export interface RefusedCaller {
+  reason?: UnauthorizedReason
+  api_key_id?: string
+}
+
 /** Thrown by operations; `http/errors` turns it into the problem document. `detail` holds nothing secret. */
 export class Refusal extends Error {
   override readonly name: string = 'Refusal'
   readonly code: ProblemCode
+  /** for the operator only */
+  readonly caller: RefusedCaller
 
-  constructor(code: ProblemCode, detail: string) {
+  constructor(code: ProblemCode, detail: string, caller: RefusedCaller = {}) {
     super(detail)
     this.code = code
+    this.caller = caller
   }
 
   /** The HTTP status that goes with the code. */

@@ -1,15 +1,19 @@
-/** Calls that write no entry: counted in memory by API key and day, and written periodically, apart from any call. */
+/** Calls that write no entry: counted in memory by API key, address and day, and written periodically, apart from any call. */
 import type { UnrecordedKind } from '@eaas/protocol'
-import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Sql } from '../store/db.js'
 import { addUnrecordedCalls, type UnrecordedCount } from '../store/unrecorded-calls.js'
 
 /** Counts of one statement. */
 const MAX_WRITTEN = 1_000
+/** Addresses of an API key that are counted apart on one day. Calls from any more are counted together: whoever has many must not fill the table. */
+const MOST_ADDRESSES = 32
+
+/** Whose calls are counted. */
+export type CountedCaller = Pick<UnrecordedCount, 'tenant_id' | 'api_key_id' | 'ip_address'>
 
 export interface UnrecordedCalls {
-  /** Counts a call of an API key. `now` is in milliseconds since 1970. */
-  count(kind: UnrecordedKind, apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
+  /** Counts a call of an API key, or several at once. `now` is in milliseconds since 1970. */
+  count(kind: UnrecordedKind, caller: CountedCaller, now: number, calls?: number): void
   /**
    * Writes what was counted since the last time. What could not be written is kept for the next time; if only the database's answer was
    * lost, it is then counted twice.
@@ -17,21 +21,26 @@ export interface UnrecordedCalls {
   flush(): Promise<void>
 }
 
-/** Creates the counts; one per process. `observe` is called with each call. */
-export function createUnrecordedCalls(sql: Sql, observe?: (kind: UnrecordedKind) => void): UnrecordedCalls {
+/** Creates the counts; one per process. `observe` is called with what is counted. */
+export function createUnrecordedCalls(
+  sql: Sql,
+  observe?: (kind: UnrecordedKind, calls: number) => void,
+): UnrecordedCalls {
   let counts = new Map<string, UnrecordedCount>()
+  const countedAddress = createAddressLimit()
 
   function add(more: UnrecordedCount): void {
-    const name = `${more.api_key_id} ${more.kind} ${more.day}`
+    const name = `${more.api_key_id} ${more.kind} ${more.day} ${more.ip_address}`
     const count = counts.get(name)
     if (count) count.calls += more.calls
     else counts.set(name, more)
   }
 
   return {
-    count(kind, { tenant_id, api_key_id }, now) {
-      observe?.(kind)
-      add({ tenant_id, api_key_id, day: new Date(now).toISOString().slice(0, 10), kind, calls: 1 })
+    count(kind, { tenant_id, api_key_id, ip_address }, now, calls = 1) {
+      observe?.(kind, calls)
+      const day = new Date(now).toISOString().slice(0, 10)
+      add({ tenant_id, api_key_id, day, kind, ip_address: countedAddress(day, api_key_id, ip_address), calls })
     },
     async flush() {
       const taken = [...counts.values()]
@@ -45,5 +54,21 @@ export function createUnrecordedCalls(sql: Sql, observe?: (kind: UnrecordedKind)
         taken.forEach(add)
       }
     },
+  }
+}
+
+/** Returns an address as it is counted: itself, or '' for those beyond the first of an API key on a day. */
+function createAddressLimit(): (day: string, api_key_id: string, ip_address: string) => string {
+  let today = ''
+  let seen = new Map<string, Set<string>>()
+  return (day, api_key_id, ip_address) => {
+    if (day !== today) {
+      today = day
+      seen = new Map()
+    }
+    const addresses = seen.get(api_key_id) ?? new Set()
+    seen.set(api_key_id, addresses)
+    if (addresses.size < MOST_ADDRESSES) addresses.add(ip_address)
+    return addresses.has(ip_address) ? ip_address : ''
   }
 }

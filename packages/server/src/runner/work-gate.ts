@@ -30,6 +30,30 @@ interface Waiter {
   begin: () => void
 }
 
+/** Runs `work` when there is room for this many operations of a tenant. @throws OverloadError */
+export async function inTurn<T>(
+  gate: WorkGate,
+  { tenant_id, operations = 1 }: { tenant_id: string; operations?: number },
+  work: () => Promise<T>,
+): Promise<T> {
+  const leave = await gate.enter(tenant_id, operations)
+  try {
+    return await work()
+  } finally {
+    leave()
+  }
+}
+
+/** Pages that are read from the log at once. */
+const READS_AT_ONCE = 4
+/** The most that a timer takes. */
+const MAX_TIMER_MS = 2_147_483_647
+
+/** Creates the gate for reads of the log, each of which waits until it is its turn: however many there are, they leave the database to other calls. */
+export function createReadGate(): WorkGate {
+  return createWorkGate({ runningOperations: READS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
+}
+
 /** Creates the gate; one per process. `now` is in milliseconds. */
 export function createWorkGate({
   runningOperations = RUNNING_OPERATIONS,

@@ -1,4 +1,5 @@
 /** Alarms about audit chains, and the entries that settle them. */
+import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../audit/formats/chain.js'
 import { type HeadWithKey, headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
@@ -59,10 +60,14 @@ export async function deleteAlarmRow(sql: Queryable, { tenant_id, mac }: ChainAl
   return count > 0
 }
 
-/** The ids of a tenant's entries that accept a rollback, newest first; the caller authenticates the entries. */
-export async function listAcceptanceIds(sql: Queryable, tenant_id: string): Promise<number[]> {
+/** The ids of a log's entries of an action by which an operator accepts something, newest first; the caller authenticates the entries. */
+export async function listAcceptanceIds(
+  sql: Queryable,
+  tenant_id: string,
+  action: LogAction = 'audit.rollback_accepted',
+): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
-    select id from audit_log where tenant_id = ${tenant_id} and action = 'audit.rollback_accepted' order by id desc`
+    select id from audit_log where tenant_id = ${tenant_id} and action = ${action} order by id desc`
   return rows.map(({ id }) => id)
 }
 

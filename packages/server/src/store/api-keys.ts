@@ -87,10 +87,15 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
 }
 
 /**
- * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never replaces a later time. Rows are
- * locked in a fixed order, so that processes writing the same ones cannot deadlock.
+ * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never replaces a later time, unless it is
+ * after `implausible`. Rows are locked in a fixed order, so that processes writing the same ones cannot deadlock.
  */
-export async function noteUses(sql: Queryable, tenant_id: string, uses: ReadonlyMap<string, number>): Promise<void> {
+export async function noteUses(
+  sql: Queryable,
+  tenant_id: string,
+  uses: ReadonlyMap<string, number>,
+  implausible: number,
+): Promise<void> {
   const ids = [...uses.keys()]
   const times = [...uses.values()].map((time) => new Date(time).toISOString())
   await sql`
@@ -101,7 +106,7 @@ export async function noteUses(sql: Queryable, tenant_id: string, uses: Readonly
     update api_keys as a set last_used_at = u.used_at
     from locked as l, unnest(${ids}::uuid[], ${times}::timestamptz[]) as u (api_key_id, used_at)
     where a.tenant_id = ${tenant_id} and a.api_key_id = l.api_key_id and u.api_key_id = l.api_key_id
-      and (a.last_used_at is null or a.last_used_at < u.used_at)`
+      and (a.last_used_at is null or a.last_used_at < u.used_at or a.last_used_at > ${new Date(implausible).toISOString()})`
 }
 
 /** More than the lists of an API key take in the database: 256 networks of IPv6, or all permissions. */

@@ -1,6 +1,7 @@
 /**
  * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids, whose ends an
- * index finds. Totals sum the counts of whole days, and count rows only on the first and the last day.
+ * index finds. Totals sum the counts of whole days, and count rows only on the first and the last day, or on all days of a log in which an operator
+ * accepted that a clock was ahead: times go back there, and a range of ids holds all that happened between its ends.
  */
 import type { Action } from '@eaas/protocol'
 import type { AuditEntry } from '../audit/formats/chain.js'
@@ -65,10 +66,13 @@ async function findRange(
   { tenant_id, purged_through }: { tenant_id: string; purged_through: number },
   { date_from, date_to, after_id = 0 }: EntryFilter,
 ): Promise<Range> {
+  // Where a wrong clock was accepted, times go back: what is between two times is not one stretch then, so all of it is taken.
+  const isOrdered = (date_from === undefined && date_to === undefined) || !(await hasAcceptedClock(sql, tenant_id))
+  const [beforeId, throughId] = isOrdered ? [lastIdBefore, lastIdBefore] : [idBeforeFirst, lastIdOf]
   const [row] = await sql<{ before_from: number | null; through: number | null }[]>`
     select
-      ${date_from === undefined ? sql`0::bigint` : lastIdBefore(sql, tenant_id, sql`< ${date_from}`)} as before_from,
-      ${date_to === undefined ? lastId(sql, tenant_id) : lastIdBefore(sql, tenant_id, sql`<= ${date_to}`)} as through`
+      ${date_from === undefined ? sql`0::bigint` : beforeId(sql, tenant_id, isOrdered ? sql`< ${date_from}` : sql`>= ${date_from}`)} as before_from,
+      ${date_to === undefined ? lastId(sql, tenant_id) : throughId(sql, tenant_id, sql`<= ${date_to}`)} as through`
   return { after_id: Math.max(row?.before_from ?? 0, purged_through, after_id), through_id: row?.through ?? 0 }
 }
 
@@ -80,6 +84,18 @@ function lastIdBefore(sql: Queryable, tenant_id: string, bound: ReturnType<typeo
   return sql`(
     select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0
     order by created_at desc, id desc limit 1)`
+}
+
+function lastIdOf(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
+  return sql`(
+    select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 order by id desc limit 1)`
+}
+
+/** The id before the first entry of the bound; the last one if there is none. */
+function idBeforeFirst(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
+  return sql`coalesce(
+    (select id - 1 from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 order by id limit 1),
+    ${lastId(sql, tenant_id)})`
 }
 
 // Without a filter the ids of a page follow from its offset, however large that is.
@@ -117,7 +133,8 @@ async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilt
       select (created_at at time zone 'UTC')::date as day from audit_log
       where tenant_id = ${tenant_id} and id in (${range.after_id + 1}, ${range.through_id})
     ) as ends`
-  if (!days?.first || days.first === days.last) return countRows(sql, tenant_id, filter, range)
+  const isOrdered = days?.first && !(await hasAcceptedClock(sql, tenant_id))
+  if (!isOrdered || days.first === days.last) return countRows(sql, tenant_id, filter, range)
   const [edges] = await sql<{ first_end: number; last_start: number }[]>`
     select ${lastIdBefore(sql, tenant_id, sql`< ((${days.first}::date + 1)::timestamp at time zone 'UTC')`)} as first_end,
            ${lastIdBefore(sql, tenant_id, sql`< (${days.last}::date::timestamp at time zone 'UTC')`)} as last_start`
@@ -128,6 +145,14 @@ async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilt
     await countRows(sql, tenant_id, filter, { after_id: edges.last_start, through_id: range.through_id }),
   ]
   return parts.reduce((sum, part) => sum + part, 0)
+}
+
+async function hasAcceptedClock(sql: Queryable, tenant_id: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select 1 from audit_counts where tenant_id = ${tenant_id} and action = 'audit.clock_accepted'
+    ) as found`
+  return row?.found ?? false
 }
 
 async function sumDays(

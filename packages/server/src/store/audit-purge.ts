@@ -1,5 +1,5 @@
 /** What a purge does in the database: finds entries that are too old, marks them as purged, and deletes them. */
-import { type Action, INSTALLATION_ID } from '@eaas/protocol'
+import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
@@ -118,7 +118,7 @@ export async function hasEntryThrough(sql: Queryable, tenant_id: string, through
   return row?.found ?? false
 }
 
-/** Whether any tenant has an entry from `from` on and before `to`. Reads the index once for each tenant, until one is found. */
+/** Whether any log, the installation's included, has an entry from `from` on and before `to`. Reads the index once for each log, until one is found. */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (
@@ -127,7 +127,6 @@ export async function hasEntryBetween(sql: Queryable, from: string, to: string):
         where audit_log.tenant_id = heads.tenant_id and audit_log.created_at >= ${from} and audit_log.created_at < ${to}
         limit 1
       ) as entry
-      where heads.tenant_id <> ${INSTALLATION_ID}
     ) as found`
   return row?.found ?? false
 }

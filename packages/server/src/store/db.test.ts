@@ -8,15 +8,30 @@ const INT4 = 23
 const TEXT = 25
 const BOOL = 16
 
+interface DatabaseOptions {
+  cut?: boolean
+  /** connections of the client */
+  max?: number
+  /** the SQLSTATE with which a connection, counted from 1, ends in the place of the answer to a message */
+  ends?: (at: { connection: number; type: string; text: string }) => string | false
+  /** whether the first connection ends once it is idle, and its socket never does */
+  lingers?: boolean
+}
+
 /** Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error, `silence` with nothing. */
-async function startDatabase({ cut }: { cut: boolean }): Promise<{
+async function startDatabase({ cut = false, max = 1, ends = () => false, lingers = false }: DatabaseOptions): Promise<{
   sql: Sql
   /** the statements, in order */
   statements: string[]
+  /** the values that statements were given, in order, as the messages have them */
+  bound: string[]
   close: () => Promise<void>
 }> {
   const statements: string[] = []
+  const bound: string[] = []
+  let connections = 0
   const server = createServer((socket) => {
+    const connection = ++connections
     let received = Buffer.alloc(0)
     let started = false
     let text = ''
@@ -33,15 +48,28 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{
           text = received.toString('utf8', 5, length)
           statements.push(text.replace(/\0/g, '').trim())
         }
+        if (type === 'B') bound.push(received.toString('latin1', 5, length).replace(/^[^\\]*/, ''))
         received = received.subarray(length)
         started = true
+        const code = ends({ connection, type, text })
+        if (code) return void socket.end(errorResponse(code))
         answer(socket, type, text)
+        if (!lingers || connection > 1 || type !== 'S') continue
+        socket.write(errorResponse('57P01'))
+        socket.removeAllListeners('data')
       }
     })
   })
 
+  let isForgotten = false
   function answer(socket: Socket, type: string, text: string): void {
     if (text.includes('silence')) return
+    if (type === 'B' && text.includes('forgotten') && bound.length === 2) isForgotten = true
+    if (isForgotten) {
+      if (type === 'B') socket.write(errorResponse('26000', 'ERROR', 'FetchPreparedStatement'))
+      isForgotten = type !== 'S'
+      if (type === 'E') return
+    }
     if (type === 'startup') socket.write(Buffer.concat([message('R', int(0)), readyForQuery()]))
     else if (type === 'P') socket.write(message('1'))
     else if (type === 'B') socket.write(message('2'))
@@ -59,10 +87,11 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{
 
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
-  const sql = connect({ url: `postgres://user@127.0.0.1:${port}/database`, max: 1 })
+  const sql = connect({ url: `postgres://user@127.0.0.1:${port}/database`, max })
   return {
     sql,
     statements,
+    bound,
     async close() {
       await sql.end({ timeout: 1 })
       await new Promise((resolve) => server.close(resolve))
@@ -92,7 +121,8 @@ const commandComplete = (tag = 'SELECT 1') => message('C', Buffer.from(`${tag}\0
 /** Of BEGIN, COMMIT and ROLLBACK. */
 const tagOf = (statement: string) => (/^[a-z]+/.exec(statement)?.[0] ?? '').toUpperCase()
 const dataRow = () => message('D', short(1), int(1), Buffer.from('1'))
-const errorResponse = (code: string) => message('E', Buffer.from(`SFATAL\0C${code}\0Mended\0\0`))
+const errorResponse = (code: string, severity = 'FATAL', routine = '') =>
+  message('E', Buffer.from(`S${severity}\0V${severity}\0C${code}\0Mended\0R${routine}\0\0`))
 const rowDescription = (name = 'n', type = INT4) =>
   message('T', short(1), Buffer.from(`${name}\0`), int(0), short(0), int(type), short(4), int(-1), short(0))
 /** To `show transaction_read_only; select pg_is_in_recovery()`. */
@@ -158,6 +188,142 @@ describe('a query after one that failed in the middle of its rows', () => {
     const { sql } = database
     await expect(sql`select 1 as fail`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
     for (let i = 0; i < 3; i++) expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+  })
+})
+
+describe('a prepared statement that the database has forgotten', () => {
+  it('is prepared again, and given the same values', async () => {
+    const database = await startDatabase({})
+    const bytes = Uint8Array.of(1, 2)
+    const send = () => database.sql`select 1 as forgotten where ${bytes}::bytea is not null`
+    await send()
+    expect([...(await send())]).toEqual([{ n: 1 }])
+    await database.close()
+    expect(database.bound[2]).toBe(database.bound[0])
+  })
+})
+
+describe('a connection that the database ended', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  /** The statements of the test, without those that a connection begins with. */
+  const sent = () => database?.statements.filter((text) => /select 1 as|begin|commit/.test(text)).map(named)
+  const named = (text: string) => /select 1 as \w+|begin|commit/.exec(text)?.[0]
+  const ADMINISTRATOR = '57P01'
+
+  it('has its statement executed on another one, with the same values, if it had not begun', async () => {
+    const bytes = Uint8Array.of(1, 2)
+    database = await startDatabase({
+      ends: ({ connection, type, text }) => connection === 1 && type === 'B' && text.includes('late') && ADMINISTRATOR,
+    })
+    const { sql } = database
+    expect([...(await sql`select 1 as n where ${bytes}::bytea = ${bytes}`)]).toEqual([{ n: 1 }])
+    expect([...(await sql`select 1 as late where ${bytes}::bytea = ${bytes}`)]).toEqual([{ n: 1 }])
+    const [, first, second] = database.bound
+    expect([sent(), second]).toEqual([['select 1 as n', 'select 1 as late', 'select 1 as late'], first])
+  })
+
+  it('has all of them executed there that stood behind each other', async () => {
+    database = await startDatabase({
+      ends: ({ connection, type, text }) => connection === 1 && type === 'P' && text.includes('late') && ADMINISTRATOR,
+    })
+    const { sql } = database
+    await sql`select 1 as n`
+    const rows = await Promise.all([sql`select 1 as late`, sql`select 1 as later`, sql`select 1 as latest`])
+    expect(rows.map((found) => [...found])).toEqual(Array(3).fill([{ n: 1 }]))
+  })
+
+  it('leaves no statement to the others that it had ended with it', async () => {
+    const isOpen = (connection: number) => connection > 3
+    database = await startDatabase({
+      max: 3,
+      ends: ({ connection, type, text }) =>
+        !isOpen(connection) && type === 'P' && text.includes('late') && ADMINISTRATOR,
+    })
+    const { sql } = database
+    await Promise.all([sql`select 1 as n`, sql`select 1 as n`, sql`select 1 as n`])
+    expect([...(await sql`select 1 as late`)]).toEqual([{ n: 1 }])
+  })
+
+  it('has its statement executed once more only, or another outage would go on for as long', async () => {
+    database = await startDatabase({ ends: ({ type, text }) => type === 'P' && text.includes('late') && ADMINISTRATOR })
+    const { sql } = database
+    await sql`select 1 as n`
+    await expect(sql`select 1 as late`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    expect(sent()).toEqual(['select 1 as n', 'select 1 as late', 'select 1 as late'])
+  })
+
+  it('has a transaction begun on another one, and its work done once', async () => {
+    let works = 0
+    database = await startDatabase({
+      ends: ({ connection, text }) => connection === 1 && /begin/.test(text) && ADMINISTRATOR,
+    })
+    const { sql } = database
+    await sql`select 1 as n`
+    const rows = await sql.begin((transaction) => {
+      works += 1
+      return transaction`select 1 as late`
+    })
+    expect([works, [...rows]]).toEqual([1, [{ n: 1 }]])
+    expect(sent()).toEqual(['select 1 as n', 'begin', 'begin', 'select 1 as late', 'commit'])
+  })
+
+  it.each(['begin', 'commit'])('fails a transaction whose connection it was: after %s', async (last) => {
+    database = await startDatabase({
+      ends: ({ type, text }) =>
+        (last === 'begin' ? type === 'P' && text.includes('late') : /commit/.test(text)) && ADMINISTRATOR,
+    })
+    await expect(database.sql.begin((transaction) => transaction`select 1 as late`)).rejects.toMatchObject({
+      code: 'CONNECTION_CLOSED',
+    })
+    expect(sent()).toEqual(['begin', 'select 1 as late', ...(last === 'commit' ? ['commit'] : [])])
+  })
+
+  it('is given no other statement, even if its socket stays open', async () => {
+    database = await startDatabase({ max: 2, lingers: true })
+    const { sql } = database
+    await sql`select 1 as n`
+    expect([...(await sql`select 1 as late`)]).toEqual([{ n: 1 }])
+  })
+
+  it('fails a statement whose values are in its text, which says nothing before it is executed', async () => {
+    database = await startDatabase({ ends: ({ type, text }) => type === 'Q' && text.includes('late') && ADMINISTRATOR })
+    await expect(database.sql`select 1 as late`.simple()).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    expect(sent()).toEqual(['select 1 as late'])
+  })
+
+  it('fails a statement that had begun: its commit may be on the disk', async () => {
+    database = await startDatabase({ ends: ({ type, text }) => type === 'E' && text.includes('late') && ADMINISTRATOR })
+    await expect(database.sql`select 1 as late`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    expect(sent()).toEqual(['select 1 as late'])
+  })
+
+  it.each(['57P03', '53300'])('before it took a statement, is tried once more: %s', async (code) => {
+    database = await startDatabase({ ends: ({ connection, type }) => connection === 1 && type === 'startup' && code })
+    expect([...(await database.sql`select 1 as n`)]).toEqual([{ n: 1 }])
+    await database.close()
+    let connections = 0
+    database = await startDatabase({
+      ends: ({ connection }) => {
+        connections = connection
+        return code
+      },
+    })
+    await expect(database.sql`select 1 as n`).rejects.toThrow()
+    expect(connections).toBe(2)
+  })
+
+  it.each(['28P01', '3D000'])('because it refuses the login, is not tried again: %s', async (code) => {
+    let connections = 0
+    database = await startDatabase({
+      ends: ({ connection }) => {
+        connections = connection
+        return code
+      },
+    })
+    await expect(database.sql`select 1 as n`).rejects.toMatchObject({ code })
+    expect(connections).toBe(1)
   })
 })
 

@@ -12,11 +12,14 @@ export class DatabaseDeadlineError extends Error {
   override readonly name = 'DatabaseDeadlineError'
 }
 
-/** Waits for `work` until a deadline. @throws DatabaseDeadlineError */
+/** Waits for `work` until a deadline, which may be over. @throws DatabaseDeadlineError */
 export async function withDeadline<T>(work: Promise<T>, ms = DATABASE_DEADLINE_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DatabaseDeadlineError(`the database did not answer within ${ms} ms`)), ms)
+    timer = setTimeout(
+      () => reject(new DatabaseDeadlineError(`the database did not answer within ${ms} ms`)),
+      Math.max(0, ms),
+    )
   })
   try {
     return await Promise.race([work, deadline])

@@ -1,35 +1,98 @@
 /** Migrates the database to this version's schema: applies the missing SQL files in order, in one transaction. */
 import { readdir, readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql, Transaction } from './db.js'
 import { withDeadline } from './deadline.js'
+import { describeHolders, watchHolders } from './lock-holders.js'
+
+/** The schema of the first release. Every one from it on is migrated. */
+const FIRST_RELEASED = 14
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 /** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation, or that the table or its type exists. */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
+const LOCK_NOT_AVAILABLE = '55P03'
 
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
-/** How long a migration waits for a table lock, behind which every other process waits. Its statements themselves have no limit. */
-const TABLE_TIMEOUT = '10s'
+/** How long one try waits for a table lock, behind which every call waits. Its statements themselves have no limit. */
+const TABLE_TIMEOUT = '200ms'
+/** Between two tries, in milliseconds: calls that waited behind the last one are answered meanwhile. */
+const PAUSE_MS = 1_000
+/** For how long the locks are tried for altogether, in milliseconds. */
+const LOCKED_MS = 300_000
+/** Between two reports of who holds them, in milliseconds. */
+const REPORT_MS = 10_000
 /** How long the database may take to acknowledge a commit, in milliseconds: it never does while its synchronous standby is missing. */
 const COMMIT_DEADLINE_MS = 30_000
 
-/** Thrown when the database was written by a newer version of the server. */
-export class NewerSchemaError extends Error {
-  override readonly name = 'NewerSchemaError'
+/** Thrown for a schema that this version neither serves nor migrates. */
+export class SchemaVersionError extends Error {
+  override readonly name = 'SchemaVersionError'
 }
+
+/** Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was changed. */
+export class LockedTablesError extends Error {
+  override readonly name = 'LockedTablesError'
+}
+
+export interface MigrateOptions {
+  /** work of the server in the transaction of the migrations */
+  complete?: Complete | undefined
+  /** called now and then while others hold locks on the tables; `message` says who */
+  onLocked?: ((message: string) => void) | undefined
+  /** for how long locks are tried for, in milliseconds */
+  lockedMs?: number
+}
+
+/** Work in the transaction of the migrations, which is repeated with it; `from` is the version before, 0 in a new database. */
+export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
 
 /**
  * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock row. Writes nothing if
  * none is missing, so that a command that only reads works on a database that takes no writes.
  *
- * @throws NewerSchemaError, DatabaseDeadlineError
+ * Whoever waits for a table's lock has every later call wait too. So each try waits for a moment only, and lets go of all its locks before the next.
+ *
+ * @throws SchemaVersionError, LockedTablesError, DatabaseDeadlineError
  */
-export async function migrate(sql: Sql, directory: URL, complete?: Complete): Promise<number[]> {
+export async function migrate(
+  sql: Sql,
+  directory: URL,
+  { complete, onLocked, lockedMs = LOCKED_MS }: MigrateOptions = {},
+): Promise<number[]> {
   const { version, newest } = await compareSchemas(sql, directory)
   if (version === newest) return []
   await withDeadline(ensureTable(sql), COMMIT_DEADLINE_MS)
-  return acknowledged((workIsDone) => applyMissing(sql, { directory, complete, workIsDone }))
+  const migrations = await readMigrations(directory)
+  const from = performance.now()
+  let reportedAt = Number.NEGATIVE_INFINITY
+  for (;;) {
+    const holders = watchHolders(sql)
+    try {
+      return await acknowledged((workIsDone) => applyMissing(sql, { migrations, complete, holders, workIsDone }))
+    } catch (error) {
+      // Before the turn, another process migrates.
+      if (!holders.isWatching() || (error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error
+      const who = describeHolders(holders.found())
+      const now = performance.now()
+      if (now - from >= lockedMs) throw locked(who, lockedMs)
+      if (now - reportedAt >= REPORT_MS) {
+        onLocked?.(`the migration waits for locks on the tables, which are held by ${who}; calls go on meanwhile`)
+        reportedAt = now
+      }
+    } finally {
+      holders.stop()
+    }
+    await sleep(PAUSE_MS)
+  }
+}
+
+function locked(who: string, ms: number): LockedTablesError {
+  return new LockedTablesError(
+    `The migration got no locks on the tables for ${Math.round(ms / 1_000)} s, because they were held by ${who}. Nothing was changed. ` +
+      'Wait until that has ended, or end it with pg_terminate_backend, and repeat',
+  )
 }
 
 // The deadline begins after the statements, which may take long.
@@ -40,24 +103,34 @@ function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): P
   })
 }
 
-/** Work of the server in the transaction of the migrations; `from` is the version before, 0 in a new database. */
-export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
-
 async function applyMissing(
   sql: Sql,
-  { directory, complete, workIsDone }: { directory: URL; complete: Complete | undefined; workIsDone: () => void },
+  {
+    migrations,
+    complete,
+    holders,
+    workIsDone,
+  }: {
+    migrations: readonly Migration[]
+    complete: Complete | undefined
+    holders: { watch: (pid: number) => void }
+    workIsDone: () => void
+  },
 ): Promise<number[]> {
-  const migrations = await readMigrations(directory)
   return sql.begin(async (transaction) => {
     // The session's limits are meant for calls.
     await transaction`
       select pg_catalog.set_config('lock_timeout', ${TURN_TIMEOUT}, true), pg_catalog.set_config('statement_timeout', '0', true)`
-    const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
+    const [lock] = await transaction<{ version: number; pid: number }[]>`
+      select version, pg_catalog.pg_backend_pid() as pid from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
     const newest = newestVersion(migrations)
-    assertKnown(version, newest)
+    assertMigrated(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
-    if (missing.length > 0) await transaction`select pg_catalog.set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
+    if (missing.length > 0) {
+      await transaction`select pg_catalog.set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
+      if (lock) holders.watch(lock.pid)
+    }
     for (const migration of missing) await transaction.unsafe(migration.text)
     if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
     if (missing.length > 0) await complete?.(transaction, { from: version, to: newest })
@@ -66,11 +139,21 @@ async function applyMissing(
   })
 }
 
-/** The schema of the database and the newest that this version of the server knows. @throws NewerSchemaError */
+/**
+ * The schema of the database, and the newest that this version of the server knows, to which it can be migrated. Whatever starts, migrates or
+ * reports decides by this alone. @throws SchemaVersionError
+ */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
+  // In this order, because another process that migrates commits both together.
+  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('instance') is not null as found`
   const version = await findSchemaVersion(sql)
   const newest = newestVersion(await readMigrations(directory))
-  assertKnown(version, newest)
+  if (version === 0 && table?.found) {
+    throw new SchemaVersionError(
+      'The database has the tables of eaas, but schema_version does not say of which schema: somebody changed it. Set it to the version that it had, or restore a backup.',
+    )
+  }
+  assertMigrated(version, newest)
   return { version, newest }
 }
 
@@ -81,14 +164,21 @@ export async function findSchemaVersion(sql: Sql): Promise<number> {
   return row?.version ?? 0
 }
 
-function newestVersion(migrations: readonly { version: number }[]): number {
+function newestVersion(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0
 }
 
-function assertKnown(version: number, newest: number): void {
-  if (version <= newest) return
-  throw new NewerSchemaError(
-    `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,
+function assertMigrated(version: number, newest: number): void {
+  if (version > newest) {
+    throw new SchemaVersionError(
+      `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,
+    )
+  }
+  if (version === 0 || version >= FIRST_RELEASED) return
+  throw new SchemaVersionError(
+    `The database has schema ${version}, which a version of eaas from before the first release made; this one serves and migrates those from ` +
+      `${FIRST_RELEASED} on. Nothing was changed. With that version, decrypt what is to be kept and export the audit logs (eaas audit export), and start ` +
+      'anew in an empty database. Unless such a version was the last to serve here, somebody changed schema_version: set it to the version that it had',
   )
 }
 
@@ -108,7 +198,12 @@ async function ensureTable(sql: Sql): Promise<void> {
   await sql`insert into schema_version (id, version) values (1, 0) on conflict (id) do nothing`
 }
 
-async function readMigrations(directory: URL): Promise<{ version: number; text: string }[]> {
+interface Migration {
+  version: number
+  text: string
+}
+
+async function readMigrations(directory: URL): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => FILE_NAME.test(name)).sort()
   return Promise.all(
     names.map(async (name) => ({

@@ -22,6 +22,9 @@ export function ownPath(sql: Queryable) {
 /** The path of the embedded database, whose tables are in one schema. */
 export const EMBEDDED_PATH = 'public, pg_temp'
 
+/** The operators in the statements here, which name no schema: one of another name is never called. A test compares them. */
+export const USED_OPERATORS = ['*', '+', '-', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
+
 /** Tables that an installation has, of whatever version. */
 const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 

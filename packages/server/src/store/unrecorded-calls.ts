@@ -1,4 +1,4 @@
-/** How many calls of each API key wrote no entry, by day and kind. */
+/** How many calls of each API key wrote no entry, by day, kind and address. */
 import { MAX_LISTED_UNRECORDED, type UnrecordedKind } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
@@ -9,6 +9,8 @@ export interface UnrecordedCount {
   /** YYYY-MM-DD, in UTC */
   day: string
   kind: UnrecordedKind
+  /** empty for calls that are counted together, from whatever address */
+  ip_address: string
   calls: number
 }
 
@@ -16,23 +18,28 @@ export interface UnrecordedCount {
 export async function addUnrecordedCalls(sql: Queryable, counts: readonly UnrecordedCount[]): Promise<void> {
   const column = <Name extends keyof UnrecordedCount>(name: Name) => counts.map((count) => count[name])
   await sql`
-    insert into unrecorded_calls as c (tenant_id, day, api_key_id, kind, calls)
-    select u.tenant_id, u.day, u.api_key_id, u.kind, u.calls
+    insert into unrecorded_calls as c (tenant_id, day, api_key_id, kind, ip_address, calls)
+    select u.tenant_id, u.day, u.api_key_id, u.kind, u.ip_address, u.calls
     from unnest(${column('tenant_id')}::uuid[], ${column('day')}::date[], ${column('api_key_id')}::uuid[],
-                ${column('kind')}::text[], ${column('calls')}::bigint[]) as u (tenant_id, day, api_key_id, kind, calls)
-    order by u.tenant_id, u.day, u.api_key_id, u.kind
-    on conflict (tenant_id, day, api_key_id, kind) do update set calls = c.calls + excluded.calls`
+                ${column('kind')}::text[], ${column('ip_address')}::text[], ${column('calls')}::bigint[])
+         as u (tenant_id, day, api_key_id, kind, ip_address, calls)
+    order by u.tenant_id, u.day, u.api_key_id, u.kind, u.ip_address
+    on conflict (tenant_id, day, api_key_id, kind, ip_address) do update set calls = c.calls + excluded.calls`
+}
+
+interface Listed {
+  day: string
+  api_key_id: string
+  kind: UnrecordedKind
+  ip_address: string | null
+  count: number
 }
 
 /** Lists the largest counts of a tenant in a month, `YYYY-MM` in UTC. */
-export async function listUnrecordedCalls(
-  sql: Queryable,
-  tenant_id: string,
-  month: string,
-): Promise<{ day: string; api_key_id: string; kind: UnrecordedKind; count: number }[]> {
+export async function listUnrecordedCalls(sql: Queryable, tenant_id: string, month: string): Promise<Listed[]> {
   const first = `${month}-01`
-  return sql<{ day: string; api_key_id: string; kind: UnrecordedKind; count: number }[]>`
-    select day::text as day, api_key_id, kind, calls as count from unrecorded_calls
+  return sql<Listed[]>`
+    select day::text as day, api_key_id, kind, nullif(ip_address, '') as ip_address, calls as count from unrecorded_calls
     where tenant_id = ${tenant_id} and day >= ${first}::date and day < ${first}::date + interval '1 month'
-    order by calls desc, unrecorded_calls.day, api_key_id, kind limit ${MAX_LISTED_UNRECORDED}`
+    order by calls desc, unrecorded_calls.day, api_key_id, kind, unrecorded_calls.ip_address limit ${MAX_LISTED_UNRECORDED}`
 }

@@ -1,5 +1,6 @@
 /** Queries of Drizzle that encrypt nothing: their conditions are rewritten before they are executed, and their rows opened afterwards. */
 
+import { rememberCaller, runFor } from '../../caller-stack.js'
 import { isEaasError } from '../../errors.js'
 import type { Row } from '../../input.js'
 import { refuseCall } from '../refusals.js'
@@ -29,14 +30,16 @@ const AT_ONCE = ['prepare', '_prepare', 'toSQL', 'all', 'get', 'values', 'run', 
 const BEGIN = ['from', 'values', 'set', 'select']
 
 /** Lets a query go through us: a select, or a write of a table without a model. */
-export function wrapBuilder<T extends object>(tables: KnownTables, builder: T): T {
+export function wrapBuilder<T extends object>(tables: KnownTables, builder: T, atCaller = rememberCaller()): T {
   const wrapped: T = new Proxy(builder, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
       if (typeof member !== 'function') return member
       if ('config' in target) {
         const query = target as unknown as Query
-        if (name === 'execute') return (placeholders?: Row) => execute(tables, query, placeholders)
+        if (name === 'execute') {
+          return (placeholders?: Row) => runFor(atCaller, () => execute(tables, query, placeholders))
+        }
         if (name === 'getSQL') return () => buildChecked(tables, query.config, () => member.call(target))
         if (AT_ONCE.includes(String(name)) && touches(tables, query)) {
           return () => refuseCall(`${String(name)}() of such a query`, 'Await the query itself.')
@@ -47,7 +50,7 @@ export function wrapBuilder<T extends object>(tables: KnownTables, builder: T): 
         const result: unknown = member.apply(wrapped, args)
         if (result === target) return wrapped // joins and set operators are bound to the builder itself
         return BEGIN.includes(String(name)) && typeof result === 'object' && result !== null
-          ? wrapBuilder(tables, result)
+          ? wrapBuilder(tables, result, atCaller)
           : result
       }
     },

@@ -1,5 +1,6 @@
 /** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
 import { QueryPromise, type Table } from 'drizzle-orm'
+import { tracedNow } from '../../caller-stack.js'
 import type { Row } from '../../input.js'
 import { refuseCall } from '../refusals.js'
 import { wrapBuilder } from './builders.js'
@@ -82,7 +83,7 @@ class Later extends QueryPromise<unknown> {
 
   constructor(run: () => Promise<unknown>) {
     super()
-    this.execute = run
+    this.execute = tracedNow(run)
   }
 }
 

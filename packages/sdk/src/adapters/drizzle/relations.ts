@@ -3,7 +3,7 @@ import { type Column, getOperators, getOrderByOperators, type Table } from 'driz
 import type { Row } from '../../input.js'
 import { refuseExpression, refuseOrder } from '../refusals.js'
 import { assertPlain, type Rewriting, rewrite } from './conditions.js'
-import type { KnownTables } from './tables.js'
+import type { KnownTable, KnownTables } from './tables.js'
 
 /** What Drizzle knows of a table and its relations. */
 export interface TableConfig {
@@ -13,6 +13,7 @@ export interface TableConfig {
 
 /** A part of a relational query: its own options, and those of its relations. */
 export interface QueryConfig {
+  columns?: Readonly<Record<string, boolean | undefined>>
   where?: unknown
   orderBy?: unknown
   extras?: unknown
@@ -31,6 +32,7 @@ export function rewriteQuery(
   find: FindConfig,
 ): QueryConfig {
   const { where, orderBy, extras } = config
+  findKnown(rewriting.tables, of)?.sealed.assertReadable(selectedColumns(of, config))
   const call = (given: unknown, operators: unknown) =>
     typeof given === 'function' ? given(of.columns, operators) : given
   const out = { ...config }
@@ -73,14 +75,25 @@ function openInner(tables: KnownTables, of: TableConfig, rows: readonly Row[], f
 }
 
 async function openOwn(tables: KnownTables, of: TableConfig, rows: readonly Row[]): Promise<void> {
-  const [column] = Object.values(of.columns)
-  const known = column && tables.find(column.table)
+  const known = findKnown(tables, of)
   if (!known) return
   const stored = rows.map((row) =>
     Object.fromEntries(Object.entries(row).filter(([key]) => Object.hasOwn(of.columns, key))),
   )
   const opened = await known.sealed.openRows(stored)
   for (const [at, row] of rows.entries()) Object.assign(row, opened[at])
+}
+
+function findKnown(tables: KnownTables, { columns }: TableConfig): KnownTable | undefined {
+  const [column] = Object.values(columns)
+  return column && tables.find(column.table)
+}
+
+/** The columns that Drizzle reads: those that are true or, where none is, those that are not named. */
+function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
+  const all = Object.keys(of.columns)
+  const isPositive = all.some((name) => columns[name] === true)
+  return all.filter((name) => (isPositive ? columns[name] === true : columns[name] === undefined))
 }
 
 function findNext(of: TableConfig, relation: string, find: FindConfig): TableConfig | undefined {

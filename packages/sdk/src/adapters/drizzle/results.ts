@@ -3,7 +3,7 @@ import { type Column, is, Subquery } from 'drizzle-orm'
 import type { Row } from '../../input.js'
 import { getAt, type Path, putAt } from '../../records/paths.js'
 import { isRecord } from '../../records/plain-rows.js'
-import { refuseExpression, refuseReturning } from '../refusals.js'
+import { refuseExpression } from '../refusals.js'
 import { assertNoSealed } from './conditions.js'
 import { columnsIn, leavesOf, selectedBy } from './selections.js'
 import { isColumn, type KnownTable, type KnownTables, nameOf } from './tables.js'
@@ -17,24 +17,19 @@ interface Selected {
 /**
  * Makes the function that opens the rows of a selection.
  *
- * @param options.mustOpen whether to refuse an encrypted column without those that it is bound to now, rather than when a row is opened
- * @throws InvalidInputError for an encrypted column in an expression
+ * @throws InvalidInputError for an encrypted column in an expression, or without those that it is bound to
  */
-export function readSelection(
-  tables: KnownTables,
-  fields: Row,
-  { mustOpen = false } = {},
-): (rows: readonly Row[]) => Promise<readonly Row[]> {
+export function readSelection(tables: KnownTables, fields: Row): (rows: readonly Row[]) => Promise<readonly Row[]> {
   const selected = new Map<string, Selected>()
   for (const { leaf, path } of leavesOf(fields)) {
     if (isColumn(leaf)) addColumn(tables, leaf, path, selected)
     else if (is(leaf, Subquery)) assertNoSealed(tables, columnsIn(selectedBy(leaf)), refuseExpression)
     else assertNoSealed(tables, leaf, refuseExpression)
   }
+  for (const { known, places } of selected.values()) known.sealed.assertReadable(places.map(({ key }) => key))
   const sealed = [...selected.values()].filter(({ known, places }) =>
     places.some(({ key }) => known.sealed.isSealed(key)),
   )
-  if (mustOpen) for (const one of sealed) assertBound(one)
   return async (rows) => {
     if (sealed.length > 0 && Array.isArray(rows)) await Promise.all(sealed.map((one) => openSelected(one, rows)))
     return rows
@@ -50,12 +45,6 @@ function addColumn(tables: KnownTables, column: Column, path: Path, selected: Ma
   const one = selected.get(from) ?? { known, places: [] }
   one.places.push({ key: known.keyOf(column), path })
   selected.set(from, one)
-}
-
-function assertBound({ known: { sealed }, places }: Selected): void {
-  const field = places.find(({ key }) => sealed.isSealed(key))?.key ?? ''
-  const lacking = sealed.bind.find((name) => !places.some(({ key }) => key === name.split('.')[0]))
-  if (lacking !== undefined) refuseReturning(sealed.name, field, lacking)
 }
 
 async function openSelected({ known, places }: Selected, rows: readonly Row[]): Promise<void> {

@@ -3,6 +3,7 @@
  * repeated on Drizzle's own builder, with encrypted values, when the query is awaited.
  */
 import { and, type Column, eq, getTableColumns, is, QueryPromise, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
+import { tracedNow } from '../../caller-stack.js'
 import type { Row } from '../../input.js'
 import { readConflict } from '../conflicts.js'
 import { refuseCall, refuseComputed, refuseExpression, refuseOrder } from '../refusals.js'
@@ -38,7 +39,7 @@ export function wrapWrite(written: Written, begin: () => object): object {
   const calls: Call[] = []
   const waiting = new Write(async () => {
     const returning = calls.find(([name]) => name === 'returning')
-    const open = returning && readSelection(tables, (returning[1][0] as Row) ?? known.columns, { mustOpen: true })
+    const open = returning && readSelection(tables, (returning[1][0] as Row) ?? known.columns)
     let builder = begin() as Builder
     for (const [name, args] of await translate(written, calls)) builder = builder[name]?.(...args) as Builder
     const result: unknown = await builder
@@ -62,7 +63,7 @@ class Write extends QueryPromise<unknown> {
 
   constructor(run: () => Promise<unknown>) {
     super()
-    this.execute = run
+    this.execute = tracedNow(run)
   }
 }
 
@@ -153,14 +154,11 @@ async function conflictUpdate(
 ): Promise<ConflictUpdate> {
   const targets = [update.target].flat().map((column) => known.keyOf(column))
   const conflict = readConflict(known.sealed, isFoundBySpelling(known) ? targets : [], given)
-  const moved: Row = {}
-  const plain: Row = {}
-  for (const [key, value] of Object.entries(update.set)) {
-    if (known.sealed.isSealed(key) && isExcluded(known, key, value)) {
-      for (const column of conflict.excluded(key)) moved[column] = excluded(known, column)
-    } else plain[key] = value
-  }
-  for (const column of Object.keys(moved)) delete plain[column]
+  const taken = Object.keys(update.set).filter(
+    (key) => known.sealed.isSealed(key) && isExcluded(known, key, update.set[key]),
+  )
+  const moved = Object.fromEntries(conflict.excluded(taken).map((column) => [column, excluded(known, column)]))
+  const plain = Object.fromEntries(Object.entries(update.set).filter(([key]) => !Object.hasOwn(moved, key)))
   assertNotComputed(known, plain)
   const sealed = await known.sealed.sealChanges(withUpdates(known, plain), conflict.bound)
   const out = { ...update, set: { ...rewriteRow(rewriting, sealed), ...moved } }

@@ -9,6 +9,7 @@ import {
   type QueryCompiler,
   type QueryResult,
 } from 'kysely'
+import { type AtCaller, rememberCaller, runFor } from '../../caller-stack.js'
 import type { Row } from '../../input.js'
 import type { ColumnTypes } from './column-types.js'
 import { isNode, type Node } from './nodes.js'
@@ -18,9 +19,13 @@ import type { Output } from './scope.js'
 import { createSpellings, type Spellings } from './spellings.js'
 import type { Models } from './tables.js'
 
+/** Who compiled a query: the application is on the stack then, but not when Kysely has a connection for it. */
+type Callers = WeakMap<object, AtCaller>
+
 /** What all connections of a dialect share. */
 interface Context {
   models: Models
+  callers: Callers
   compiler: QueryCompiler
   /** Makes what spells the ids of one query, by a function that runs others before it. */
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
@@ -33,16 +38,28 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     isSqlServer: adapter instanceof MssqlAdapter,
     known: new Map<string, ColumnTypes>(),
   }
+  const callers: Callers = new WeakMap()
   const context = () => ({
     models,
+    callers,
     compiler: dialect.createQueryCompiler(),
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
   return {
     createAdapter: () => dialect.createAdapter(),
-    createQueryCompiler: () => dialect.createQueryCompiler(),
+    createQueryCompiler: () => wrapCompiler(dialect.createQueryCompiler(), callers),
     createIntrospector: (database) => dialect.createIntrospector(database),
     createDriver: () => wrapDriver(dialect.createDriver(), context()),
+  }
+}
+
+function wrapCompiler(compiler: QueryCompiler, callers: Callers): QueryCompiler {
+  return {
+    compileQuery(...args) {
+      const compiled = compiler.compileQuery(...args)
+      callers.set(compiled, rememberCaller())
+      return compiled
+    },
   }
 }
 
@@ -76,8 +93,9 @@ interface Translated {
 
 function wrapConnection(
   connection: DatabaseConnection,
-  { models, compiler, spellingsBy }: Context,
+  { models, callers, compiler, spellingsBy }: Context,
 ): DatabaseConnection {
+  const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
   const translate = async (given: CompiledQuery): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
     const run = async (query: Node) => {
@@ -91,16 +109,18 @@ function wrapConnection(
     return { compiled: compiler.compileQuery(node as never, given.queryId), outputs }
   }
   const wrapped: DatabaseConnection = {
-    async executeQuery<R>(given: CompiledQuery, ...options: []): Promise<QueryResult<R>> {
-      const { compiled, outputs } = await translate(given)
-      const result = await connection.executeQuery<R>(compiled, ...options)
-      await openRows(outputs, result.rows as Row[])
-      return result
+    executeQuery<R>(given: CompiledQuery, ...options: []): Promise<QueryResult<R>> {
+      return runFor(callerOf(given), async () => {
+        const { compiled, outputs } = await translate(given)
+        const result = await connection.executeQuery<R>(compiled, ...options)
+        await openRows(outputs, result.rows as Row[])
+        return result
+      })
     },
     async *streamQuery<R>(given: CompiledQuery, ...options: [chunkSize: number]) {
-      const { compiled, outputs } = await translate(given)
+      const { compiled, outputs } = await runFor(callerOf(given), () => translate(given))
       for await (const result of connection.streamQuery<R>(compiled, ...options)) {
-        await openRows(outputs, result.rows as Row[])
+        await runFor(callerOf(given), () => openRows(outputs, result.rows as Row[]))
         yield result
       }
     },

@@ -122,12 +122,10 @@ async function rewriteConflict(
   const conflict = readConflict(table, ((node.columns as readonly Node[]) ?? []).map(nameOf), rows)
   const { values, computed } = readUpdates((node.updates as readonly Node[]) ?? [])
   table.assertKeepsKey(Object.fromEntries(computed), {})
-  const excluded = new Map<string, Node>()
-  for (const [column, value] of computed) {
-    if (!table.isSealed(column) || columnName(value) !== column || qualifierOf(value) !== 'excluded') continue
-    computed.delete(column)
-    for (const name of conflict.excluded(column)) excluded.set(name, excludedColumn(name))
-  }
+  const taken = [...computed].flatMap(([column, value]) =>
+    table.isSealed(column) && columnName(value) === column && qualifierOf(value) === 'excluded' ? [column] : [],
+  )
+  const excluded = new Map(conflict.excluded(taken).map((column) => [column, excludedColumn(column)]))
   for (const name of excluded.keys()) computed.delete(name)
   await rewriteComputed(rewriter, table, computed, scope)
   const out: Record<string, unknown> = { ...node }
@@ -175,7 +173,7 @@ async function rewriteComputed(
 ): Promise<void> {
   for (const [column, value] of computed) {
     if (table.isSealed(column) || table.bind.includes(column)) refuseComputed(table.name, column)
-    table.assertNoIndex({ [column]: value })
+    table.assertNoneMade({ [column]: value })
     computed.set(column, await rewriter.expression(value, scope))
   }
 }

@@ -1,4 +1,5 @@
 /** An extension of a Prisma client, through which all of its queries go. */
+import { rememberCaller, runFor } from '../../caller-stack.js'
 import { refuseCall } from '../refusals.js'
 import { findTableInStatement } from '../sql-text.js'
 import { rewriteArgs } from './args.js'
@@ -24,21 +25,26 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
   return (client as Extendable).$extends({
     name: '@eaas/sdk',
     query: {
-      async $allOperations({ model, operation, args, query, __internalParams }: Call) {
-        if (model === undefined) {
-          assertRaw(schema, operation, args)
-          return query(args)
-        }
-        const known = schema.get(model)
-        const result = await query(await rewriteArgs(schema, known, operation, args))
-        // The path alternates between `select` and the field of a relation.
-        const path = (__internalParams?.dataPath ?? []).filter((_, at) => at % 2 === 1)
-        const returned = path.reduce((one, field) => schema.get(one.relations.get(field) ?? one.name), known)
-        if (!['count', 'aggregate', 'groupBy'].includes(operation)) await openResult(schema, returned, result)
-        return result
+      async $allOperations(call: Call) {
+        await undefined // Prisma calls this in a turn in which nobody is on the stack; in the next one, it has who waits
+        return runFor(rememberCaller(), () => runOperation(schema, call))
       },
     },
   })
+}
+
+async function runOperation(schema: Schema, { model, operation, args, query, __internalParams }: Call) {
+  if (model === undefined) {
+    assertRaw(schema, operation, args)
+    return query(args)
+  }
+  const known = schema.get(model)
+  const result = await query(await rewriteArgs(schema, known, operation, args))
+  // The path alternates between `select` and the field of a relation.
+  const path = (__internalParams?.dataPath ?? []).filter((_, at) => at % 2 === 1)
+  const returned = path.reduce((one, field) => schema.get(one.relations.get(field) ?? one.name), known)
+  if (!['count', 'aggregate', 'groupBy'].includes(operation)) await openResult(schema, returned, result)
+  return result
 }
 
 /** Refuses SQL as text that writes or names what is encrypted. */

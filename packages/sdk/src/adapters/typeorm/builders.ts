@@ -1,9 +1,10 @@
 /** TypeORM's query builders, extended: each statement they make is sealed, searched by indexes, opened, or refused. */
 import type { EntityMetadata } from 'typeorm'
-import { refuseExpression, refuseField, refuseOrder } from '../refusals.js'
+import { rememberCaller, tracedNow } from '../../caller-stack.js'
+import { refuseExpression, refuseOrder } from '../refusals.js'
 import { type Located, rewriteCondition } from './conditions.js'
 import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
-import type { Output } from './results.js'
+import { assertReadable, type Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
 import { assertBuilt, findNamed, MARK, marked, withoutMarks } from './text.js'
 import type { Prepare } from './writes.js'
@@ -89,6 +90,7 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
       const [sql, parameters] = super.getQueryAndParameters()
       if (run) {
         assertBuilt(context.tables, sql, this.expressionMap.aliases)
+        assertReadable(run.outputs)
         const sealed = run.outputs.find(({ known, name }) => known.sealed.isSealed(name))
         if (this.expressionMap.selectDistinct && sealed) refuseExpression(sealed.known.sealed.name, sealed.name)
         context.runs.set(parameters, run)
@@ -99,7 +101,11 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
     override getWherePredicateCondition(path: string, value: unknown): Condition {
       const located = locate(context, this, path)
       if (!located?.known.sealed.isSealed(located.name)) return super.getWherePredicateCondition(path, value)
-      return rewriteCondition(this, located, value)
+      try {
+        return rewriteCondition(this, located, value)
+      } catch (error) {
+        throw rememberCaller()(error)
+      }
     }
 
     override createReturningExpression(type: string): string {
@@ -109,14 +115,12 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
       return known && run && text !== '' ? noteReturning(this, known, run, text) : text
     }
 
-    override async execute(): Promise<unknown> {
+    override execute(): Promise<unknown> {
       const state = stateOf(this)
       state.run = { outputs: [], opens: true }
-      try {
-        return await super.execute()
-      } finally {
+      return tracedNow(() => super.execute())().finally(() => {
         state.run = undefined
-      }
+      })
     }
   }
 }
@@ -176,17 +180,6 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
     return metadata.columns.find((one) => one.propertyPath === name || one.databaseName === name)
   })
   if (columns.includes(undefined)) return text // with an expression: what it names is refused
-  const names = columns.map((column) => (column && known.nameOf(column)) ?? '')
-  const lacking = known.sealed.bind.find((name) => !names.includes(name))
-  const alone = names.find((name) => known.sealed.isSealed(name))
-  if (alone !== undefined && lacking !== undefined) {
-    refuseField(
-      known.sealed.name,
-      alone,
-      `it is bound to ${lacking}, which is not returned`,
-      `Return ${lacking} with it.`,
-    )
-  }
   return columns
     .flatMap((column) => (column ? [column] : []))
     .map((column) => {

@@ -13,6 +13,13 @@ export interface Output {
   output: string
 }
 
+/** Refuses an encrypted column without those that it is bound to. @throws InvalidInputError */
+export function assertReadable(outputs: readonly Output[]): void {
+  for (const own of groupBy(outputs, ({ alias }) => alias).values()) {
+    own[0]?.known.sealed.assertReadable(own.map(({ name }) => name))
+  }
+}
+
 /** Opens rows in place. */
 export async function openRows(outputs: readonly Output[], rows: readonly Row[]): Promise<void> {
   const byAlias = groupBy(outputs, ({ alias }) => alias)

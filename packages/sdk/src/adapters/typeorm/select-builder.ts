@@ -1,5 +1,6 @@
 /** The builder that reads rows. */
 import type { EntityMetadata, QueryRunner } from 'typeorm'
+import { tracedNow } from '../../caller-stack.js'
 import type { Row } from '../../input.js'
 import { refuseCall } from '../refusals.js'
 import { assertOrder, type Constructor, type Context, type Run, stateOf } from './builders.js'
@@ -42,7 +43,11 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       return copy
     }
 
-    override async loadRawResults(runner: QueryRunner): Promise<Row[]> {
+    override loadRawResults(runner: QueryRunner): Promise<Row[]> {
+      return tracedNow(() => this.loadOpened(runner))()
+    }
+
+    private async loadOpened(runner: QueryRunner): Promise<Row[]> {
       assertNotCached(this)
       const state = stateOf(this)
       const run: Run = { outputs: [], opens: false }
@@ -59,15 +64,17 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
     }
 
     override executeEntitiesAndRawResults(runner: QueryRunner): Promise<unknown> {
-      assertNotCached(this)
-      assertOrder(context, this)
-      const state = stateOf(this)
-      state.isPaging = true
-      try {
-        return super.executeEntitiesAndRawResults(pagingThrough(context, this, runner)) // clones itself before it waits
-      } finally {
-        state.isPaging = false
-      }
+      return tracedNow(async () => {
+        assertNotCached(this)
+        assertOrder(context, this)
+        const state = stateOf(this)
+        state.isPaging = true
+        try {
+          return super.executeEntitiesAndRawResults(pagingThrough(context, this, runner)) // clones itself before it waits
+        } finally {
+          state.isPaging = false
+        }
+      })()
     }
 
     override execute(): Promise<unknown> {

@@ -42,7 +42,7 @@ export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly 
 }
 
 function hintFor({ name }: Mention): string {
-  return `Search by an object, such as .where({ ${name.replace(MARK, '')}: 'value' }), or select it by itself and compute with it after it is decrypted.`
+  return `Search by an object, such as .where({ ${name.replace(MARK, '')}: 'value' }), or select it by itself and compute with it after it is decrypted. To join by it, compare the columns of its indexes.`
 }
 
 /** Whether a column is compared with null: null is stored as null. */

@@ -117,7 +117,7 @@ function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows
   if (moved.length > 0 && onUpdate.skipUpdateIfNoValuesChanged) {
     refuseCall('skipUpdateIfNoValuesChanged', 'Leave it out: encrypted values differ each time.')
   }
-  const added = moved.flatMap((column) => conflict.excluded(nameOf(column)))
+  const added = conflict.excluded(moved.map(nameOf))
   const columns = added.map((name) => known.columnOf(metadata, name).databaseName)
   const made = madeColumns(known)
   const others = onUpdate.overwrite.filter((column) => !made.includes(nameOf(column)))

@@ -63,7 +63,7 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
   if (own.length === 0) return out
   if (own.some((name) => sealed.isSealed(name))) assertSpelling(known, metadata, bound)
   const all = once(() => sealed.sealChanges(row, bound))
-  const names = new Set(own.flatMap((name) => [name, ...sealed.indexesOf(name)]))
+  const names = new Set(sealed.withMade(own))
   for (const name of names) {
     const column = known.columnOf(metadata, name)
     out[column.propertyName] = new Pending(async () => {

@@ -120,7 +120,7 @@ export class AppendQueue {
 
   // One timer for all. It is not restarted for each append: when it fires, it is set for the oldest one left.
   #setTimer(ms: number): void {
-    this.#timer = setTimeout(() => this.#giveUp(), ms)
+    this.#timer = setTimeout(() => this.#giveUp(), Math.max(0, ms)) // Node warns of a negative time
     this.#timer.unref()
   }
 

@@ -75,6 +75,21 @@ describe('the clock beside an embedded database', () => {
     expect([await find(), clock.isWrong()]).toEqual([undefined, false])
   })
 
+  it.each([365 * DAY_MS, -365 * DAY_MS])(
+    'tells the time as if nobody had set it by %d ms, until it is right',
+    (leap) => {
+      pass(DAY_MS, { asleep: true })
+      time += leap
+      pass(MINUTE_MS)
+      expect(clock.now()).toBe(START + DAY_MS + MINUTE_MS)
+      expect(clock.latest()).toBe(Math.max(time, START + DAY_MS + MINUTE_MS))
+      pass(60 * MINUTE_MS, { asleep: true })
+      expect(clock.now()).toBe(START + DAY_MS + 61 * MINUTE_MS)
+      time -= leap
+      expect([clock.now(), clock.latest()]).toEqual([time, time])
+    },
+  )
+
   it('is reported once a minute', () => {
     time += DAY_MS
     for (let second = 0; second < 61; second++) {
@@ -98,5 +113,37 @@ describe('the clock beside a database with one of its own', () => {
     expect(await answer(0, 6 * MINUTE_MS)).toContain("360 s behind the database's")
     expect(await answer(0, -6 * MINUTE_MS)).toContain("360 s ahead of the database's")
     expect(messages).toEqual([])
+  })
+
+  describe('that never agreed with it', () => {
+    const begin = (skew: number) => {
+      time = START + skew
+      const began = createClock({
+        now: () => time,
+        toleranceMs: 5 * MINUTE_MS,
+        steadyNow: () => steady,
+        machineUptime: () => up,
+      })
+      return { began, compare: (theirs: number) => began.findFault(async () => theirs) }
+    }
+
+    it('tells no later time than the database, and expires what either may say has expired', async () => {
+      const { began, compare } = begin(365 * DAY_MS)
+      await compare(START)
+      pass(MINUTE_MS)
+      expect(began.now()).toBe(START + MINUTE_MS)
+      expect(began.latest()).toBe(START + 365 * DAY_MS + MINUTE_MS)
+      time -= 365 * DAY_MS
+      expect(began.now()).toBe(START + MINUTE_MS)
+      await compare(time)
+      expect([began.now(), began.latest()]).toEqual([time, time])
+    })
+
+    it('is not taken back by a database that goes wrong after they agreed', async () => {
+      const { began, compare } = begin(0)
+      await compare(START)
+      await compare(START - 365 * DAY_MS)
+      expect([began.now(), began.latest()]).toEqual([START, START])
+    })
   })
 })

@@ -30,7 +30,7 @@ import type { HeadWatch } from '../watch/head-watch.js'
 import { createHeadWatches, type HeadWatches } from '../watch/head-watches.js'
 import { appendToLocked } from './append-chained.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
-import { type Clock, createClock } from './clock.js'
+import type { Clock } from './clock.js'
 import { RecentCommits } from './recent-commits.js'
 import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 
@@ -109,10 +109,8 @@ export interface Committer {
 
 export interface CommitterOptions {
   sql: Sql
-  /** milliseconds since 1970 */
-  now: () => number
-  /** dates the entries; by default a clock on `now` that refuses nothing */
-  clock?: Clock
+  /** dates the entries */
+  clock: Clock
   /** `one` for an engine that shards by tenant; many by default */
   tenantsPerStatement?: TenantsPerStatement
   /** called once when a tenant's chain in the database turns out to be cut, rolled back or forged */
@@ -142,8 +140,7 @@ interface TenantLog {
 /** Creates the committer; one per process. */
 export function createCommitter({
   sql,
-  now,
-  clock = createClock({ now, toleranceMs: Number.POSITIVE_INFINITY }),
+  clock,
   tenantsPerStatement = 'many',
   onAlarm,
   observe,

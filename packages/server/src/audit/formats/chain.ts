@@ -265,6 +265,38 @@ function isEqual(a: EntryDraft, b: EntryDraft): boolean {
   )
 }
 
+/**
+ * Continues a chain by the entry that accepts that a clock was ahead: the only one whose time may be before that of the entry before it
+ * (chain.md 4).
+ */
+export function extendByAcceptedClock(
+  head: Head,
+  draft: EntryDraft,
+  options: Omit<ExtendOptions, 'policy_version'>,
+): { entries: ChainedEntry[]; head: Head } {
+  return extendChain({ ...head, created_at: '' }, [draft], options)
+}
+
+/** Whether the time of an entry is before that of the entry before it, and the entry does not accept that (chain.md 4). */
+export function hasTimeGoneBack(
+  previous: Pick<AuditEntry, 'created_at'>,
+  { action, metadata, created_at }: Pick<AuditEntry, 'action' | 'metadata' | 'created_at'>,
+): boolean {
+  if (created_at >= previous.created_at) return false
+  return action !== 'audit.clock_accepted' || readMetadata({ metadata }).ahead_until !== previous.created_at
+}
+
+/** The metadata of an entry; empty if it is no JSON object, which no server writes. */
+export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
+  if (metadata === null) return {}
+  try {
+    const value: unknown = JSON.parse(metadata)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
 /** The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock went back (chain.md 4). */
 export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()

@@ -5,11 +5,11 @@ import { describe, expect, it } from 'vitest'
 import { ANY_CHARACTER } from '../../../../../test/support/any-text.js'
 import { refusedExport } from '../../../../../test/support/refused-export.js'
 import { rounds } from '../../../../../test/support/rounds.js'
-import { isAnchor, readAnchorLine } from '../verify/read-export.js'
+import { isAnchor, isLinks, readAnchorLine, readLinksLine } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, type VerifyExportOptions, verifyExport } from '../verify/verify-export.js'
 import type { ChainedEntry } from './chain.js'
-import { anchorLine, entryLine, headerLine, trailerLine } from './export.js'
+import { anchorLine, entryLine, headerLine, linksLine, trailerLine } from './export.js'
 import vectors from './export.vectors.json' with { type: 'json' }
 
 const publicKey = vectors.public_key
@@ -35,7 +35,9 @@ describe('the published exports', () => {
     expect(trailerLine(JSON.parse(rest.pop() ?? ''))).toBe(`${file.split('\n').at(-2)}\n`)
     const anchor = rest.find(isAnchor)
     if (anchor !== undefined) expect(anchorLine(readAnchorLine(anchor))).toBe(`${anchor}\n`)
-    for (const line of rest.filter((line) => line !== anchor)) {
+    const links = rest.find(isLinks)
+    if (links !== undefined) expect(linksLine(readLinksLine(links))).toBe(`${links}\n`)
+    for (const line of rest.filter((line) => line !== anchor && line !== links)) {
       const { hash, ...entry } = JSON.parse(line)
       expect(entryLine({ ...entry, tenant_id: start.tenant_id, hash: decodeHex(hash) })).toBe(`${line}\n`)
     }

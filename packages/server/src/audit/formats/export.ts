@@ -24,6 +24,23 @@ export interface ExportAnchor {
   signed: string
 }
 
+/** That the tree of the installation's log holds the anchor, and entries of which somebody keeps a checkpoint (export.md 9). */
+export interface ExportLinks {
+  /** the note that states the tree (tree.md 3) */
+  tree: string
+  /** that the tree holds the anchor */
+  proof: readonly Uint8Array[]
+  /** in the order of their ids */
+  entries: readonly LinkedEntry[]
+}
+
+/** An entry of the installation's log, and the proof that the tree holds it. */
+export interface LinkedEntry {
+  id: number
+  hash: Uint8Array
+  proof: readonly Uint8Array[]
+}
+
 /** What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last entry. */
 export type ExportTrailer = { public_key: string } & ({ checkpoint: string } | { stretch: string })
 
@@ -47,6 +64,12 @@ function entryText(entry: Omit<ChainedEntry, 'mac'>): string {
 export function anchorLine({ anchor, after_hash, last_id, hash, index, proof, signed }: ExportAnchor): string {
   const rest = { after_hash: hex(after_hash), last_id, hash: hex(hash), index, proof: proof.map(hex), signed }
   return `{"anchor":${entryText(anchor)},${JSON.stringify(rest).slice(1)}\n`
+}
+
+/** The line that links entries of the installation's log to the anchor, with its line feed. */
+export function linksLine({ tree, proof, entries }: ExportLinks): string {
+  const linked = entries.map(({ id, hash, proof }) => ({ id, hash: hex(hash), proof: proof.map(hex) }))
+  return `${JSON.stringify({ tree, proof: proof.map(hex), entries: linked })}\n`
 }
 
 /** The last line, with its line feed. */

@@ -60,12 +60,15 @@ export function readWitnessed(
 }
 
 /**
- * Finds the newest of the lines that each of the witnesses cosigned; one that ends with the preferred entry comes first.
+ * Finds the newest of the lines that each of the witnesses cosigned; those of entries that are preferred come first.
  * @throws CheckpointError if there is none: with the witnesses that no line names and those that lines name, or what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],
-  { prefer, ...trusted }: { publicKey: string; witnesses: readonly NoteKey[]; prefer?: number | undefined },
+  {
+    prefer,
+    ...trusted
+  }: { publicKey: string; witnesses: readonly NoteKey[]; prefer?: ((id: number) => boolean) | undefined },
 ): Witnessed {
   let newest: Witnessed | undefined
   let fault: CheckpointError | undefined
@@ -73,7 +76,7 @@ export function findWitnessed(
     try {
       const read = readWitnessed(line, trusted)
       newest ??= { ...read, note: line.checkpoint }
-      if (prefer === undefined || read.last_id === prefer) return { ...read, note: line.checkpoint }
+      if (!prefer || prefer(read.last_id)) return { ...read, note: line.checkpoint }
     } catch (error) {
       if (!(error instanceof CheckpointError)) throw error
       fault ??= error
@@ -95,7 +98,8 @@ function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKe
   )
 }
 
-function listCosigners({ tree }: WitnessedLine): string[] {
+/** Lists the short names of those that cosigned the tree beside a checkpoint, as the line says; none if it has no such tree. */
+export function listCosigners({ tree }: WitnessedLine): string[] {
   try {
     const { signatures } = splitNote(readMember(tree).checkpoint)
     // A cosignature is longer than the log's own signature, by its time.

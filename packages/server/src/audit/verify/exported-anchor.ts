@@ -3,9 +3,10 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { readAnchorMetadata } from '../formats/anchor.js'
 import { entryHash, equalBytes } from '../formats/chain.js'
 import { ORIGIN, readCheckpoint } from '../formats/checkpoint.js'
-import type { ExportAnchor } from '../formats/export.js'
+import type { ExportAnchor, ExportLinks } from '../formats/export.js'
 import { anchorLeaf, verifyInclusion } from '../formats/merkle.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
+import { readTree, readTreeKey } from '../formats/tree.js'
 import { ExportFault } from './read-export.js'
 
 /** Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault */
@@ -32,6 +33,34 @@ export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: 
     throw new ExportFault("what is signed of the installation's log does not agree with the anchor")
   }
   return position
+}
+
+/**
+ * Checks that the key signed the tree of the installation's log as it was when the anchor's position was signed, and that the tree holds the anchor
+ * and the linked entries. @throws ExportFault, CheckpointError
+ */
+export function assertLinks(
+  { tree, proof, entries }: ExportLinks,
+  { anchor, head_id }: { anchor: ExportAnchor['anchor']; head_id: number },
+  publicKey: string,
+): void {
+  const { size, root } = readTree(tree, readTreeKey(publicKey))
+  if (size !== head_id) throw new ExportFault("the tree is not that of the installation's log that was signed")
+  for (const { id, hash, proof: own } of [{ ...anchor, proof }, ...entries]) {
+    if (!verifyInclusion({ root, size, index: id - 1, leaf: hash, proof: own })) {
+      throw new ExportFault(`the tree of the installation's log does not hold entry ${id}`)
+    }
+  }
+}
+
+/** Lists at which entries of the installation's log an export can be compared with a checkpoint, and where that log ended; checks no signature. */
+export function listComparable(
+  { anchor, signed }: ExportAnchor,
+  links: ExportLinks | undefined,
+): { ids: ReadonlySet<number>; head_id: number } {
+  const lines = signed.split('\n')
+  const head_id = Number(lines[0] === ORIGIN ? lines[2] : lines[4])
+  return { ids: new Set([anchor.id, head_id, ...(links?.entries ?? []).map(({ id }) => id)]), head_id }
 }
 
 function endOf(note: string, publicKey: string): Stretch {

@@ -3,24 +3,59 @@
  * EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { CheckpointError, ORIGIN } from '../formats/checkpoint.js'
+import { CheckpointError, ORIGIN, parseCheckpoint } from '../formats/checkpoint.js'
 import { EXPORT_FORMAT } from '../formats/export.js'
-import type { WitnessedLine } from '../formats/witnessed.js'
+import { listCosigners, type WitnessedLine } from '../formats/witnessed.js'
 
 /**
- * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note among its lines. Does not check
- * signatures.
+ * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note in it. Does not check signatures. With
+ * `isComparable`, which tells the entries of the installation's log that an export can be compared at, a note of that log serves if the
+ * tenant has none: the newest comparable one, or else the newest.
  *
  * @throws CheckpointError if the text is an export, or holds checkpoints, but none of this tenant
  */
-export function findKeptNote(text: string, tenant_id: string): string {
-  if (text.startsWith(ORIGIN)) return text
+export function findKeptNote(text: string, tenant_id: string, isComparable?: (id: number) => boolean): string {
   assertNoExport(text)
   const notes = readNotes(text)
-  if (notes.length === 0) return text // readCheckpoint will say what is wrong with it
-  const own = notes.filter((note) => line(note, 1) === tenant_id)
-  if (own.length === 0) throw new CheckpointError(`it contains no checkpoint of this tenant, but ${describeKept(text)}`)
-  return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
+  const [first, ...more] = notes
+  if (first === undefined) return text // readCheckpoint will say what is wrong with it
+  if (more.length === 0 && text.startsWith(ORIGIN)) return first // its reader will say whose it is
+  const of = (log: string) => notes.filter((note) => line(note, 1) === log).sort((a, b) => (isNewer(a, b) ? -1 : 1))
+  const [own] = of(tenant_id)
+  if (own !== undefined) return own
+  const shared = isComparable ? of(INSTALLATION_ID) : []
+  const found = shared.find((note) => isComparable?.(Number(line(note, 2)))) ?? shared[0]
+  if (found === undefined)
+    throw new CheckpointError(`it contains no checkpoint of this tenant, but ${describeKept(text)}`)
+  return found
+}
+
+/** The entries of the installation's log to which an export is linked: of so many checkpoints at the end of a file. */
+const LAST_LINKED = 16
+
+/** Collects the entries of the installation's log that the last checkpoints of a file are of, and the last ones that each set of witnesses cosigned. */
+export class KeptIds {
+  #last: number[] = []
+  readonly #cosigned = new Map<string, number>()
+
+  /** Adds the checkpoints of a text, or of one of its lines, in the order of the file. Checks no signature: an id proves nothing. */
+  add(text: string): void {
+    for (const { checkpoint, tree } of readKept(text)) {
+      const id = Number(line(checkpoint, 2))
+      if (line(checkpoint, 1) !== INSTALLATION_ID || !Number.isSafeInteger(id) || id < 1) continue
+      this.#last = [...this.#last.filter((other) => other !== id), id].slice(-LAST_LINKED)
+      if (tree === undefined) continue
+      const cosigners = listCosigners({ checkpoint, tree }).sort().join(' ')
+      this.#cosigned.delete(cosigners)
+      this.#cosigned.set(cosigners, id)
+      const [oldest] = this.#cosigned.keys()
+      if (this.#cosigned.size > LAST_LINKED && oldest !== undefined) this.#cosigned.delete(oldest)
+    }
+  }
+
+  all(): number[] {
+    return [...new Set([...this.#last, ...this.#cosigned.values()])]
+  }
 }
 
 /** A note, and what stands beside it in its line of the file: no signature covers that. */
@@ -33,7 +68,7 @@ export interface KeptNote {
 /** Groups all notes of a text by the id of the log that they are of, each line once. Does not check signatures. @throws CheckpointError if the text is an export */
 export function groupKeptNotes(text: string): Map<string, KeptNote[]> {
   assertNoExport(text)
-  const lines = text.startsWith(ORIGIN) ? [{ checkpoint: text }] : readLines(text)
+  const lines = readKept(text).map(({ checkpoint, policy_version, head }) => ({ checkpoint, policy_version, head }))
   const groups = new Map<string, KeptNote[]>()
   for (const each of new Map(lines.map((each) => [JSON.stringify(each), each])).values()) {
     const log = line(each.checkpoint, 1)
@@ -44,15 +79,9 @@ export function groupKeptNotes(text: string): Map<string, KeptNote[]> {
   return groups
 }
 
-function readLines(text: string): KeptNote[] {
-  return readObjects(text).flatMap(({ checkpoint, policy_version, head }) =>
-    isNote(checkpoint) ? [{ checkpoint, policy_version, head }] : [],
-  )
-}
-
 /** Says what checkpoints a text has, for an error about what it lacks. */
 export function describeKept(text: string): string {
-  const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
+  const notes = readNotes(text)
   const logs = [...new Set(notes.map((note) => line(note, 1)))]
   if (logs.length === 0) return text.trim() === '' ? 'no content' : 'no checkpoint'
   const [first = ''] = logs
@@ -62,8 +91,8 @@ export function describeKept(text: string): string {
 
 /** Lists the lines of the installation's log that have a tree, in the order of the text (tree.md 5). Checks nothing. */
 export function listWitnessedLines(text: string): WitnessedLine[] {
-  return readObjects(text).flatMap(({ checkpoint, tree }) =>
-    isNote(checkpoint) && tree !== undefined && line(checkpoint, 1) === INSTALLATION_ID ? [{ checkpoint, tree }] : [],
+  return readKept(text).flatMap(({ checkpoint, tree }) =>
+    tree !== undefined && line(checkpoint, 1) === INSTALLATION_ID ? [{ checkpoint, tree }] : [],
   )
 }
 
@@ -77,12 +106,29 @@ function assertNoExport(text: string): void {
 }
 
 function readNotes(text: string): string[] {
-  return readLines(text).map(({ checkpoint }) => checkpoint)
+  return readKept(text).map(({ checkpoint }) => checkpoint)
+}
+
+/** A note, and the members beside it; without members where it stands alone. */
+function readKept(text: string): (KeptMembers & { checkpoint: string })[] {
+  if (text.startsWith(ORIGIN)) return splitNotes(text).map((checkpoint) => ({ checkpoint }))
+  return readObjects(text).flatMap(({ checkpoint, ...members }) =>
+    isNote(checkpoint) ? [{ ...members, checkpoint }] : [],
+  )
+}
+
+// Several files of one note each may have been joined to one. What stands between notes is part of the one before, which then has another form.
+function splitNotes(text: string): string[] {
+  const notes = text.split(NOTE_START).map((note) => note.replace(/\n+$/, '\n'))
+  if (notes.length > 1) for (const note of notes) parseCheckpoint(note)
+  return notes
 }
 
 function isNote(value: unknown): value is string {
   return typeof value === 'string' && value.startsWith(ORIGIN)
 }
+
+const NOTE_START = new RegExp(`^(?=${ORIGIN}\\n)`, 'm')
 
 type KeptMembers = Partial<Record<keyof KeptNote | 'tree', unknown>>
 

@@ -7,9 +7,11 @@ import {
   EXPORT_FORMAT,
   type ExportAnchor,
   type ExportHeader,
+  type ExportLinks,
   type ExportTrailer,
   entryLine,
   headerLine,
+  linksLine,
   trailerLine,
 } from '../formats/export.js'
 
@@ -56,6 +58,11 @@ const anchorSchema = z.strictObject({
   proof: z.array(hash),
   signed: text,
 })
+const linksSchema = z.strictObject({
+  tree: text,
+  proof: z.array(hash),
+  entries: z.array(z.strictObject({ id: integer, hash, proof: z.array(hash) })),
+})
 const trailerSchema = z.union([
   z.strictObject({ checkpoint: text, public_key: text }),
   z.strictObject({ stretch: text, public_key: text }),
@@ -94,9 +101,28 @@ export function readAnchorLine(line: string): ExportAnchor {
     anchor: { ...anchor, tenant_id: INSTALLATION_ID, hash: Buffer.from(anchor.hash, 'hex') } as ExportedEntry,
     after_hash: Buffer.from(after_hash, 'hex'),
     hash: Buffer.from(hash, 'hex'),
-    proof: proof.map((node) => Buffer.from(node, 'hex')),
+    proof: proof.map(decodeNode),
   }
   return assertSame(line, value, anchorLine)
+}
+
+/** Whether a line has the form of the one that links entries to the anchor. */
+export function isLinks(line: string): boolean {
+  return line.startsWith('{"tree"')
+}
+
+/** Reads the line that links entries of the installation's log to the anchor (export.md 9). @throws ExportFault */
+export function readLinksLine(line: string): ExportLinks {
+  const { tree, proof, entries } = parse(line, linksSchema, 'the line links no entries to the anchor')
+  const linked = entries.map(({ id, hash, proof }) => ({ id, hash: decodeNode(hash), proof: proof.map(decodeNode) }))
+  if (linked.some(({ id }, at) => id <= (linked[at - 1]?.id ?? 0))) {
+    throw new ExportFault('the linked entries are not in the order of their ids')
+  }
+  return assertSame(line, { tree, proof: proof.map(decodeNode), entries: linked }, linksLine)
+}
+
+function decodeNode(text: string): Uint8Array {
+  return Buffer.from(text, 'hex')
 }
 
 /** Whether a line has the form of the last one. */

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { refusedExport } from '../../../../../test/support/refused-export.js'
 import vectors from '../formats/export.vectors.json' with { type: 'json' }
-import { isAnchor } from './read-export.js'
+import { isAnchor, isLinks } from './read-export.js'
 import { createRightsHistory } from './rights-history.js'
 
 /** Reads the entries of an export up to the first fault. */
@@ -10,7 +10,7 @@ function findFault(file: string): { fault: string; broken_at: number } | undefin
   const [header = '', ...lines] = file.split('\n').slice(0, -2)
   const history = createRightsHistory({ after_id: JSON.parse(header).after_id })
   let broken_at = 0
-  for (const line of lines.filter((line) => !isAnchor(line))) {
+  for (const line of lines.filter((line) => !isAnchor(line) && !isLinks(line))) {
     const entry = JSON.parse(line)
     const fault = history.read(entry)
     broken_at = entry.id

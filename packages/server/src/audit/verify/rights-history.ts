@@ -4,7 +4,7 @@
  * it. Pure.
  */
 import { isUuid, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
-import type { AuditEntry } from '../formats/chain.js'
+import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import { isAllowedOnRecord, type RecordedTenant, readPermissions } from './recorded-rights.js'
 
 export type RightsFault = 'replaces_mismatch' | 'state_violated' | 'deletion_incomplete'
@@ -244,15 +244,4 @@ function isCurrent(key: KeyHistory, key_version: number | null): boolean {
 
 function isVersion({ version }: KeyHistory, key_version: number | null): boolean {
   return key_version !== null && key_version >= 1 && key_version <= (version ?? key_version)
-}
-
-/** The metadata of an entry; empty if it is no JSON object, which no server writes. */
-export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
-  if (metadata === null) return {}
-  try {
-    const value: unknown = JSON.parse(metadata)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
 }

@@ -1,7 +1,6 @@
 /** Who could do what with which key at a time, read from the entries alone (chain.md 12). Pure. */
 import { isUuid, type Permission } from '@eaas/protocol'
-import type { AuditEntry } from '../formats/chain.js'
-import { readMetadata } from './rights-history.js'
+import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
 /** What is null was recorded by entries that were not read. */
 export interface RightsReport {
@@ -12,6 +11,18 @@ export interface RightsReport {
   tenant: { status: string | null; envelope_only: boolean | null }
   api_keys: ApiKeyRights[]
   keys: KeyRights[]
+  /** copies of keys that left the server until then, each of which opens what its versions encrypted, whatever becomes of the key */
+  exports: KeyExport[]
+}
+
+/** An entry `key.export` (chain.md 11): the secrets of all versions of a key through the current one were handed out. */
+export interface KeyExport {
+  key_id: string
+  entry_id: number
+  actor: string
+  created_at: string
+  /** the copy has the versions 1 to this one that were not destroyed */
+  through_version: number | null
 }
 
 export interface ApiKeyRights {
@@ -67,7 +78,10 @@ export function createRightsReader(at: string): RightsReader {
   const tenant: RightsReport['tenant'] = { status: null, envelope_only: null }
   const apiKeys = new Map<string, ApiKeyRights>()
   const keys = new Map<string, KeyRights>()
+  const exports: KeyExport[] = []
   let through_id = 0
+  /** the report as of before the entries that are later than `at` */
+  let reported: RightsReport | undefined
 
   function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
     const api_key_id = String(told.api_key_id)
@@ -105,13 +119,26 @@ export function createRightsReader(at: string): RightsReader {
     })
   }
 
+  const report = (): RightsReport => ({
+    at,
+    through_id,
+    tenant: { ...tenant },
+    api_keys: [...apiKeys.values()].map((apiKey) => ({ ...apiKey, status: statusAt(apiKey, at) })),
+    keys: [...keys.values()],
+    exports: [...exports],
+  })
+
   return {
     read({ id, action, actor, key_id, key_version, metadata, created_at }) {
-      if (created_at > at) return
+      // An operator may have accepted that a clock was ahead (chain.md 4): what stands before such an entry was before it, whatever its time is.
+      reported = created_at > at ? (reported ?? report()) : undefined
       through_id = id
       if (isUuid(actor) && !apiKeys.has(actor)) {
         const unknown = { status: null, permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
         apiKeys.set(actor, { api_key_id: actor, ...unknown })
+      }
+      if (key_id !== null && action === 'key.export') {
+        exports.push({ key_id, entry_id: id, actor, created_at, through_version: key_version })
       }
       if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
       if (!/^(api_key|tenant)\./.test(action)) return
@@ -121,13 +148,7 @@ export function createRightsReader(at: string): RightsReader {
       if (typeof told.status === 'string') tenant.status = told.status
       if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
     },
-    report: () => ({
-      at,
-      through_id,
-      tenant,
-      api_keys: [...apiKeys.values()].map((apiKey) => ({ ...apiKey, status: statusAt(apiKey, at) })),
-      keys: [...keys.values()],
-    }),
+    report: () => reported ?? report(),
   }
 }
 

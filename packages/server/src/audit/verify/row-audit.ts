@@ -5,9 +5,8 @@
 import type { KeyObject } from 'node:crypto'
 import type { RightsRows } from '../../store/audit-evidence.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
-import { type ChainedEntry, equalBytes } from '../formats/chain.js'
+import { type ChainedEntry, equalBytes, readMetadata } from '../formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.js'
-import { readMetadata } from './rights-history.js'
 
 export interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'

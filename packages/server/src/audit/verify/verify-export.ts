@@ -2,20 +2,22 @@
  * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the code of the specs.
  * Reads line by line, so memory stays flat.
  */
-import { INSTALLATION_ID } from '@eaas/protocol'
-import { type AuditEntry, entryHash, equalBytes, genesisHash } from '../formats/chain.js'
+import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
+import { type AuditEntry, entryHash, equalBytes, genesisHash, hasTimeGoneBack } from '../formats/chain.js'
 import { type Checkpoint, CheckpointError, readCheckpoint } from '../formats/checkpoint.js'
-import type { ExportAnchor, ExportHeader, ExportTrailer } from '../formats/export.js'
+import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
-import { assertCovers, readAnchorPosition } from './exported-anchor.js'
+import { assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
 import {
   type ExportedEntry,
   ExportFault,
   isAnchor,
+  isLinks,
   isTrailer,
   readAnchorLine,
   readEntry,
   readHeader,
+  readLinksLine,
   readTrailer,
 } from './read-export.js'
 import { createRightsHistory, type RightsFault, type RightsHistory } from './rights-history.js'
@@ -39,7 +41,15 @@ export interface ExportVerdict {
   trusted_key: boolean
   /** if a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
   checkpoint_compared?: boolean
+  /** the checkpoint that was given, once its signature was verified */
+  checkpoint?: KeptStatement
   signed_at?: string
+  /** the key that signed the export, as the file names it */
+  public_key?: string
+  /** the last entry that is signed, of a file that does not end with that entry: it was cut, or joined wrongly */
+  signed_through?: number
+  /** through which entry the log was purged, if that is why it does not begin with entry 1 */
+  purged_through?: number
   /** the anchor of the installation's log that covers the tenant, if the file has one (export.md 8) */
   anchor?: {
     id: number
@@ -56,6 +66,21 @@ export interface ExportVerdict {
   /** the first line that is wrong, counted from 1 */
   line?: number
   reason?: string
+}
+
+/** What a checkpoint states. */
+export interface KeptStatement {
+  /** whose log it is of */
+  tenant_id: string
+  id: number
+  /** `h` of that entry, in base64 as in the note */
+  hash: string
+  signed_at: string
+}
+
+/** What a verdict says of a checkpoint. */
+export function viewCheckpoint({ tenant_id, last_id, hash, created_at }: Checkpoint): KeptStatement {
+  return { tenant_id, id: last_id, hash: encodeBase64(hash), signed_at: created_at }
 }
 
 /** `beginning`: before the first entry; `end`: after the last one */
@@ -137,6 +162,7 @@ class ExportReader {
   /** a kept checkpoint of the installation's log */
   private keptAnchor: Checkpoint | undefined
   private covered: ExportAnchor | undefined
+  private links: ExportLinks | undefined
   private isEnded = false
 
   constructor(
@@ -153,12 +179,16 @@ class ExportReader {
     if (this.isEnded) throw new ExportFault('there is something after the trailer')
     if (!this.header) this.readHeader(line)
     else if (isAnchor(line)) this.readAnchor(line, this.header)
+    else if (isLinks(line)) this.readLinks(line, this.header)
     else if (isTrailer(line)) this.readTrailer(line, this.header)
     else this.readEntry(line, this.header)
   }
 
   end(): void {
-    if (!this.isEnded) throw new ExportFault('the file ends without a trailer: it was cut short')
+    if (!this.isEnded)
+      throw new ExportFault(
+        `the file was cut short: it ends with entry ${this.last.id}, without the line that is signed`,
+      )
   }
 
   private readHeader(line: string): void {
@@ -185,6 +215,13 @@ class ExportReader {
     this.compareWithAnchor()
   }
 
+  private readLinks(line: string, { after_id }: ExportHeader): void {
+    if (!this.covered || this.links || this.last.id !== after_id) {
+      throw new ExportFault('what links entries to the anchor stands behind the anchor, once')
+    }
+    this.links = readLinksLine(line)
+  }
+
   private keep(note: string, tenant_id: string): void {
     if (this.options.publicKey === undefined) {
       throw new ExportFault('a checkpoint was given without the public key that verifies it')
@@ -193,7 +230,7 @@ class ExportReader {
     if (kept.tenant_id === tenant_id) this.kept = kept
     else if (kept.tenant_id === INSTALLATION_ID) this.keptAnchor = kept
     else throw new ExportFault('the checkpoint belongs to another tenant')
-    this.verdict.checkpoint_compared = false
+    Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(kept) })
   }
 
   private readEntry(line: string, { tenant_id }: ExportHeader): void {
@@ -202,7 +239,7 @@ class ExportReader {
     const entry = readEntry(line, { tenant_id, id })
     if (entry.id !== id) throw new ExportFault(`entry ${id} is missing`, id)
     if (!equalBytes(entry.hash, entryHash(last.hash, entry))) throw new ExportFault(`entry ${id} was altered`, id)
-    if (entry.created_at < last.created_at) throw new ExportFault(`the time of entry ${id} went back`, id)
+    if (hasTimeGoneBack(last, entry)) throw new ExportFault(`the time of entry ${id} went back`, id)
     const fault = this.history.read(entry)
     if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
     if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
@@ -221,8 +258,15 @@ class ExportReader {
       throw new ExportFault('the export names a different public key from the one given')
     }
     const signed = readSigned(trailer)
-    if (signed.tenant_id !== tenant_id || signed.last_id !== last.id || !equalBytes(signed.hash, last.hash)) {
-      throw new ExportFault('the checkpoint does not agree with the last entry', last.id + 1)
+    verdict.public_key = trailer.public_key
+    if (signed.tenant_id !== tenant_id) throw new ExportFault('the last line is of another log')
+    if (signed.last_id !== last.id) {
+      verdict.signed_through = signed.last_id
+      const reason = `the file was signed through entry ${signed.last_id}, and ends with entry ${last.id}`
+      throw new ExportFault(reason, Math.min(signed.last_id, last.id) + 1)
+    }
+    if (!equalBytes(signed.hash, last.hash)) {
+      throw new ExportFault(`what was signed does not agree with entry ${last.id}, the last one`, last.id)
     }
     const unfinished = this.history.end()
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
@@ -237,7 +281,9 @@ class ExportReader {
       throw new ExportFault(`entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`, head_id)
     }
     if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
-    const isJoined = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
+    const isPurged = after_id > 0 && this.purged_through === after_id
+    if (isPurged) verdict.purged_through = after_id
+    const isJoined = after_id === 0 || isPurged || kept?.last_id === after_id
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
       ...(head_id > last.id ? ['end' as const] : []),
@@ -248,22 +294,27 @@ class ExportReader {
 
   // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log vouches for the tenant only by the anchor.
   private endAnchor({ last_id, ...covered }: ExportAnchor, end: { publicKey: string; head_id: number }): void {
-    const { keptAnchor, verdict } = this
+    const { keptAnchor, links, verdict } = this
     const position = readAnchorPosition({ last_id, ...covered }, end.publicKey)
+    if (links) assertLinks(links, { anchor: covered.anchor, head_id: position.head_id }, end.publicKey)
     if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
     if (!keptAnchor) return
-    const positions = [position, { last_id: position.head_id, hash: position.head_hash }]
-    const same = positions.find((known) => known.last_id === keptAnchor.last_id)
+    const positions = [
+      position,
+      { last_id: position.head_id, hash: position.head_hash },
+      ...(links?.entries ?? []).map(({ id, hash }) => ({ last_id: id, hash })),
+    ]
+    const same = positions.filter((known) => known.last_id === keptAnchor.last_id)
     if (keptAnchor.last_id > position.head_id) {
       const end = { last_id: position.head_id, created_at: position.created_at }
       throw new ExportFault(endsBefore("the installation's log", end, keptAnchor))
     }
-    if (same && !equalBytes(same.hash, keptAnchor.hash)) {
+    if (same.some(({ hash }) => !equalBytes(hash, keptAnchor.hash))) {
       throw new ExportFault(
-        `entry ${same.last_id} of the installation's log is not that of the checkpoint: ${ANOTHER_LOG}`,
+        `entry ${keptAnchor.last_id} of the installation's log is not that of the checkpoint: ${ANOTHER_LOG}`,
       )
     }
-    verdict.checkpoint_compared = keptAnchor.last_id === position.last_id && verdict.anchor?.compared === true
+    verdict.checkpoint_compared = same.length > 0 && verdict.anchor?.compared === true
   }
 
   // At the entry that the anchor covers, the hashes must be equal.

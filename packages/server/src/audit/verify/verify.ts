@@ -19,6 +19,7 @@ import {
   entryMac,
   equalBytes,
   genesisHash,
+  hasTimeGoneBack,
   isHeadAuthentic,
   type PurgeMark,
   type Witness,
@@ -259,6 +260,6 @@ function findFault(last: Position, entry: ChainedEntry, auditKey: KeyObject): Fa
   const hash = entryHash(last.hash, entry)
   if (!equalBytes(entry.hash, hash)) return 'entry_altered'
   if (!equalBytes(entry.mac, entryMac(auditKey, hash))) return 'entry_forged'
-  if (entry.created_at < last.created_at) return 'time_went_back'
+  if (hasTimeGoneBack(last, entry)) return 'time_went_back'
   return undefined
 }

@@ -55,7 +55,7 @@ export async function compareWithAnchor({
     return undefined
   })
   if (own.alarm) return []
-  // From the anchor to the end: else a newer anchor could be hidden.
+  // From the anchor to the end. That it is the newest one is proven where it is read.
   const after_id = anchor ? anchor.entry.id - 1 : undefined
   const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id: INSTALLATION_ID, auditKey, rowKey, after_id })
   if (!valid) {

@@ -1,12 +1,7 @@
 /** The watches over all tenants' heads; one set a process. */
 
-import type { KeptHead } from '../formats/chain.js'
-import { isPast } from './compare-heads.js'
 import { Comparisons } from './comparisons.js'
 import { HeadWatch } from './head-watch.js'
-
-/** A head that a process witnessed, for another one. */
-export type WitnessedHead = KeptHead & { tenant_id: string }
 
 export interface HeadWatches {
   /** The watch over a tenant's head, created at first use. */
@@ -14,10 +9,8 @@ export interface HeadWatches {
   all(): Iterable<HeadWatch>
   /** The watches of tenants that are not served. */
   alarmed(): HeadWatch[]
-  /** What this process witnessed of each log. */
-  witnessed(): WitnessedHead[]
-  /** Records what another process witnessed, where this one knows nothing later. */
-  rememberAll(heads: Iterable<WitnessedHead>): void
+  /** The logs whose last entry is ahead of this clock, the furthest first. */
+  ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[]
   /** how the comparisons of the chains with these watches went */
   readonly comparisons: Comparisons
 }
@@ -40,14 +33,12 @@ export function createHeadWatches(
     get,
     all: () => watches.values(),
     alarmed: () => [...watches.values()].filter(({ alarm }) => alarm !== undefined),
-    witnessed: () =>
-      [...watches.values()].flatMap(({ tenant_id, witnessed }) => (witnessed ? [{ tenant_id, ...witnessed }] : [])),
-    rememberAll(heads) {
-      for (const { tenant_id, ...head } of heads) {
-        const { held } = get(tenant_id)
-        if (!held.witnessed || !isPast(held.witnessed, head)) held.remember(head)
-      }
-    },
+    ahead: (clock) =>
+      [...watches.values()]
+        .flatMap(({ tenant_id, witnessed: { created_at } = {} }) =>
+          created_at !== undefined && clock.isAhead({ created_at }) ? [{ tenant_id, created_at }] : [],
+        )
+        .sort((a, b) => (a.created_at < b.created_at ? 1 : -1)),
     comparisons,
   }
 }

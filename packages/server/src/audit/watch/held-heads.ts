@@ -83,7 +83,7 @@ export class HeldHeads {
     for (const kept of this.#kept) kept.isCopy = false
   }
 
-  /** Records the head of a kept checkpoint, or one that another process witnessed. The log must continue from it besides all that is known. */
+  /** Records the head of a kept checkpoint. The log must continue from it besides all that is known. */
   remember(head: KeptHead): void {
     this.#kept.push({ head, isAnchored: false, isCopy: false })
   }

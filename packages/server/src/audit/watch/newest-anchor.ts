@@ -6,7 +6,14 @@ import { findHead, lockHead, readChain } from '../../store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { anchorRoot, readAnchorMetadata } from '../formats/anchor.js'
-import { type ChainedEntry, equalBytes, genesisHash, isHeadAuthentic, type KeptHead } from '../formats/chain.js'
+import {
+  type ChainedEntry,
+  equalBytes,
+  genesisHash,
+  type Head,
+  isHeadAuthentic,
+  type KeptHead,
+} from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
 import { FOLLOWED_AT_ONCE, followStretch } from './follow-stretch.js'
 
@@ -19,6 +26,8 @@ export class AnchorFault extends Error {
 export interface Anchor {
   entry: ChainedEntry
   heads: AnchoredHead[]
+  /** that of the installation's log, to which the entries from the anchor on lead */
+  head: Head
 }
 
 /**
@@ -53,8 +62,8 @@ async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor |
     id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
   const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
   const anchor = compareAnchor({ id, entry, heads })
-  await assertNewest(sql, auditKey, anchor?.entry)
-  return anchor
+  const head = await followToHead(sql, auditKey, anchor?.entry)
+  return anchor && { ...anchor, head }
 }
 
 /**
@@ -62,7 +71,7 @@ async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor |
  * the moment in which it is read: so the log is followed by computed hashes, which cover that column, to its head. In the transaction in which the
  * anchored heads were read. @throws AnchorFault
  */
-async function assertNewest(sql: Transaction, auditKey: KeyObject, anchor: ChainedEntry | undefined): Promise<void> {
+async function followToHead(sql: Transaction, auditKey: KeyObject, anchor: ChainedEntry | undefined): Promise<Head> {
   const tenant_id = INSTALLATION_ID
   const head = await findHead(sql, tenant_id).catch((error: unknown) => {
     if (!(error instanceof TamperedRowError)) throw error
@@ -85,6 +94,7 @@ async function assertNewest(sql: Transaction, auditKey: KeyObject, anchor: Chain
     if (later) throw new AnchorFault(`${nameOf(anchor)} is not the newest anchor: entry ${later.id} is`)
     from = reached
   }
+  return head
 }
 
 function nameOf(anchor: ChainedEntry | undefined): string {
@@ -103,7 +113,7 @@ export function compareAnchor({
   id: number | undefined
   entry: ChainedEntry | undefined
   heads: AnchoredHead[]
-}): Anchor | undefined {
+}): Omit<Anchor, 'head'> | undefined {
   if (id === undefined) {
     if (heads.length > 0) throw new AnchorFault("there are anchored heads, and no anchor in the installation's log")
     return undefined

@@ -4,7 +4,9 @@ import { Readable } from 'node:stream'
 import { decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ownTurn } from '../../event-loop.js'
+import type { Holding } from '../../runner/held-bytes.js'
 import { Refusal } from '../../runner/refusal.js'
+import { collectBytes, createPieceCount, tooManyPieces } from './body-bytes.js'
 import { createStructureCount, type StructureCount } from './json-structure.js'
 import { createPartedJson, type PartedJson } from './streamed-json.js'
 
@@ -23,7 +25,8 @@ export function readJsonBodies(app: FastifyInstance): void {
     if (!IDENTITY.test(request.headers['content-encoding'] ?? '')) {
       throw new Refusal('E_MEDIA_TYPE', 'the body must not be compressed: send it without Content-Encoding')
     }
-    return (await readBody(payload, request.routeOptions.bodyLimit)).parse()
+    const { holding, routeOptions } = request
+    return (await readBody(payload, { limit: routeOptions.bodyLimit, holding })).parse()
   })
   // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
@@ -54,11 +57,11 @@ function parseCounted(body: Uint8Array): unknown {
  */
 export async function peekBody(
   payload: IncomingMessage,
-  limit: number,
+  bounds: Bounds,
 ): Promise<{ body: unknown; replay: () => Readable }> {
   let bytes: Buffer
   try {
-    bytes = (await readBody(payload, limit)).bytes()
+    bytes = (await readBody(payload, bounds)).bytes()
   } catch (error) {
     return {
       body: undefined,
@@ -79,6 +82,13 @@ function parseIfJson(bytes: Uint8Array): unknown {
   }
 }
 
+interface Bounds {
+  /** most bytes of the body */
+  limit: number
+  /** none of a call that was not admitted, whose body is not read */
+  holding: Holding | null
+}
+
 interface Body {
   /** of a body that is read as a whole */
   bytes(): Buffer
@@ -87,15 +97,23 @@ interface Body {
 }
 
 /**
- * Reads a body, and gives up as soon as it is too large or has too many values; the rest is dropped as it arrives. A long body is read one
+ * Reads a body, and gives up as soon as it is too large or has too many values or pieces; the rest is dropped as it arrives. A long body is read one
  * chunk per turn, and parsed in parts if its limit is higher than that of a part.
  */
-function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
+function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise<Body> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
+    const collected = collectBytes()
+    const isOnePieceTooMany = createPieceCount()
     let structure: StructureCount = createStructureCount()
     let parted: PartedJson | undefined
     let length = 0
+    let held = 0
+    const hold = (bytes: number) => {
+      assertSize(bytes, limit)
+      if (bytes <= held) return
+      holding?.take(bytes - held)
+      held = bytes
+    }
     const fail = (error: unknown) => {
       payload.off('data', read)
       payload.off('end', finish)
@@ -105,14 +123,15 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
     const read = (chunk: Buffer) => {
       length += chunk.length
       try {
-        assertSize(length, limit)
+        if (isOnePieceTooMany()) throw tooManyPieces()
+        hold(length)
         structure.add(chunk)
-        if (!parted) chunks.push(chunk)
+        if (!parted) collected.add(chunk)
         if (length <= WHOLE_BYTES) return
         if (limit > PART_BYTES && !parted) {
           parted = createPartedJson(parseCounted, PART_BYTES)
           structure = parted
-          for (const earlier of chunks) parted.add(earlier)
+          parted.add(collected.bytes())
         }
         payload.pause()
         void ownTurn().then(() => payload.resume())
@@ -120,10 +139,10 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
         fail(error)
       }
     }
-    const bytes = () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
+    const { bytes } = collected
     const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
     try {
-      assertSize(Number(payload.headers?.['content-length'] ?? 0), limit)
+      hold(Number(payload.headers?.['content-length'] ?? 0)) // before it is sent: what is admitted arrives as a whole
     } catch (error) {
       reject(error)
       return

@@ -4,6 +4,7 @@
  * remainder are JSON if and only if the body is.
  */
 import { Refusal } from '../../runner/refusal.js'
+import { type BodyBytes, collectBytes } from './body-bytes.js'
 import { createStructureCount, type StructureCount } from './json-structure.js'
 
 const OPENING_BRACE = 0x7b
@@ -19,7 +20,7 @@ export interface PartedJson extends StructureCount {
 export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partBytes: number): PartedJson {
   const items: unknown[] = []
   const rest = createPart(partBytes)
-  let item: Part | undefined
+  let item: BodyBytes | undefined
   let isBodyObject = false
   let isInList = false
   let chunk: Uint8Array = new Uint8Array(0)
@@ -63,21 +64,16 @@ export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partByte
   }
 }
 
-interface Part {
-  add(bytes: Uint8Array): void
-  bytes(): Uint8Array
-}
-
-function createPart(limit: number): Part {
-  const parts: Uint8Array[] = []
+function createPart(limit: number): BodyBytes {
+  const collected = collectBytes()
   let length = 0
   return {
     add(bytes) {
       length += bytes.length
       if (length > limit)
         throw new Refusal('E_BODY_TOO_LARGE', 'a part of the body is larger than a single call accepts')
-      parts.push(bytes)
+      collected.add(bytes)
     },
-    bytes: () => Buffer.concat(parts),
+    bytes: collected.bytes,
   }
 }

@@ -1,6 +1,6 @@
 /** /v1/api-keys: who may call, and for what. */
 import { createApiKey } from '../../operations/create-api-key.js'
-import { listApiKeys } from '../../operations/list-api-keys.js'
+import { listApiKeysInPages } from '../../operations/list-api-keys.js'
 import { revokeApiKey } from '../../operations/revoke-api-key.js'
 import { updateApiKey } from '../../operations/update-api-key.js'
 import { bindRoutes } from '../route.js'
@@ -8,7 +8,7 @@ import { bindRoutes } from '../route.js'
 export const apiKeyRoutes = bindRoutes({
   listApiKeys: {
     summary: 'List the API keys',
-    operation: ({ query }) => listApiKeys(query),
+    operation: ({ query }) => listApiKeysInPages(query),
   },
   createApiKey: {
     summary: 'Create an API key; its secret is shown once',

@@ -13,7 +13,6 @@ import { createStretches, mapInStretches } from '../../event-loop.js'
 import { assertPermissions } from '../../runner/admit.js'
 import { describeTampering, failsOneItem } from '../../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../../runner/operation.js'
-import { unrecordedRefusal } from '../../runner/perform.js'
 import { Refusal } from '../../runner/refusal.js'
 import { inServerMode, refuseServerMode } from '../../runner/refuse-server-mode.js'
 import { parse } from '../parse.js'
@@ -66,7 +65,7 @@ async function decideAll(
 ): Promise<Decision<wire.BatchResults>> {
   const decided: Decided[] = []
   const entries: EntryNote[] = []
-  const unrecorded: UnrecordedKind[] = []
+  const unrecorded = new Map<UnrecordedKind, number>()
   const loadAhead = createLoadAhead(items, context)
   const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
   for (const [at, item] of items.entries()) {
@@ -76,17 +75,14 @@ async function decideAll(
     const deciding = decide(item, context, onError)
     const one = deciding instanceof Promise ? await deciding : deciding
     decided.push(one)
-    if ('refusal' in one) {
-      unrecorded.push(...unrecordedRefusal(one.refusal))
-      continue
-    }
+    if ('refusal' in one) continue
     const { made } = one
     for (const note of made.entries) {
       if (note.action === 'encrypt') context.quotaLeft -= 1
       entries.push(note)
     }
     if (made.secrets) secrets.push(...made.secrets)
-    if (made.unrecorded) unrecorded.push(...made.unrecorded)
+    for (const [kind, calls] of made.unrecorded ?? []) unrecorded.set(kind, (unrecorded.get(kind) ?? 0) + calls)
   }
   return { entries, release: async () => ({ results: await mapInStretches(decided, settle) }), secrets, unrecorded }
 }

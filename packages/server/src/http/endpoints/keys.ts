@@ -5,7 +5,7 @@ import { createKeys } from '../../operations/create-keys.js'
 import { cancelDestruction, destroyKey } from '../../operations/destroy-key.js'
 import { disableKey, enableKey } from '../../operations/disable-key.js'
 import { exportKey } from '../../operations/export-key.js'
-import { listKeys } from '../../operations/list-keys.js'
+import { listKeysInPages } from '../../operations/list-keys.js'
 import { readKey } from '../../operations/read-key.js'
 import { rotateKey } from '../../operations/rotate-key.js'
 import { setRotation } from '../../operations/set-rotation.js'
@@ -26,7 +26,7 @@ export const keyRoutes = bindRoutes({
   },
   listKeys: {
     summary: 'List the keys',
-    operation: ({ query }) => listKeys(query),
+    operation: ({ query }) => listKeysInPages(query),
   },
   getKey: {
     summary: 'Read a key and its versions',

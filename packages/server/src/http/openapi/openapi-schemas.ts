@@ -9,6 +9,7 @@ import {
   MAX_LISTED_UNRECORDED,
   MAX_SERVER_MODE_BYTES,
   PROBLEMS,
+  UNRECORDED_KINDS,
   wire,
 } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -57,7 +58,6 @@ const COMPONENTS = {
 
 type Component = keyof typeof COMPONENTS
 
-const NO_NUL = '^[^\\u0000]*$'
 const GROUPS = '[A-Za-z0-9+/]'
 // The last character before the padding carries 2 or 4 bits that count; the rest of them are zero (RFC 4648 section 3.5).
 const TWO_BYTES_LEFT = `${GROUPS}{2}[AEIMQUYcgkosw048]=`
@@ -68,8 +68,7 @@ const BASE64 = { pattern: `^(?:${GROUPS}{4})*(?:${TWO_BYTES_LEFT}|${ONE_BYTE_LEF
 /** The checks of `wire.FIELDS` and `wire.VALUES` as JSON schema. */
 const FIELDS: Record<keyof typeof wire.FIELDS | keyof typeof wire.VALUES, JsonSchema> = {
   string: {},
-  text: { pattern: NO_NUL },
-  name: { pattern: NO_NUL, minLength: 1, maxLength: 255 },
+  name: { pattern: '^[^\\u0000]*$', minLength: 1, maxLength: 255 },
   uuid: { format: 'uuid', pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' },
   base64: { description: 'Standard base64 with padding, canonical.', ...BASE64 },
   wrappedKey: {
@@ -79,7 +78,7 @@ const FIELDS: Record<keyof typeof wire.FIELDS | keyof typeof wire.VALUES, JsonSc
     ...BASE64,
   },
   dek: {
-    description: `A data encryption key (DEK): standard base64 of exactly ${KEY_BYTES} bytes.`,
+    description: `A data encryption key (DEK): standard base64 of exactly ${KEY_BYTES} secure random bytes. Wrapping refuses ${KEY_BYTES} zero bytes.`,
     pattern: `^(?:${GROUPS}{4}){${Math.floor(KEY_BYTES / 3)}}${TWO_BYTES_LEFT}$`,
     contentEncoding: 'base64',
   },
@@ -202,8 +201,10 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
     operations: { description: 'The number of entries of each action.' },
     unrecorded: {
       description:
-        'Calls that wrote no entry, by day (UTC), API key and kind: `hash`, and wrapped keys and ciphertexts that were refused as not ' +
-        `authentic. The ${MAX_LISTED_UNRECORDED} largest counts, largest first.`,
+        'Calls that wrote no entry, by day (UTC), API key, kind and address. ' +
+        `The kinds are ${UNRECORDED_KINDS.map((kind) => `\`${kind}\``).join(', ')}; there may be more. ` +
+        'Where `ip_address` is null, calls from further addresses are counted together. ' +
+        `The ${MAX_LISTED_UNRECORDED} largest counts, largest first.`,
     },
   },
   Problem: {

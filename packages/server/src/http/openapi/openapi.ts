@@ -35,7 +35,8 @@ the server encrypt; every use of a key is an entry in an audit log that can be v
 
 Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are problem documents (RFC 9457) with a stable \`code\`.
 Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
-read). Unknown fields of a body are ignored; new fields may appear in answers.`
+read). Unknown fields of a body are ignored; new fields may appear in answers. A call that lists query parameters refuses any other
+with 400; a call that lists none ignores them.`
 
 /** Query parameters, with the types of numbers and times, which the wire schemas read as text. */
 const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
@@ -144,7 +145,7 @@ const ENTRIES_OF_BATCHES: ReadonlyMap<string, string> = new Map([
   ['/v1/batch/keys', 'Each key that is created has its own audit entry, `key.create`; all are committed together.'],
 ])
 
-function describeEffects({ permissions, action, serverMode, path }: Route): string {
+function describeEffects({ permissions, action, serverMode, path, query }: Route): string {
   const needs =
     permissions.length > 0
       ? `Needs the permission ${permissions.map(namePermission).join(' and ')}.`
@@ -153,7 +154,8 @@ function describeEffects({ permissions, action, serverMode, path }: Route): stri
     ? `Writes the audit entry \`${action}\`.`
     : (ENTRIES_OF_BATCHES.get(path) ?? 'Writes no audit entry.')
   const closed = serverMode ? ' Refused for envelope-only tenants, with the entry `envelope_only.refused`.' : ''
-  return `${needs} ${writes}${closed}`
+  const strict = query ? ' Any other query parameter, and a repeated one, gets 400.' : ''
+  return `${needs} ${writes}${closed}${strict}`
 }
 
 /** The permission, with another one that allows the same. */

@@ -1,43 +1,66 @@
-/** The newest anchor of the installation's log as an export shows it (export.md 8). */
+/** The newest anchor of the installation's log, and what links kept checkpoints to it, as an export shows them (export.md 8 and 9). */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Head, isHeadAuthentic } from '../../audit/formats/chain.js'
+import type { ChainedEntry, Head } from '../../audit/formats/chain.js'
 import { signCheckpoint } from '../../audit/formats/checkpoint.js'
-import type { ExportAnchor } from '../../audit/formats/export.js'
+import type { ExportAnchor, ExportLinks } from '../../audit/formats/export.js'
 import { anchorLeaf, inclusionProof } from '../../audit/formats/merkle.js'
 import { signStretch } from '../../audit/formats/stretch.js'
-import { assertLeadsToHead } from '../../audit/lead-to-head.js'
-import { TamperedEntryError } from '../../audit/listed-entries.js'
+import { signTree } from '../../audit/formats/tree.js'
+import { createTreeReader, UnprovenTreeError } from '../../audit/proven-tree.js'
 import { AnchorFault, readAnchor } from '../../audit/watch/newest-anchor.js'
 import type { Services } from '../../runner/operation.js'
-import { findEntryHash, findHead } from '../../store/audit.js'
+import { Refusal } from '../../runner/refusal.js'
+import { findEntryHash } from '../../store/audit.js'
 
-/** Finds it; undefined if the tenant is not covered yet, or if the installation's log is not as the server wrote it. */
-export async function findCovering(services: Services, tenant_id: string): Promise<ExportAnchor | undefined> {
+/** The entries of the installation's log, by their ids, that an export is to link to its anchor. */
+export interface ToLink {
+  /** left out if they cannot be linked */
+  known: readonly number[]
+  /** if none of them can be linked, the export is refused */
+  demanded: readonly number[]
+}
+
+export interface Covering {
+  anchor: ExportAnchor
+  links: ExportLinks | undefined
+}
+
+/**
+ * Finds them; undefined if the tenant is not covered yet, or if the installation's log is not as the server wrote it.
+ *
+ * @throws Refusal E_STATE if none of the entries that are demanded can be linked
+ */
+export async function findCovering(
+  services: Services,
+  tenant_id: string,
+  { known, demanded }: ToLink = { known: [], demanded: [] },
+): Promise<Covering | undefined> {
   const { sql, installationKey } = services
   const anchor = await readAnchor(sql, installationKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
   })
   const index = anchor?.heads.findIndex((head) => head.tenant_id === tenant_id) ?? -1
   const covered = anchor?.heads[index]
-  if (!anchor || !covered) return undefined
-  const { entry, heads } = anchor
-  const after_hash = await findEntryHash(sql, INSTALLATION_ID, entry.id - 1)
-  const head = await findHead(sql, INSTALLATION_ID)
-  if (!after_hash || !head || !isHeadAuthentic(installationKey, head)) return undefined
-  try {
-    await assertLeadsToHead(sql, { from: { last_id: entry.id, hash: entry.hash }, head })
-  } catch (error) {
-    if (error instanceof TamperedEntryError) return undefined
-    throw error
+  const after_hash = anchor && (await findEntryHash(sql, INSTALLATION_ID, anchor.entry.id - 1))
+  if (!anchor || !covered || !after_hash) {
+    if (demanded.length === 0) return undefined
+    throw new Refusal(
+      'E_STATE',
+      'no anchor covers the tenant, so no checkpoint of the installation can be linked to it',
+    )
   }
+  const { entry, heads, head } = anchor
   return {
-    anchor: entry,
-    after_hash,
-    last_id: covered.last_id,
-    hash: covered.hash,
-    index,
-    proof: inclusionProof(heads.map(anchorLeaf), index),
-    signed: signPosition(services, { last_id: entry.id, hash: entry.hash }, head),
+    anchor: {
+      anchor: entry,
+      after_hash,
+      last_id: covered.last_id,
+      hash: covered.hash,
+      index,
+      proof: inclusionProof(heads.map(anchorLeaf), index),
+      signed: signPosition(services, { last_id: entry.id, hash: entry.hash }, head),
+    },
+    links: await findLinks(services, { anchor: entry, head, known, demanded }),
   }
 }
 
@@ -49,4 +72,39 @@ function signPosition(
   const statement = { tenant_id: INSTALLATION_ID, last_id, hash, created_at: new Date(now()).toISOString() }
   if (head.last_id === last_id) return signCheckpoint(signingKey, statement)
   return signStretch(signingKey, { ...statement, head_id: head.last_id, head_hash: head.hash })
+}
+
+async function findLinks(
+  { sql, signingKey, installationKey }: Services,
+  { anchor, head, known, demanded }: { anchor: ChainedEntry; head: Head } & ToLink,
+): Promise<ExportLinks | undefined> {
+  // A checkpoint of a later entry is refused by who verifies, whatever the export links.
+  const wanted = new Set([...known, ...demanded].filter((id) => id <= head.last_id))
+  if (wanted.size === 0) return undefined
+  const hashes = new Map<number, Uint8Array>()
+  let afreshBy = 0
+  const onEntry = ({ id, hash, action }: ChainedEntry) => {
+    if (wanted.has(id)) hashes.set(id, hash)
+    if (action === 'audit.rollback_accepted' && id <= anchor.id) afreshBy = id
+  }
+  try {
+    const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
+    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing of what the later ones cover.
+    if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
+      throw new Refusal(
+        'E_STATE',
+        `entry ${afreshBy} of the installation's log accepted a rollback of that log, so an earlier checkpoint covers no tenant: compare with one of the tenant itself`,
+      )
+    }
+    const entries = [...hashes].filter(([id]) => id >= afreshBy)
+    return {
+      tree: signTree(signingKey, tree),
+      proof: inclusionProof(tree, anchor.id - 1),
+      entries: entries.map(([id, hash]) => ({ id, hash, proof: inclusionProof(tree, id - 1) })),
+    }
+  } catch (error) {
+    if (!(error instanceof UnprovenTreeError)) throw error
+    if (demanded.length > 0) throw new Refusal('E_STATE', error.message)
+    return undefined
+  }
 }

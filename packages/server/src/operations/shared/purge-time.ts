@@ -26,20 +26,18 @@ export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryab
 }
 
 /**
- * Checks that an older entry proves the clock right. A clock that leapt ahead would make every entry too old at once. It also dates the
- * entries of current calls, so these prove nothing until an operator has had four weeks to notice. Only older entries are purged, so a log
- * in use always has entries that prove the clock right. @throws Refusal E_STATE
+ * Finds why the clock is not known to be right, unless an older entry proves it. A clock that leapt ahead would make every entry too old at once. It also
+ * dates the entries of current calls and starts, so these prove nothing until an operator has had four weeks to notice. Only older entries are purged,
+ * so an installation that is in use, or was started within the year, has entries that prove the clock right.
  */
-export async function assertPlausibleTime(sql: Queryable, now: number): Promise<void> {
+export async function findUnprovenTime(sql: Queryable, now: number): Promise<string | undefined> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
   const to = new Date(now - UNPROVEN_MS).toISOString()
-  if (!(await hasEntryBetween(sql, from, to))) {
-    throw new Refusal(
-      'E_STATE',
-      `nothing is purged: no audit entry of any tenant is between ${from} and ${to}. Check the clock. If it is correct, and no call ` +
-        'was made for over a year, purges resume four weeks after the first call',
-    )
-  }
+  if (await hasEntryBetween(sql, from, to)) return undefined
+  return (
+    `no entry of any log is between ${from} and ${to}, so nothing shows that the clock is right: check it. If it is, purges resume four weeks after ` +
+    'the first call or the next start of a server'
+  )
 }
 
 /** The same time of day some months before, on the last day of a shorter month. */

@@ -54,8 +54,7 @@ function compile(file: string, folder: string): string {
 }
 
 function start(cwd: string, script: string, args: string[]): Child {
-  // Without V8's second compiler of WebAssembly, which takes longer than what a child does with PGlite.
-  const child = spawn(process.execPath, ['--liftoff-only', '--input-type=module', '-e', script, ...args], { cwd })
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script, ...args], { cwd })
   let printed = ''
   const listeners = new Set<() => void>()
   const add = (text: string) => {

@@ -9,12 +9,8 @@ import { closeSync, existsSync, fsyncSync, mkdtempSync, openSync, readdirSync, r
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 
-/**
- * What the child runs; it gets PGlite's own path and the directory as arguments, and ends with its parent. V8
- * uses only its fast compiler of WebAssembly: the optimizing one would take as long as all else that the child does.
- */
+/** What the child runs; it gets PGlite's own path and the directory as arguments, and ends with its parent. */
 const CREATE = `
-require('node:v8').setFlagsFromString('--liftoff-only')
 const [pglite, directory] = process.argv.slice(1)
 process.stdin.on('end', () => process.exit(1)).resume()
 require(pglite).PGlite.create(directory).then((database) => database.close()).then(() => process.exit(0))

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
@@ -46,6 +46,19 @@ const sql = postgres({ path: socketPath, user: 'postgres', database: 'postgres',
 await sql.begin(async (tx) => {
   await tx\`insert into kept values ('half done')\`
   console.log('in transaction')
+  await new Promise(() => setInterval(() => {}, 1000))
+})
+`
+const WRITE_A_TABLE_AND_WAIT = `
+import postgres from 'postgres'
+import { openEmbedded } from './database.js'
+const { socketPath } = await openEmbedded({ dataDir: process.argv[1] })
+const sql = postgres({ path: socketPath, user: 'postgres', database: 'postgres', max: 1 })
+await sql\`create table whole (v text)\`
+await sql.begin(async (tx) => {
+  await tx\`create table unfinished as select 1 as v\`
+  const [{ path }] = await tx\`select pg_relation_filepath('unfinished') as path\`
+  console.log('file ' + path + ' of it')
   await new Promise(() => setInterval(() => {}, 1000))
 })
 `
@@ -208,6 +221,21 @@ describe('the embedded database', () => {
     const waiting = client()`select count(*)::int as n from kept where v = 'half done'`.execute()
     command.process.kill('SIGKILL')
     expect((await waiting)[0]?.n).toBe(0)
+  })
+
+  it('removes the file of a table that was being written when the process was killed, and no other', async () => {
+    const other = copyTemplate('killed')
+    const writer = compiled.start(WRITE_A_TABLE_AND_WAIT, other)
+    await writer.printed(' of it')
+    writer.process.kill('SIGKILL')
+    await writer.ended
+    const [, path = ''] = /file (\S+) of it/.exec(writer.output()) ?? []
+    const filesOf = () => readdirSync(join(other, 'postgres', path, '..'))
+    const before = filesOf()
+    expect(before).toContain(basename(path))
+    await (await openEmbedded({ dataDir: other })).close()
+    expect(filesOf().sort()).toEqual(before.filter((name) => name !== basename(path)).sort())
+    await (await openEmbedded({ dataDir: other })).close()
   })
 
   it('drops the prepared statements of a client that left', async () => {

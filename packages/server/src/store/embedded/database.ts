@@ -15,6 +15,7 @@ import { answers, type DataDirectoryLock, findLockHolder, lockDataDirectory } fr
 import type { DurableNodeFS } from './fsync.js'
 import { shortSocketPath } from './short-socket-path.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
+import { removeUnreferencedFiles } from './unreferenced-files.js'
 
 /** The database's directory within the data directory. */
 const CLUSTER = 'postgres'
@@ -107,6 +108,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     const durability = (await commitsReachTheDisk(database, fs)) ? 'fsync' : 'none'
     lock.writeDurability(durability)
     await vacuumIfDue(database)
+    await removeUnreferencedFiles(cluster, database)
 
     lock.assertHeld()
     rmSync(socketPath, { force: true }) // of a holder that was killed
@@ -219,7 +221,8 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   try {
     const database = await PGlite.create({
       fs,
-      startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`],
+      // A file of the log that is no longer needed is removed, and not written again later: it may hold a destroyed key (erasure.ts).
+      startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`, '-c', 'wal_recycle=off'],
       onStderr: (line) => {
         output.push(line)
         return false

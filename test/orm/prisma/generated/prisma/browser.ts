@@ -37,3 +37,13 @@ export type Sample = Prisma.SampleModel
  * 
  */
 export type Person = Prisma.PersonModel
+/**
+ * Model Lead
+ * 
+ */
+export type Lead = Prisma.LeadModel
+/**
+ * Model Pair
+ * 
+ */
+export type Pair = Prisma.PairModel

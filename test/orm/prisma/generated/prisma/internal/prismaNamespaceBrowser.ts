@@ -54,7 +54,9 @@ export const ModelName = {
   User: 'User',
   Post: 'Post',
   Sample: 'Sample',
-  Person: 'Person'
+  Person: 'Person',
+  Lead: 'Lead',
+  Pair: 'Pair'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -119,6 +121,26 @@ export const PersonScalarFieldEnum = {
 export type PersonScalarFieldEnum = (typeof PersonScalarFieldEnum)[keyof typeof PersonScalarFieldEnum]
 
 
+export const LeadScalarFieldEnum = {
+  id: 'id',
+  mail: 'mail',
+  note: 'note',
+  envelope: 'envelope'
+} as const
+
+export type LeadScalarFieldEnum = (typeof LeadScalarFieldEnum)[keyof typeof LeadScalarFieldEnum]
+
+
+export const PairScalarFieldEnum = {
+  id: 'id',
+  mail: 'mail',
+  note: 'note',
+  pair_index: 'pair_index'
+} as const
+
+export type PairScalarFieldEnum = (typeof PairScalarFieldEnum)[keyof typeof PairScalarFieldEnum]
+
+
 export const SortOrder = {
   asc: 'asc',
   desc: 'desc'
@@ -133,6 +155,13 @@ export const NullableJsonNullValueInput = {
 } as const
 
 export type NullableJsonNullValueInput = (typeof NullableJsonNullValueInput)[keyof typeof NullableJsonNullValueInput]
+
+
+export const JsonNullValueInput = {
+  JsonNull: JsonNull
+} as const
+
+export type JsonNullValueInput = (typeof JsonNullValueInput)[keyof typeof JsonNullValueInput]
 
 
 export const QueryMode = {

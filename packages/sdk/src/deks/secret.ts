@@ -1,0 +1,106 @@
+/**
+ * Keys in memory: DEKs, and what is derived from them.
+ *
+ * No code that uses a key can find it zeroed. Nothing outside this file zeroes a key: an owner only releases it. The bytes can be reached by
+ * `use` and `useBound` alone, which count their caller as a holder until its result is there, or its promise has settled. The last holder to let
+ * go zeroes the key and all that was derived from it. So it does not matter in which order promises settle, nor when a cache drops a DEK.
+ */
+import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
+import { isPromise, type Soon, use as take } from '../async/is-promise.js'
+import { requestsAreIsolated } from '../async/isolated-requests.js'
+import { AbortedError } from '../errors.js'
+
+/** One holder's share of a key of 32 bytes. */
+export interface Secret {
+  /**
+   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. It must not keep them longer, nor change
+   * them: an engine that has imported them as a key of the platform zeroes them itself, and knows the key by its array.
+   *
+   * @throws AbortedError after `release()`
+   */
+  use<R>(run: (bytes: Uint8Array) => R): R
+  /**
+   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive`, for their 64 bytes, where that was
+   * not done before.
+   */
+  useBound<T>(derive: (bytes: Uint8Array) => Soon<Uint8Array>, run: (keys: BoundKeys) => Soon<T>): Soon<T>
+  /** Returns the share of another holder, who releases it. The key is not copied. */
+  share(): Secret
+  /** Lets go. Everything is zeroed once nobody else holds or uses it. */
+  release(): void
+}
+
+/** What the holders of one key share. */
+interface Held {
+  readonly bytes: Uint8Array
+  /** Everything to zero. */
+  readonly secrets: Uint8Array[]
+  bound: Soon<BoundKeys> | undefined
+  holders: number
+}
+
+/** Takes over the bytes of a key: from now on they belong to those who hold it. */
+export function createSecret(bytes: Uint8Array): Secret {
+  return hold({ bytes, secrets: [bytes], bound: undefined, holders: 0 })
+}
+
+function hold(held: Held): Secret {
+  held.holders++
+  let isReleased = false
+  const assertHeld = () => {
+    if (isReleased) throw new AbortedError() // only the end of a call or of its client releases what it may still ask for
+  }
+  const use = <R>(run: (bytes: Uint8Array) => R): R => {
+    assertHeld()
+    held.holders++
+    let running: Promise<unknown> | undefined
+    try {
+      const result = run(held.bytes)
+      if (!isPromise<unknown>(result)) return result
+      running = result.finally(() => letGo(held))
+      return running as R
+    } finally {
+      if (!running) letGo(held)
+    }
+  }
+  return {
+    use,
+    useBound: (derive, run) => use(() => take(boundKeys(held, derive), run)),
+    share() {
+      assertHeld()
+      return hold(held)
+    },
+    release() {
+      if (isReleased) return
+      isReleased = true
+      letGo(held)
+    },
+  }
+}
+
+function letGo(held: Held): void {
+  held.holders--
+  if (held.holders > 0) return
+  for (const secret of held.secrets) secret.fill(0)
+}
+
+/** Derives once, for all who ask; where requests are isolated, once for each who asks before the first result. */
+function boundKeys(held: Held, derive: (bytes: Uint8Array) => Soon<Uint8Array>): Soon<BoundKeys> {
+  if (held.bound) return held.bound
+  const keep = (okm: Uint8Array) => {
+    const keys = splitBoundKeys(okm)
+    held.secrets.push(keys.key)
+    held.bound = keys
+    return keys
+  }
+  const derived = derive(held.bytes)
+  if (!isPromise(derived)) return keep(derived)
+  const deriving = derived.then(keep)
+  if (requestsAreIsolated()) return deriving // another request could not await it
+  held.bound = deriving
+  const forget = () => {
+    held.bound = undefined
+  }
+  deriving.catch(forget) // the caller handles the error
+  return deriving
+}

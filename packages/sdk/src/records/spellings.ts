@@ -1,0 +1,73 @@
+/** The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines, as a JSON string. */
+import { decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
+import { readBinary } from '../input.js'
+
+// Quotes, brackets, backslashes and what cannot be seen may stand before a value: where JSON was written twice, or text was pasted. Hex without
+// `\x` has a least length, since telephone numbers are hex too.
+const HEX = /^([\s\p{C}"'[\\]*)(?:\\x|(?=[\da-f]{20}))([\da-f]+)/iu
+const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
+/** Stands where something was left out, so that no strict reader takes what is left. */
+const CUT = '…'
+/** Bytes as text as bytes as JSON, at most. */
+const MAX_LAYERS = 4
+const CHUNK_BYTES = 8_192
+
+/**
+ * Returns what a value is, and what it is once the encodings around it are taken off, one by one: bytes in canonical base64, and as text of one character for each
+ * byte. What was cut or altered is returned as far as it can be read.
+ */
+export function spellingsOf(stored: unknown): string[] {
+  const spellings: string[] = []
+  let left = ''
+  let value = typeof stored === 'string' ? stored : readBinary(stored)
+  for (let layer = 0; layer < MAX_LAYERS && value !== undefined; layer++) {
+    if (typeof value !== 'string') {
+      spellings.push(encodeBase64(value) + left)
+      value = textOf(value) + left
+    }
+    spellings.push(value)
+    const string = parseString(value)
+    const decoded: { bytes: Uint8Array; isWhole: boolean } | undefined =
+      string === undefined ? decode(value) : undefined
+    if (decoded && !decoded.isWhole) left = CUT
+    value = string ?? decoded?.bytes
+  }
+  return spellings
+}
+
+function parseString(text: string): string | undefined {
+  try {
+    const parsed: unknown = /^\s*"/.test(text) ? JSON.parse(text) : undefined
+    return typeof parsed === 'string' ? parsed : undefined
+  } catch {
+    return undefined // cut, or no JSON
+  }
+}
+
+/** Decodes hex or base64 as far as it goes. */
+function decode(text: string): { bytes: Uint8Array; isWhole: boolean } | undefined {
+  const hex = HEX.exec(text)
+  const [all = '', before = '', run = ''] = hex ?? BASE64.exec(text) ?? []
+  const digits = run.replaceAll(/\s/g, '')
+  const isWhole = (before + text.slice(all.length)).trim() === ''
+  const group = hex ? 2 : 4
+  const groups = digits.replace(/=+$/, '')
+  for (const some of [digits, groups.slice(0, groups.length - (groups.length % group))]) {
+    if (some === '' || some.length % group !== 0) continue
+    try {
+      const bytes = hex ? decodeHex(some.toLowerCase()) : decodeBase64(some)
+      return { bytes, isWhole: isWhole && some === digits }
+    } catch {
+      // Its last group is not canonical, which the second turn leaves out.
+    }
+  }
+  return undefined
+}
+
+function textOf(bytes: Uint8Array): string {
+  let text = ''
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+    text += String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES))
+  }
+  return text
+}

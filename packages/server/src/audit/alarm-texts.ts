@@ -1,0 +1,30 @@
+/** What an alarm is about and what it stops, in words: the installation's own log belongs to no tenant, and an alarm about it stops no tenant's calls. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+
+const SERVED = 'tenants are served, but what that log would record, such as a change of a tenant or a purge, is refused'
+
+/** What the log says of a new alarm. */
+export function alarmMessage(tenant_id: string): string {
+  if (tenant_id !== INSTALLATION_ID) return 'the audit chain is broken; this tenant is no longer served'
+  return `the audit chain is broken, that of the installation's own log; ${SERVED}`
+}
+
+/** Whose logs these are, without ids. */
+export function nameLogs(tenant_ids: readonly string[]): string {
+  const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
+  const tenants = tenant_ids.some((id) => id !== INSTALLATION_ID) ? ['the log of a tenant'] : []
+  return [...own, ...tenants].join(' and ')
+}
+
+/** What alarms about these logs stop, and which command ends that. */
+export function describeRefused(tenant_ids: readonly string[]): string {
+  const own = tenant_ids.includes(INSTALLATION_ID)
+    ? [
+        `Of the installation's own log: ${SERVED}, until you settle this: see eaas audit accept-rollback --installation --help`,
+      ]
+    : []
+  const tenants = tenant_ids.some((id) => id !== INSTALLATION_ID)
+    ? ['All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help']
+    : []
+  return [...own, ...tenants].join('. ')
+}

@@ -1,0 +1,17 @@
+// What a request holds is given back whenever its connection is closed.
+import { EventEmitter } from 'node:events'
+import type { FastifyRequest } from 'fastify'
+import { expect, it } from 'vitest'
+import { createHeldBytes } from '../runner/held-bytes.js'
+import { beginHolding } from './held-until-answered.js'
+
+it.each([true, false])('is given back if the client left, before it begins: %s', (isBefore) => {
+  const hold = createHeldBytes({ ofProcess: 10, ofTenant: 10 })
+  const socket = Object.assign(new EventEmitter(), { destroyed: isBefore })
+  const request = { raw: { socket } } as unknown as FastifyRequest
+  const holding = hold('tenant')
+  beginHolding(request, holding)
+  holding.take(10)
+  if (!isBefore) socket.emit('close')
+  expect(() => hold('tenant').take(10)).not.toThrow()
+})

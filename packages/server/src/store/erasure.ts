@@ -1,0 +1,110 @@
+/**
+ * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its rows. The earlier ones,
+ * with the sealed secrets, stay in the tables until these are vacuumed, and in the write-ahead log until its files are removed.
+ */
+import type { Queryable, Sql } from './db.js'
+
+/** What became of what destroyed keys left in the files. */
+export interface Erasure {
+  /**
+   * `unchanged`: no key was destroyed since the last erasure of this process. `not permitted`: the role may not vacuum the tables. `held`: a
+   * session that began before may still read earlier versions of rows, or another one vacuums
+   */
+  outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
+  /** how many key versions are destroyed */
+  versions: number
+}
+
+/** What is wrong for a role that may not vacuum the tables, and what to do. */
+export const MAY_NOT_VACUUM =
+  'this role may not vacuum keys and key_versions, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
+  'tables run regularly: vacuum keys, key_versions'
+
+/** Erases what destroyed keys left; to be called again and again. */
+export type Erase = () => Promise<Erasure>
+
+/**
+ * Creates the erasure. It keeps nothing of what it did: the first call of a process erases if any key was ever destroyed, so a crash between a
+ * destruction and its erasure is made up for by the next start. `sql` has no deadline, because the tables may be large.
+ */
+export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
+  let erased = 0
+  return async () => {
+    const versions = await countDestroyed(sql) // before the work: what is destroyed meanwhile is left to the next call
+    if (versions === erased) return { outcome: 'unchanged', versions }
+    if (!isEmbedded) {
+      const outcome = await vacuum(sql)
+      if (outcome !== 'erased') return { outcome, versions }
+    } else {
+      await rewrite(sql)
+    }
+    erased = versions
+    return { outcome: 'erased', versions }
+  }
+}
+
+/** Whether this role may vacuum the tables of keys. */
+export async function mayVacuum(sql: Queryable): Promise<boolean> {
+  const [row] = await sql<{ may: boolean }[]>`
+    select coalesce(pg_catalog.bool_and(
+      pg_catalog.pg_has_role(c.relowner, 'usage') or pg_catalog.pg_has_role(d.datdba, 'usage')
+      or case when pg_catalog.current_setting('server_version_num')::integer >= 170000
+           then pg_catalog.has_table_privilege(c.oid, 'maintain') else false end), false) as may
+    from pg_catalog.pg_class c cross join pg_catalog.pg_database d
+    where c.oid in (pg_catalog.to_regclass('keys'), pg_catalog.to_regclass('key_versions'))
+      and d.datname = pg_catalog.current_database()`
+  return row?.may ?? false
+}
+
+async function countDestroyed(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ versions: number }[]>`
+    select pg_catalog.count(*)::integer as versions from key_versions where wrapped_kek is null`
+  if (!row) throw new Error('the destroyed key versions could not be counted')
+  return row.versions
+}
+
+// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows; PostgreSQL writes other rows where
+// their bytes were, but not at once.
+async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
+  if (!(await mayVacuum(sql))) return 'not permitted'
+  const before = await findVacuums(sql)
+  await sql`vacuum (skip_locked, truncate false) keys, key_versions`
+  const after = await findVacuums(sql)
+  return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
+}
+
+/** How often the table that was vacuumed less was, and how many earlier versions of rows are left. */
+async function findVacuums(sql: Queryable): Promise<{ least: number; dead: number }> {
+  const [row] = await sql<{ least: number; dead: number }[]>`
+    select coalesce(pg_catalog.min(vacuum_count), 0)::bigint as least, coalesce(pg_catalog.sum(n_dead_tup), 0)::bigint as dead
+    from pg_catalog.pg_stat_all_tables
+    where relid in (pg_catalog.to_regclass('keys'), pg_catalog.to_regclass('key_versions'))`
+  if (!row) throw new Error('the statistics of the tables could not be read')
+  return row
+}
+
+/**
+ * New files hold the rows as they are now, and the checkpoint removes the old ones. A plain VACUUM would leave bytes in the free space of a page.
+ * `pg_statistic` is among the tables because servers of before migration 13 had samples of secrets there.
+ */
+async function rewrite(sql: Sql): Promise<void> {
+  // Each by itself: calls run between two statements, and wait while one runs.
+  await sql`vacuum full key_versions`
+  await sql`vacuum full keys`
+  await sql`vacuum full pg_catalog.pg_statistic`
+  // Files of the log that an earlier server kept to be written again stand after the current one, with their content: each is written over.
+  while (await isLogLonger(sql)) await sql`select pg_catalog.pg_switch_wal()`
+  await sql`select pg_catalog.pg_switch_wal()`
+  await sql`checkpoint` // removes all files of the log before the one that the switch began, because wal_recycle is off (database.ts)
+}
+
+/** Whether the write-ahead log has files after the current one. What is asked about is written into that one first. */
+async function isLogLonger(sql: Sql): Promise<boolean> {
+  await sql`select pg_catalog.pg_logical_emit_message(false, 'eaas', 'erasure')`
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select 1 from pg_catalog.pg_ls_waldir()
+      where pg_catalog.length(name) = 24 and name > pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())
+    ) as found`
+  return row?.found ?? false
+}

@@ -1,0 +1,177 @@
+// What an operator changes in the tables: what raises no alarm, what does, and what was accepted on record.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command-host.js'
+import { backend, type TestDatabase } from '../support/database.js'
+import { connectTo } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
+import { type RunningServer, startServer } from '../support/server.js'
+
+const TRIGGER = `create function watched() returns trigger language plpgsql as $$ begin return new; end $$;
+  create trigger watched before update on chain_alarms for each row execute function watched()`
+const REPLACED = 'create or replace function watched() returns trigger language plpgsql as $$ begin return null; end $$'
+
+let owner: TestDatabase
+/** As a role that serves: as a superuser doctor examines nothing after what it would execute. */
+let database: TestDatabase
+let role: string
+let server: RunningServer | undefined
+
+beforeAll(async () => {
+  if (backend() === 'embedded') return
+  owner = (await databaseWithTenant()).database
+  if (owner.backend !== 'postgres') throw new Error('not PostgreSQL')
+  role = `eaas_${randomBytes(6).toString('hex')}`
+  await change(`create role ${role} login password 'secret'`)
+  expect((await runCommand(['migrate', '--role', role], { database: owner })).code).toBe(0)
+  const [url = '', directUrl = ''] = [owner.url, owner.directUrl].map((text) => {
+    const named = new URL(text)
+    named.username = role
+    named.password = 'secret'
+    return named.href
+  })
+  database = { ...owner, url, directUrl }
+  server = await startServer({ database, environment: { EAAS_LOG_LEVEL: 'info' } })
+})
+afterAll(async () => {
+  await server?.stop()
+  if (server) await change(`drop owned by ${role}; drop role ${role}`)
+})
+
+async function change(statements: string): Promise<void> {
+  const sql = connectTo(owner)
+  try {
+    await sql.unsafe(statements)
+  } finally {
+    await sql.end()
+  }
+}
+
+/** What doctor says of the tables, and its exit code. */
+async function examine() {
+  const { code, stdout } = await runCommand(['doctor', '--json'], { database })
+  const { findings } = JSON.parse(stdout) as {
+    findings: { check: string; ok: boolean; warning?: true; detail: string }[]
+  }
+  const found = findings.find(({ check }) => check === 'tables')
+  return { code, ok: found?.ok, warning: found?.warning, detail: found?.detail }
+}
+
+const accept = (...args: string[]) => runCommand(['schema', 'accept', ...args], { database: owner })
+
+async function restarted(running: RunningServer): Promise<RunningServer> {
+  await running.stop()
+  await running.start()
+  return running
+}
+
+/** What a server that starts now says of the tables. */
+async function restart(): Promise<{ differences: string | undefined; lines: { level: number; msg: string }[] }> {
+  if (!server) throw new Error('there is no server')
+  const { url } = await restarted(server)
+  const differences = async () =>
+    /^eaas_schema_differences (.*)$/m.exec(await (await fetch(`${url}/metrics`)).text())?.[1]
+  await expect.poll(differences).toBeDefined()
+  const lines = server.log
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as { level: number; msg: string })
+    .filter(({ msg }) => /the tables/.test(msg))
+  return { differences: await differences(), lines }
+}
+
+const FATAL = 60
+const INFO = 30
+
+describe.skipIf(backend() === 'embedded')('tables that an operator changed', { timeout: 60_000 }, () => {
+  it('raise no alarm by an index, a column that may be null, and an index with another name', async () => {
+    await change(`create index own on audit_log (actor, created_at); alter table keys add column own text;
+      alter index audit_log_time rename to renamed`)
+    const { code, ok, warning, detail } = await examine()
+    expect([code, ok, warning]).toEqual([0, true, undefined])
+    expect(detail).toMatch(
+      /^as the migrations make them\. Without harm: CREATE INDEX own .*; column keys\.own text; CREATE INDEX renamed /,
+    )
+    expect(await restart()).toMatchObject({ differences: '0', lines: [{ level: INFO }] })
+    expect((await accept('--reason', 'nothing')).stderr).toMatch(
+      /^eaas: the tables differ in nothing that needs to be accepted/,
+    )
+    await change(`drop index own; alter table keys drop column own; alter index renamed rename to audit_log_time`)
+    expect((await examine()).detail).toMatch(/nothing else acts on them$/)
+  })
+
+  it('say of what can refuse writes that it can do no more', async () => {
+    await change('create unique index own on unrecorded_calls (tenant_id, day, api_key_id, kind, calls)')
+    const found = await examine()
+    expect([found.code, found.ok, found.detail]).toEqual([
+      1,
+      false,
+      expect.stringMatching(
+        /^somebody .* can refuse writes, and changes no answer and no entry: .*CREATE UNIQUE INDEX own .* eaas schema accept/,
+      ),
+    ])
+    expect(found.detail).not.toContain('Verify every log')
+    await change('drop index own')
+  })
+
+  it('are accepted on record, until something is changed again', async () => {
+    await change(TRIGGER)
+    expect(await examine()).toMatchObject({ code: 1, ok: false, detail: expect.stringContaining('schema accept') })
+    expect(await restart()).toMatchObject({ differences: '1', lines: [{ level: FATAL }] })
+
+    expect((await accept()).code).toBe(2)
+    const { code, stdout } = await accept('--reason', 'counts the alarms', '--json')
+    const accepted = JSON.parse(stdout)
+    expect([code, accepted]).toEqual([
+      0,
+      expect.objectContaining({ added: ['trigger watched on chain_alarms'], reason: 'counts the alarms' }),
+    ])
+    const { stdout: list } = await runCommand(['audit', 'list', '--installation', '--json'], { database })
+    const entry = JSON.parse(list).logs.find(
+      ({ action }: { action: string }) => action === 'installation.schema_accepted',
+    )
+    expect(entry).toMatchObject({
+      id: accepted.entry_id,
+      actor: expect.stringMatching(/^operator:/),
+      metadata: { digest: accepted.digest, differences: 1, reason: 'counts the alarms' },
+    })
+    const again = await accept('--reason', 'twice')
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('accepts these differences')])
+
+    const shown = await examine()
+    expect([shown.code, shown.ok]).toEqual([0, true])
+    expect(shown.detail).toMatch(
+      new RegExp(
+        `^accepted by operator:.* on .*, entry ${accepted.entry_id} of the .* \\(counts the alarms\\): not made by eaas: trigger watched`,
+      ),
+    )
+    expect(await restart()).toMatchObject({ differences: '0', lines: [{ level: INFO }] })
+
+    await change(REPLACED)
+    expect(await examine()).toMatchObject({ code: 1, ok: false })
+    expect(await restart()).toMatchObject({ differences: '1', lines: [{ level: FATAL }] })
+    const { stdout: text } = await accept('--reason', 'the new one')
+    expect(text).toMatch(
+      /^not made by eaas: trigger watched on chain_alarms\nAccepted: entry \d+ of the installation's log/,
+    )
+    await change('alter table chain_alarms alter column reason drop not null')
+    expect(await examine()).toMatchObject({ code: 1, ok: false })
+    await change('alter table chain_alarms alter column reason set not null')
+    expect(await examine()).toMatchObject({ code: 0, ok: true })
+  })
+
+  it('are not accepted by an entry that no server wrote', async () => {
+    const { digest } = JSON.parse((await accept('--reason', 'none', '--json')).stdout || '{}') as { digest?: string }
+    expect(digest).toBeUndefined() // they are accepted already
+    await change(
+      `update audit_log set metadata = replace(metadata, 'the new one', 'another') where action = 'installation.schema_accepted'`,
+    )
+    expect(await examine()).toMatchObject({ code: 1, ok: false })
+    await change(
+      `update audit_log set metadata = replace(metadata, 'another', 'the new one') where action = 'installation.schema_accepted'`,
+    )
+    expect(await examine()).toMatchObject({ code: 0, ok: true })
+    await change('drop function watched cascade')
+    expect((await examine()).detail).toMatch(/nothing else acts on them$/)
+  })
+})
