@@ -170,7 +170,8 @@ describe.skipIf(backend() === 'embedded')('tables that an operator changed', { t
     await change(
       `update audit_log set metadata = replace(metadata, 'another', 'the new one') where action = 'installation.schema_accepted'`,
     )
-    expect(await examine()).toMatchObject({ code: 0, ok: true })
+    // Not the exit code: a server that looked at the log meanwhile has raised an alarm, rightly.
+    expect(await examine()).toMatchObject({ ok: true })
     await change('drop function watched cascade')
     expect((await examine()).detail).toMatch(/nothing else acts on them$/)
   })
