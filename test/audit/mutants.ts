@@ -98,7 +98,18 @@ export function listDatabaseGuardMutants(): DatabaseGuard[] {
   })
 }
 
+// The guard is found whatever its spaces and line breaks, and the comma that a formatter puts at the end of a list: reformatting keeps it.
 function replaceOnce(source: string, from: string, to: string, what: string): string {
-  if (source.split(from).length !== 2) throw new Error(`the source is not there once: ${what}`)
-  return source.replace(from, () => to)
+  const all = withoutFormat(source)
+  const wanted = withoutFormat(from).text
+  const at = all.text.indexOf(wanted)
+  if (at < 0 || all.text.indexOf(wanted, at + 1) >= 0) throw new Error(`the source is not there once: ${what}`)
+  const [first = 0, last = 0] = [all.positions[at], all.positions[at + wanted.length - 1]]
+  return source.slice(0, first) + to + source.slice(last + 1)
+}
+
+/** A text without what only formats it, and the position of each character in the text. */
+function withoutFormat(source: string): { text: string; positions: number[] } {
+  const positions = [...source.matchAll(/[^\s,]|,(?!\s*[)\]}])/g)].map(({ index }) => index)
+  return { text: positions.map((position) => source[position]).join(''), positions }
 }
