@@ -8,8 +8,8 @@ import {
   purgeMarkMac,
   type Witness,
 } from '../../../packages/server/src/audit/formats/chain.js'
-import { findAcceptedRollback } from '../../../packages/server/src/audit/watch/accepted-rollback.js'
-import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watches.js'
+import { findAcceptedRollback } from '../../../packages/server/src/audit/watch/acceptances.js'
+import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { writeAlarm } from '../../../packages/server/src/store/alarms.js'
 import { findEntryHash } from '../../../packages/server/src/store/audit.js'

@@ -1,5 +1,5 @@
 /** Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that it does not roll back. */
-import type { AcceptedSchema } from '../audit/watch/accepted-schema.js'
+import type { AcceptedSchema } from '../audit/watch/acceptances.js'
 import type { Config } from '../config.js'
 import { readRootKey } from '../crypto/root-key.js'
 import { readDatabaseUrl } from '../database-url.js'

@@ -11,8 +11,7 @@ import { findHeadFault } from '../audit/head-fault.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { verifyLog } from '../audit/verify/verify.js'
 import { compareWithAnchor } from '../audit/watch/anchor-watch.js'
-import { HeadWatch } from '../audit/watch/head-watch.js'
-import { createHeadWatches } from '../audit/watch/head-watches.js'
+import { createHeadWatches, HeadWatch } from '../audit/watch/head-watch.js'
 import {
   FAULTS_ADVICE,
   type KeptFile,

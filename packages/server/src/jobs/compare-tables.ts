@@ -1,6 +1,6 @@
 /** Finds tables that somebody changed outside the server: a trigger, a rule, a policy, a constraint that is gone. */
 
-import { type AcceptedSchema, findAcceptedSchema } from '../audit/watch/accepted-schema.js'
+import { type AcceptedSchema, findAcceptedSchema } from '../audit/watch/acceptances.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { Services } from '../runner/operation.js'
 import { compareSchemas, SchemaVersionError } from '../store/migrations.js'

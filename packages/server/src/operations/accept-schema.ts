@@ -1,5 +1,5 @@
 /** Accepts how the tables differ from what the migrations make. Called by the operator; has no route. */
-import { findAcceptedSchema, SCHEMA_ACCEPTED } from '../audit/watch/accepted-schema.js'
+import { findAcceptedSchema, SCHEMA_ACCEPTED } from '../audit/watch/acceptances.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'

@@ -5,7 +5,7 @@
 import { alarmMac, areMarksAuthentic, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
 import type { ExportedEntry } from '../audit/verify/read-export.js'
-import { createAcceptedLosses } from '../audit/watch/accepted-rollback.js'
+import { createAcceptedLosses } from '../audit/watch/acceptances.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'

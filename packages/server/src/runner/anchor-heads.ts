@@ -6,11 +6,10 @@ import { openAuditKey } from '../audit/audit-key.js'
 import { anchorMetadata } from '../audit/formats/anchor.js'
 import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
-import { earliestOf, isSame } from '../audit/watch/compare-heads.js'
-import { followAll } from '../audit/watch/follow-stretch.js'
+import { followAll, LATER_AT_ONCE, readLater } from '../audit/watch/follow.js'
 import { changedAnchored } from '../audit/watch/head-watch.js'
 import { AnchorFault, lockAnchorHeads } from '../audit/watch/newest-anchor.js'
-import { LATER_AT_ONCE, readLater } from '../audit/watch/read-later.js'
+import { earliestOf, isSame } from '../audit/watch/points.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import {
   type AnchoredHead,

@@ -26,8 +26,7 @@ import {
   type Head,
   laterTime,
 } from '../formats/chain.js'
-import type { HeadWatch } from '../watch/head-watch.js'
-import { createHeadWatches, type HeadWatches } from '../watch/head-watches.js'
+import { createHeadWatches, type HeadWatch, type HeadWatches } from '../watch/head-watch.js'
 import { appendToLocked } from './append-chained.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
 import type { Clock } from './clock.js'

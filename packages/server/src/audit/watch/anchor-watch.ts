@@ -15,12 +15,11 @@ import { isHeadAuthentic, isPurgeMarkAuthentic, type PurgeMark } from '../format
 import { findContradiction, hasNamed, witnessOf } from '../named-entries.js'
 import { type NamedEntry, readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
-import { findNewestAcceptance } from './accepted-rollback.js'
-import { earliestOf } from './compare-heads.js'
-import type { HeadWatch } from './head-watch.js'
-import type { HeadWatches } from './head-watches.js'
+import { findNewestAcceptance } from './acceptances.js'
+import { LATER_AT_ONCE, readLater } from './follow.js'
+import type { HeadWatch, HeadWatches } from './head-watch.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
-import { LATER_AT_ONCE, readLater } from './read-later.js'
+import { earliestOf } from './points.js'
 import { KEY_CHANGED, TENANT_GONE } from './shared-alarms.js'
 
 export interface AnchorWatchOptions {

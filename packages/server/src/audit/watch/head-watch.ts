@@ -3,7 +3,7 @@
  * restored or tampered with: an alarm is raised, and the tenant is no longer served. Appending to it would fork the chain.
  */
 import type { KeyObject } from 'node:crypto'
-import { findHead, readChain } from '../../store/audit.js'
+import { findHead } from '../../store/audit.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
@@ -17,10 +17,10 @@ import {
   type KeptHead,
   purgeMarkMac,
 } from '../formats/chain.js'
-import { findAcceptedRollback } from './accepted-rollback.js'
-import { earliestOf, findGoneBack, laterOf, latestOf } from './compare-heads.js'
-import { type Break, earliestTimeOf, FOLLOWED_AT_ONCE, followAll, followStretch, includes } from './follow-stretch.js'
-import { HeldHeads } from './held-heads.js'
+import { findAcceptedRollback } from './acceptances.js'
+import { Comparisons } from './comparisons.js'
+import { type Break, earliestTimeOf, followAll, followLog } from './follow.js'
+import { earliestOf, findGoneBack, HeldHeads, includes, laterOf, latestOf } from './points.js'
 
 /** How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock of the head is held. */
 const FOLLOW_MS = 2_000
@@ -259,7 +259,6 @@ export class HeadWatch {
     auditKey: KeyObject,
     { head, witnessed, isEntryRead, passed }: Comparison,
   ): Promise<Loss | undefined> {
-    const { tenant_id } = this
     const { last_id } = witnessed
     // There is no entry 0 to read.
     if (head.last_id === last_id && (!isEntryRead || last_id === 0)) {
@@ -267,10 +266,7 @@ export class HeadWatch {
       return equalBytes(head.hash, witnessed.hash) ? undefined : { witness: witnessed, fault }
     }
     const until = performance.now() + FOLLOW_MS
-    for (let from = witnessed; ; ) {
-      const where = { tenant_id, after_id: from.last_id - 1, through_id: head.last_id, limit: FOLLOWED_AT_ONCE + 1 }
-      const stretch = await readChain(sql, where)
-      const reached = followStretch(from, { head, stretch, auditKey })
+    for await (const { from, stretch, reached } of followLog(sql, witnessed, { head, auditKey })) {
       if ('kind' in reached) {
         const isPurged = reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, { from, id: reached.id }))
         if (!isPurged) return { witness: from, fault: faultOf(reached) }
@@ -281,8 +277,8 @@ export class HeadWatch {
       if (reached === head) return undefined
       this.held.followedTo(reached, from, stretch)
       if (performance.now() > until) throw new UnfollowedLogError()
-      from = reached
     }
+    return undefined
   }
 
   // Whoever hides the row can write a mark too, but not one with a valid MAC, unless a server purged another log in the place of this one. Whatever a
@@ -320,4 +316,44 @@ function faultOf({ id, kind }: Break): string {
   return kind === 'differs'
     ? `entry ${id} of the audit chain differs from the one that was written`
     : `entry ${id} of the audit chain does not follow from those that were written`
+}
+
+export interface HeadWatches {
+  /** The watch over a tenant's head, created at first use. */
+  get(tenant_id: string): HeadWatch
+  all(): Iterable<HeadWatch>
+  /** The watches of tenants that are not served. */
+  alarmed(): HeadWatch[]
+  /** The logs whose last entry is ahead of this clock, the furthest first. */
+  ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[]
+  /** how the comparisons of the chains with these watches went */
+  readonly comparisons: Comparisons
+}
+
+/** Creates the watches; `onAlarm` is called once for each alarm. */
+export function createHeadWatches(
+  onAlarm: (tenant_id: string, reason: string) => void,
+  comparisons = new Comparisons(),
+): HeadWatches {
+  const watches = new Map<string, HeadWatch>()
+  function get(tenant_id: string): HeadWatch {
+    let watch = watches.get(tenant_id)
+    if (!watch) {
+      watch = new HeadWatch(tenant_id, onAlarm)
+      watches.set(tenant_id, watch)
+    }
+    return watch
+  }
+  return {
+    get,
+    all: () => watches.values(),
+    alarmed: () => [...watches.values()].filter(({ alarm }) => alarm !== undefined),
+    ahead: (clock) =>
+      [...watches.values()]
+        .flatMap(({ tenant_id, witnessed: { created_at } = {} }) =>
+          created_at !== undefined && clock.isAhead({ created_at }) ? [{ tenant_id, created_at }] : [],
+        )
+        .sort((a, b) => (a.created_at < b.created_at ? 1 : -1)),
+    comparisons,
+  }
 }

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../../store/anchors.js'
-import { findHead, lockHead, readChain } from '../../store/audit.js'
+import { findHead, lockHead } from '../../store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { anchorRoot, readAnchorMetadata } from '../formats/anchor.js'
@@ -15,7 +15,7 @@ import {
   type KeptHead,
 } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
-import { FOLLOWED_AT_ONCE, followStretch } from './follow-stretch.js'
+import { followLog } from './follow.js'
 
 /** Thrown when the anchored heads are not those of the newest anchor, or when the log from that on is not as the server wrote it. */
 export class AnchorFault extends Error {
@@ -79,20 +79,15 @@ async function followToHead(sql: Transaction, auditKey: KeyObject, anchor: Chain
   if (!head || !isHeadAuthentic(auditKey, head)) {
     throw new AnchorFault("the head of the installation's log is missing, or not as the server wrote it")
   }
-  let from: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
-  while (from !== head) {
-    const { last_id } = from
-    const where = { tenant_id, after_id: last_id - 1, through_id: head.last_id, limit: FOLLOWED_AT_ONCE + 1 }
-    const stretch = await readChain(sql, where)
-    const reached = followStretch(from, { head, stretch, auditKey })
+  const start: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
+  for await (const { from, stretch, reached } of followLog(sql, start, { head, auditKey })) {
     if ('kind' in reached) {
       throw new AnchorFault(
         `the installation's log does not lead from ${nameOf(anchor)} to its head: entry ${reached.id}`,
       )
     }
-    const later = stretch.find(({ id, action }) => id > last_id && action === 'installation.anchor')
+    const later = stretch.find(({ id, action }) => id > from.last_id && action === 'installation.anchor')
     if (later) throw new AnchorFault(`${nameOf(anchor)} is not the newest anchor: entry ${later.id} is`)
-    from = reached
   }
   return head
 }

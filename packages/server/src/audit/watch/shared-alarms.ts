@@ -29,11 +29,10 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
-import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
-import { isAtLeast, laterOf } from './compare-heads.js'
-import type { Alarm, HeadWatch } from './head-watch.js'
-import type { HeadWatches } from './head-watches.js'
-import { LATER_AT_ONCE, type Later, readLater } from './read-later.js'
+import { findAcceptedRollback, findNewestAcceptance } from './acceptances.js'
+import { LATER_AT_ONCE, type Later, readLater } from './follow.js'
+import type { Alarm, HeadWatch, HeadWatches } from './head-watch.js'
+import { isAtLeast, laterOf } from './points.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
 const COMPARED_AT_ONCE = LATER_AT_ONCE

@@ -1,7 +1,7 @@
 /** Makes the head of a log again, when it is missing or not of the last entry: of the entries, and of no copy (chain.md 10). */
 import type { KeyObject } from 'node:crypto'
 import { equalBytes, type Head, headMac, isHeadAuthentic, isKeptHeadAuthentic } from '../../audit/formats/chain.js'
-import { findAcceptedVersion } from '../../audit/watch/accepted-rollback.js'
+import { findAcceptedVersion } from '../../audit/watch/acceptances.js'
 import { Refusal } from '../../runner/refusal.js'
 import { listAnchoredHeads } from '../../store/anchors.js'
 import { findEntryHash, findLastId, lockHead, putHead } from '../../store/audit.js'

@@ -3,6 +3,8 @@
  * database can put it there for the moment in which a process looks. So the entries after it are hashed again, stretch by stretch, up to the head.
  */
 import type { KeyObject } from 'node:crypto'
+import { type HeadWithKey, readChain, readChains } from '../../store/audit.js'
+import type { Queryable } from '../../store/db.js'
 import {
   type ChainedEntry,
   entryHash,
@@ -14,13 +16,8 @@ import {
   type KeptHead,
   type Witness,
 } from '../formats/chain.js'
-import { acceptedVersionOf } from './accepted-rollback.js'
-import { earliestOf, findGoneBack } from './compare-heads.js'
-
-/** What proves a witness to another process: itself if it has a MAC, else the last head before it that has one; undefined if none is known. */
-export function sealedOf(witness: KeptHead): KeptHead | undefined {
-  return witness.mac ? witness : witness.sealed
-}
+import { acceptedVersionOf } from './acceptances.js'
+import { earliestOf, findGoneBack, includes, sealedOf } from './points.js'
 
 /**
  * A time that the entry of a witness is not before, exactly its own if the head is proven or if this process followed the log to it; undefined if none
@@ -78,6 +75,26 @@ export function followStretch(
 }
 
 /**
+ * Follows a log from a head on, stretch by stretch, until one reaches the head in the database or does not continue. Each stretch has the entries
+ * from `from` on, and what they reach.
+ */
+export async function* followLog(
+  sql: Queryable,
+  start: KeptHead,
+  { head, auditKey }: { head: Head; auditKey: KeyObject },
+): AsyncGenerator<{ from: KeptHead; stretch: ChainedEntry[]; reached: Break | KeptHead }, void> {
+  const { tenant_id, last_id: through_id } = head
+  for (let from = start; ; ) {
+    const where = { tenant_id, after_id: from.last_id - 1, through_id, limit: FOLLOWED_AT_ONCE + 1 }
+    const stretch = await readChain(sql, where)
+    const reached = followStretch(from, { head, stretch, auditKey })
+    yield { from, stretch, reached }
+    if ('kind' in reached || reached === head) return
+    from = reached
+  }
+}
+
+/**
  * Follows a log from everything that it must continue from: returns the head if these entries lead to it from all of that, what they reach if
  * there are more, and undefined if it is to be found out what is wrong.
  * @param stretch from the earliest of the held heads on
@@ -97,7 +114,29 @@ export function followAll(
   return held.some(isMissed) ? undefined : reached
 }
 
-/** Whether the entry of a head is one of these. */
-export function includes(stretch: readonly ChainedEntry[], { last_id, hash }: Witness): boolean {
-  return stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
+/** Most heads of one statement. */
+export const LATER_AT_ONCE = 500
+/** Most entries of one statement, the witnessed ones aside. */
+const ENTRIES_AT_ONCE = 50_000
+
+/** A head in the database that is after the witnessed one, or the same. */
+export interface Later {
+  witness: Witness
+  head: HeadWithKey
+}
+
+/** Reads the witnessed entries and those after them: all up to the heads, or the first of each log. */
+export async function readLater(
+  sql: Queryable,
+  later: readonly Later[],
+): Promise<(Later & { stretch: ChainedEntry[] })[]> {
+  if (later.length === 0) return []
+  const stretches = later.map(({ witness, head }) => ({
+    tenant_id: head.tenant_id,
+    after_id: witness.last_id - 1,
+    through_id: head.last_id,
+  }))
+  const limit = Math.min(FOLLOWED_AT_ONCE, Math.ceil(ENTRIES_AT_ONCE / later.length)) + 1
+  const entries = await readChains(sql, stretches, limit)
+  return later.map((each) => ({ ...each, stretch: entries.get(each.head.tenant_id) ?? [] }))
 }
