@@ -1,10 +1,13 @@
-// packages/sdk/docs/errors.md names each code there is, and none besides.
+// packages/sdk/docs/errors.md names each code there is, and none besides; docstrings name no other, and the SDK repeats what the list says.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode } from '../../packages/protocol/src/problem.js'
+import { ROUTES } from '../../packages/protocol/src/routes.js'
 import type { BrokerProblemCode } from '../../packages/sdk/src/broker/problem.js'
+import { mayPass } from '../../packages/sdk/src/http/retries.js'
 import type { EaasErrorCode } from '../../packages/sdk/src/index.js'
+import { sourcesBelow } from '../support/source-files.js'
 
 // Records by the unions of the sources: with a code too few or too many they do not compile.
 const SDK: Record<EaasErrorCode, true> = {
@@ -43,6 +46,33 @@ describe('the page of errors', () => {
 
   it('has a row for each code that only a broker has', () => {
     expect(rowsOf('Codes of a broker')).toEqual(Object.entries(BROKER))
+  })
+})
+
+describe('the retry rule of each code of the service', () => {
+  it.each(Object.entries<{ status: number; retry?: true }>(PROBLEMS))(
+    'is the one by which the SDK repeats: %s',
+    (_, { status, retry = false }) => {
+      const call = { ...ROUTES.wrap, repeatable: true } as unknown as Parameters<typeof mayPass>[0]
+      expect(mayPass(call, status)).toBe(retry)
+      expect(mayPass({ ...call, repeatable: false }, status)).toBe(false)
+    },
+  )
+})
+
+describe('the @throws lists', () => {
+  const known = new Set([...Object.keys(PROBLEMS), ...Object.keys(SDK), ...Object.keys(BROKER)])
+  const named = ['packages/protocol/src', 'packages/sdk/src', 'packages/server/src'].flatMap((folder) =>
+    sourcesBelow(folder).flatMap(({ tree }) =>
+      [...tree.text.matchAll(/@throws[^@]*?(?:\*\/|\n\s*\*\s*\n)/g)].flatMap(
+        ([list]) => list.match(/\bE_[A-Z_]+\b/g) ?? [],
+      ),
+    ),
+  )
+
+  it('name codes that there are', () => {
+    expect(named.length).toBeGreaterThan(20)
+    expect(named.filter((code) => !known.has(code))).toEqual([])
   })
 })
 

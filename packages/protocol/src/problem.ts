@@ -1,6 +1,9 @@
 /** Errors as the SDK and the server name them: RFC 9457 problem documents with a stable `code`. */
 
-/** Each error code with its HTTP status and title. The union of the codes is part of the contract. */
+/**
+ * Each error code with its HTTP status and title, and with `retry` where a call that is repeatable (routes.ts) may succeed if it is sent again
+ * within seconds. The sentences are in problem-details.ts. The union of the codes is part of the contract.
+ */
 export const PROBLEMS = {
   E_VALIDATION: { status: 400, title: 'Bad Request' },
   E_MALFORMED_REQUEST: { status: 400, title: 'Bad Request' },
@@ -25,11 +28,11 @@ export const PROBLEMS = {
   E_DECRYPTION_FAILED: { status: 422, title: 'Decryption Failed' },
   E_QUOTA_EXCEEDED: { status: 429, title: 'Quota Exceeded' },
   E_HEADERS_TOO_LARGE: { status: 431, title: 'Request Header Fields Too Large' },
-  E_INTERNAL: { status: 500, title: 'Internal Server Error' },
-  E_AUDIT_NOT_WRITTEN: { status: 500, title: 'Internal Server Error' },
-  E_TAMPERED: { status: 500, title: 'Internal Server Error' },
-  E_UNAVAILABLE: { status: 503, title: 'Service Unavailable' },
-} as const
+  E_INTERNAL: { status: 500, title: 'Internal Server Error', retry: true },
+  E_AUDIT_NOT_WRITTEN: { status: 500, title: 'Internal Server Error', retry: true },
+  E_TAMPERED: { status: 500, title: 'Internal Server Error', retry: true },
+  E_UNAVAILABLE: { status: 503, title: 'Service Unavailable', retry: true },
+} as const satisfies Readonly<Record<string, { status: number; title: string; retry?: true }>>
 
 export type ProblemCode = keyof typeof PROBLEMS
 

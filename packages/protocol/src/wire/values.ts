@@ -38,6 +38,6 @@ export const integer = whole(Number.MIN_SAFE_INTEGER)
 export const VALUES = { string, uuid, base64, wrappedKey, dek, time, hex32, version, position, count, integer, boolean }
 
 export const ALGORITHM = 'AES-256-GCM'
-export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
+export { KEY_STATUSES } from '../key-status.js'
 export const VERSION_STATUSES = ['active', 'retired', 'destroyed'] as const
 export const API_KEY_STATUSES = ['active', 'expired', 'revoked'] as const

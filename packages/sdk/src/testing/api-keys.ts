@@ -1,5 +1,6 @@
 /** /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not enforced. */
 import {
+  DETAILS,
   encodeHex,
   encodeUtf8,
   findMissingPermission,
@@ -41,9 +42,9 @@ export function findApiKey(state: State, secret: string): TestApiKey | undefined
 }
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first permission that is missing */
-export function assertPermissions({ permissions }: TestApiKey, needed: readonly Permission[], more = ''): void {
+export function assertPermissions({ permissions }: TestApiKey, needed: readonly Permission[]): void {
   const missing = findMissingPermission(permissions, needed)
-  if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}${more}`)
+  if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.call(missing))
 }
 
 export function listApiKeys(
@@ -62,7 +63,7 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
   }
   assertGrantable(call, permissions)
   if (state.apiKeys.filter(({ revoked }) => !revoked).length >= MAX_API_KEYS) {
-    throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`)
+    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.apiKeys)
   }
   const apiKey = { ...makeApiKey(state, name, permissions), ...given }
   state.apiKeys.push(apiKey)
@@ -80,7 +81,7 @@ export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKe
     ...(allowed_ips === undefined ? {} : { allowed_ips: readAddresses(allowed_ips) }),
   }
   const apiKey = getApiKey(call)
-  if (apiKey.revoked) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
+  if (apiKey.revoked) throw new Refusal('E_STATE', DETAILS.E_STATE.apiKey)
   assertGrantable(
     call,
     (wanted.permissions ?? []).filter((permission) => !apiKey.permissions.includes(permission)),
@@ -106,19 +107,20 @@ function hashText(text: string): string {
 
 function getApiKey({ state, id }: Call): TestApiKey {
   const apiKey = state.apiKeys.find((one) => one.id === id)
-  if (!apiKey) throw new Refusal('E_NOT_FOUND', 'API key not found')
+  if (!apiKey) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.apiKey)
   return apiKey
 }
 
 function assertGrantable({ apiKey }: Call, permissions: readonly Permission[]): void {
-  assertPermissions(apiKey, permissions, '; an API key can only grant what it holds')
+  const missing = findMissingPermission(apiKey.permissions, permissions)
+  if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grant(missing))
 }
 
 function readExpiry(state: State, text: string | null): string | null {
   if (text === null) return null
   const time = parseRfc3339(text, 'down')
-  if (time === undefined) throw new Refusal('E_VALIDATION', 'expires_at: must be an RFC 3339 time with an offset')
-  if (Date.parse(time) <= state.now()) throw new Refusal('E_VALIDATION', 'expires_at: must be in the future')
+  if (time === undefined) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.expiresAt)
+  if (Date.parse(time) <= state.now()) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.expired)
   return time
 }
 
@@ -126,7 +128,7 @@ function readAddresses(list: readonly string[] | null): string[] {
   const ranges = (list ?? []).map((text, at) => {
     const range = readAddressRange(text)
     if (range !== undefined) return range
-    throw new Refusal('E_VALIDATION', `allowed_ips.${at}: must be an IPv4 or IPv6 address, or a CIDR range`)
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.allowedIp(at))
   })
   return [...new Set(ranges)]
 }

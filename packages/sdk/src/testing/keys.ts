@@ -1,5 +1,5 @@
 /** /v1/keys in memory: keys, their states and their versions. */
-import { encodeHex, MAX_KEY_VERSIONS, MAX_KEYS, wire } from '@eaas/protocol'
+import { DETAILS, encodeHex, findStateRefusal, type KeyCall, MAX_KEY_VERSIONS, MAX_KEYS, wire } from '@eaas/protocol'
 import { Refusal, refused } from './refusal.js'
 import { type Call, daysAfter, note, noteAsSystem, randomId, randomKey, type State, type TestKey } from './state.js'
 
@@ -7,23 +7,13 @@ const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
   'Keep it offline. The server cannot take it back.'
 
-/** The states in which a key allows each kind of call. */
-export const STATES = {
-  use: ['active'],
-  open: ['active', 'disabled'],
-  destroy: ['disabled', 'pending_destruction', 'destroyed'],
-  cancel: ['pending_destruction'],
-} as const satisfies Record<string, readonly wire.KeyStatus[]>
-
-/** Gets a key that is in one of these states. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
-export function getKey(state: State, key_id: string, states?: readonly wire.KeyStatus[], to?: string): TestKey {
+/** Gets a key, for a call that its state must allow. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
+export function getKey(state: State, key_id: string, call: KeyCall): TestKey {
   const key = state.keys.find((one) => one.key_id === key_id)
-  if (!key) throw new Refusal('E_NOT_FOUND', 'key not found')
-  if (!states || states.includes(key.status)) return key
-  if (key.status === 'destroyed') {
-    throw new Refusal('E_KEY_DESTROYED', 'the key was destroyed: what it protected can never be opened again')
-  }
-  throw new Refusal('E_STATE', `the key is ${key.status}: to ${to} it must be ${states.join(' or ')}`)
+  if (!key) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.key)
+  const refusal = findStateRefusal(call, key.status)
+  if (refusal) throw new Refusal(refusal.code, refusal.detail)
+  return key
 }
 
 /** Returns the version that wraps. */
@@ -36,10 +26,10 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
 export function createKey(call: Call, { name }: { name: string }): wire.Key {
   const { state } = call
   if (state.keys.some((key) => key.name === name)) {
-    throw new Refusal('E_NAME_TAKEN', 'a key with this name already exists; names are never reused')
+    throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
   }
   if (state.keys.length >= MAX_KEYS) {
-    throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_KEYS} keys, including destroyed ones`)
+    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
   }
   const key_id = randomId()
   const created_at = note(call, { action: 'key.create', key_id, key_version: 1 })
@@ -86,18 +76,18 @@ export function listKeys({ state }: Call, { status, name, limit, offset = 0 }: K
 }
 
 export function readKey({ state, id }: Call): wire.KeyWithVersions {
-  const key = getKey(state, id)
+  const key = getKey(state, id, 'getKey')
   const versions = key.versions.map(({ version, status, created_at }) => ({ version, status, created_at }))
   return { ...viewKey(key), updated_at: key.updated_at, versions }
 }
 
 export function rotateKey(call: Call): wire.Key {
-  const key = getKey(call.state, call.id, STATES.use, 'rotate')
+  const key = getKey(call.state, call.id, 'rotateKey')
   return rotate(key, (key_version) => note(call, { action: 'key.rotate', key_id: key.key_id, key_version }))
 }
 
 export function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
-  const key = getKey(call.state, call.id, STATES.open, 'set its rotation')
+  const key = getKey(call.state, call.id, 'setRotation')
   if (interval_days === null && key.interval_days === null) return viewKey(key)
   const at = note(call, {
     action: 'key.rotation_policy',
@@ -109,14 +99,14 @@ export function setRotation(call: Call, { interval_days }: { interval_days: numb
 }
 
 export function disableKey(call: Call): void {
-  const key = getKey(call.state, call.id, STATES.open, 'disable')
+  const key = getKey(call.state, call.id, 'disableKey')
   if (key.status === 'disabled') return
   const updated_at = note(call, { action: 'key.disable', ...named(key) })
   Object.assign(key, { status: 'disabled', updated_at })
 }
 
 export function enableKey(call: Call): wire.Key {
-  const key = getKey(call.state, call.id, STATES.open, 'enable')
+  const key = getKey(call.state, call.id, 'enableKey')
   if (key.status === 'active') return viewKey(key)
   const updated_at = note(call, { action: 'key.enable', ...named(key) })
   return viewKey(Object.assign(key, { status: 'active' as const, updated_at }))
@@ -124,8 +114,8 @@ export function enableKey(call: Call): wire.Key {
 
 export function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
   const { state } = call
-  const key = getKey(state, call.id, STATES.destroy, 'destroy')
-  if (confirm !== key.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
+  const key = getKey(state, call.id, 'destroyKey')
+  if (confirm !== key.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
   if (key.status !== 'disabled') return viewKey(key)
   if (state.destroyWindowDays === 0) {
     return complete(key, (metadata) => note(call, { action: 'key.destroy', ...named(key), metadata }))
@@ -136,13 +126,13 @@ export function destroyKey(call: Call, { confirm }: { confirm: string }): wire.K
 }
 
 export function cancelDestruction(call: Call): wire.Key {
-  const key = getKey(call.state, call.id, STATES.cancel, 'cancel its destruction')
+  const key = getKey(call.state, call.id, 'cancelDestruction')
   const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata: { step: 'cancelled' } })
   return viewKey(Object.assign(key, { status: 'disabled' as const, destroy_at: null, updated_at }))
 }
 
 export function exportKey(call: Call): wire.KeyExport {
-  const key = getKey(call.state, call.id, STATES.open, 'export')
+  const key = getKey(call.state, call.id, 'exportKey')
   const { key_id, name } = key
   const { version: key_version } = currentVersion(key)
   const exported_at = note(call, { action: 'key.export', key_id, key_version })
@@ -176,7 +166,7 @@ function rotate(key: TestKey, write: (version: number) => string): wire.Key {
   const current = currentVersion(key)
   const version = current.version + 1
   if (version > MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`)
+    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
   }
   const created_at = write(version)
   current.status = 'retired'

@@ -1,5 +1,6 @@
 /** The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by noble. */
 import {
+  DETAILS,
   decodeBase64,
   decodeUtf8,
   encodeBase64,
@@ -16,28 +17,28 @@ import {
 } from '@eaas/protocol'
 import { createIvPool } from '../deks/random.js'
 import { createHmac } from '../engines/hmac.js'
-import { currentVersion, getKey, STATES } from './keys.js'
+import { currentVersion, getKey } from './keys.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomKey, type TestKey } from './state.js'
 
 const takeIv = createIvPool()
 
 export function wrap(call: Call, { dek }: { dek: string }): wire.Wrapped {
-  const key = getKey(call.state, call.id, STATES.use, 'wrap')
+  const key = getKey(call.state, call.id, 'wrap')
   const wrapped = wrapDek(call, key, decodeBase64(dek))
   note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version })
   return wrapped
 }
 
 export function unwrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Unwrapped {
-  const key = getKey(call.state, call.id, STATES.open, 'unwrap')
+  const key = getKey(call.state, call.id, 'unwrap')
   const { dek, version: key_version } = unwrapDek(call, key, wrapped_key)
   note(call, { action: 'key.unwrap', key_id: key.key_id, key_version })
   return { dek: encodeBase64(dek), key_id: key.key_id, key_version }
 }
 
 export function rewrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Wrapped {
-  const key = getKey(call.state, call.id, STATES.use, 'rewrap')
+  const key = getKey(call.state, call.id, 'rewrap')
   const { dek, version } = unwrapDek(call, key, wrapped_key)
   const wrapped = wrapDek(call, key, dek)
   const metadata = { rewrapped_from: version }
@@ -49,7 +50,7 @@ export async function hash(
   { state }: Call,
   { value, key_id }: { value: string; key_id: string },
 ): Promise<wire.Hashed> {
-  const key = getKey(state, key_id, STATES.use, 'hash')
+  const key = getKey(state, key_id, 'hash')
   key.hmac ??= createHmac(key.hashKey.slice()) // `createHmac` zeroes its argument
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
 }
@@ -57,10 +58,10 @@ export async function hash(
 export function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wire.Bundle {
   const { state } = call
   const bytes = readPlaintext(plaintext, encoding ?? state.tenant.plaintext_encoding ?? 'utf8')
-  const key = getKey(state, key_id, STATES.use, 'encrypt')
+  const key = getKey(state, key_id, 'encrypt')
   const quota = state.tenant.monthly_encrypt_quota
   if (quota !== null && countThisMonth(call) >= quota) {
-    throw new Refusal('E_QUOTA_EXCEEDED', `the quota of ${quota} encrypt calls a month is used up`)
+    throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(quota))
   }
   const dek = randomKey()
   const iv = takeIv()
@@ -71,14 +72,14 @@ export function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encryp
 }
 
 export function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wire.Decrypted {
-  const key = getKey(call.state, key_id, STATES.open, 'decrypt')
+  const key = getKey(call.state, key_id, 'decrypt')
   const opened = tryWrappedKey(call, key, bundle.wrapped_key)
   const bytes =
     opened?.version === bundle.key_version
       ? openSealed(opened.dek, decodeBase64(bundle.iv), decodeBase64(bundle.ciphertext))
       : undefined
   if (!bytes) {
-    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or encrypted under another key')
+    throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.ciphertext)
   }
   const plaintext = writePlaintext(bytes, encoding ?? call.state.tenant.plaintext_encoding ?? 'utf8')
   note(call, { action: 'decrypt', key_id, key_version: bundle.key_version })
@@ -95,7 +96,7 @@ function wrapDek({ state }: Call, key: TestKey, dek: Uint8Array): wire.Wrapped {
 /** @throws Refusal E_WRAPPED_KEY */
 function unwrapDek(call: Call, key: TestKey, wrapped_key: string): { dek: Uint8Array; version: number } {
   const opened = tryWrappedKey(call, key, wrapped_key)
-  if (!opened) throw new Refusal('E_WRAPPED_KEY', 'wrapped_key is not authentic for this key')
+  if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
   return opened
 }
 
@@ -124,10 +125,7 @@ function countThisMonth({ state }: Call): number {
 function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Array {
   const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
   if (bytes.length <= MAX_SERVER_MODE_BYTES) return bytes
-  throw new Refusal(
-    'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}; encrypt it locally with the SDK`,
-  )
+  throw new Refusal('E_PLAINTEXT_TOO_LARGE', DETAILS.E_PLAINTEXT_TOO_LARGE.plaintext(bytes.length))
 }
 
 function readBase64(text: string): Uint8Array {
@@ -135,10 +133,7 @@ function readBase64(text: string): Uint8Array {
     return decodeBase64(text)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    throw new Refusal(
-      'E_VALIDATION',
-      'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
-    )
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.plaintext)
   }
 }
 
@@ -147,6 +142,6 @@ function writePlaintext(bytes: Uint8Array, encoding: 'utf8' | 'base64'): string 
     return encoding === 'utf8' ? decodeUtf8(bytes) : encodeBase64(bytes)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    throw new Refusal('E_DECRYPTION_FAILED', 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64')
+    throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.text)
   }
 }

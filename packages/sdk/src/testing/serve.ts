@@ -1,5 +1,6 @@
 /** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
 import {
+  DETAILS,
   decodeUtf8,
   findRefusedKind,
   isOnBehalfOf,
@@ -22,8 +23,6 @@ import { parse, Refusal, type Result, refused } from './refusal.js'
 import { FAKES, type TestOperation } from './routes.js'
 import { type Call, countUnrecorded, note, randomId, type State } from './state.js'
 
-const ENVELOPE_ONLY =
-  'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
 const OPERATIONS: readonly TestOperation[] = [...(Object.keys(FAKES) as (keyof typeof FAKES)[]), 'batch', 'getHealth']
 
@@ -90,9 +89,9 @@ async function answerKnown(call: Call, failures: Failures, { name, request, quer
   if (serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
   const isLong = name === 'batch' || name === 'createKeys'
   const sent = await readBody(request, isLong ? MAX_BATCH_BODY_BYTES : MAX_BODY_BYTES)
-  if (name === 'batch') return answerBatch(call, failures, parse(wire.batch, sent, 'the body must be a JSON object'))
-  const body = schemas.body && parse(schemas.body, sent, 'the body must be a JSON object')
-  const input = body ?? (schemas.query && parse(schemas.query, query, 'the query is not valid'))
+  if (name === 'batch') return answerBatch(call, failures, parse(wire.batch, sent, DETAILS.E_VALIDATION.body))
+  const body = schemas.body && parse(schemas.body, sent, DETAILS.E_VALIDATION.body)
+  const input = body ?? (schemas.query && parse(schemas.query, query, DETAILS.E_VALIDATION.query))
   return run(name, call, input)
 }
 
@@ -110,9 +109,9 @@ async function answerPart(call: Call, part: wire.Batch['operations'][number]): P
   try {
     assertPermissions(call.apiKey, permissions)
     if (serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
-    if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
+    if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
     const { body: schema } = wire.getSchemas(part.op)
-    const body = schema && parse(schema, part, 'must be an object')
+    const body = schema && parse(schema, part, DETAILS.E_VALIDATION.item)
     return await run(part.op, { ...call, id: part.key_id }, body)
   } catch (error) {
     countRefusal(call, error)
@@ -139,7 +138,7 @@ function identify(state: State, { request, id }: Asked): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   const apiKey = findApiKey(state, secret)
   if (!apiKey || statusOf(state, apiKey) !== 'active') {
-    const refusal = new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
+    const refusal = new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey)
     if (apiKey) countRefusal({ state, apiKey }, refusal)
     throw refusal
   }
@@ -149,14 +148,13 @@ function identify(state: State, { request, id }: Asked): Call {
 function admit({ apiKey, onBehalfOf }: Call, permissions: readonly Permission[]): void {
   assertPermissions(apiKey, onBehalfOf === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
-    const what = 'must be 1 to 255 visible ASCII characters, without spaces or commas'
-    throw new Refusal('E_VALIDATION', `${ON_BEHALF_OF_HEADER}: ${what}`)
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf)
   }
 }
 
 function refuseServerMode(call: Call, operation: string, body: unknown): never {
   note(call, { action: 'envelope_only.refused', ...findNamedKey(call.state, body), metadata: { operation } })
-  throw new Refusal('E_ENVELOPE_ONLY', ENVELOPE_ONLY)
+  throw new Refusal('E_ENVELOPE_ONLY', DETAILS.E_ENVELOPE_ONLY.call)
 }
 
 function findNamedKey({ keys }: State, body: unknown): { key_id: string; key_version: number } | undefined {
@@ -179,8 +177,8 @@ function findRoute(method: string, path: string): Found {
   const isPath = there.length > 0
   return {
     refusal: isPath
-      ? new Refusal('E_METHOD_NOT_ALLOWED', 'this path does not support this method')
-      : new Refusal('E_ROUTE_NOT_FOUND', 'there is nothing at this path'),
+      ? new Refusal('E_METHOD_NOT_ALLOWED', DETAILS.E_METHOD_NOT_ALLOWED.method)
+      : new Refusal('E_ROUTE_NOT_FOUND', DETAILS.E_ROUTE_NOT_FOUND.path),
   }
 }
 
@@ -196,15 +194,15 @@ async function peekBody(request: Request): Promise<unknown> {
 
 async function readBody(request: Request, most: number): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
-  if (bytes.length > most) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call accepts')
+  if (bytes.length > most) throw new Refusal('E_BODY_TOO_LARGE', DETAILS.E_BODY_TOO_LARGE.body)
   if (bytes.length === 0) return undefined
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
-    throw new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
+    throw new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)
   }
   try {
     return JSON.parse(decodeUtf8(bytes))
   } catch {
-    throw new Refusal('E_MALFORMED_REQUEST', 'the body is not valid JSON in UTF-8') // the parser's message quotes it
+    throw new Refusal('E_MALFORMED_REQUEST', DETAILS.E_MALFORMED_REQUEST.json) // the parser's message quotes it
   }
 }
 

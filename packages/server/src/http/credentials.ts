@@ -1,6 +1,6 @@
 /** Reads a call's credentials: one `Authorization: Bearer eaas_sk_…` header, and the caller's address. */
 import { isIP } from 'node:net'
-import { isOnBehalfOf, ON_BEHALF_OF_HEADER } from '@eaas/protocol'
+import { DETAILS, isOnBehalfOf, ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
 import { type Credentials, unauthorized } from '../runner/admit.js'
 import type { Services } from '../runner/operation.js'
@@ -28,10 +28,7 @@ export function requestCredentials(services: Services, request: FastifyRequest):
 /** Refuses the name of an end user that is not 1 to 255 visible ASCII characters. @throws Refusal E_VALIDATION */
 export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
   if (on_behalf_of !== undefined && !isOnBehalfOf(on_behalf_of)) {
-    throw new Refusal(
-      'E_VALIDATION',
-      `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without spaces or commas`,
-    )
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf)
   }
 }
 

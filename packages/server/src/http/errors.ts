@@ -1,5 +1,5 @@
 /** Answers every error with a problem document: refusals, failures, the framework's errors, and unexpected ones without their cause. */
-import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
+import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { findFailure } from '../runner/failure.js'
 import { Refusal } from '../runner/refusal.js'
@@ -8,24 +8,20 @@ import { noteFailure, UNEXPECTED } from './request-log.js'
 
 /** The framework's errors that a caller can cause. Any other is a defect of the server: 500. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['E_MEDIA_TYPE', 'the body must be application/json in UTF-8'],
-  FST_ERR_CTP_BODY_TOO_LARGE: ['E_BODY_TOO_LARGE', 'the body is larger than this call accepts'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['E_BODY_TOO_LARGE', DETAILS.E_BODY_TOO_LARGE.body],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     'E_MALFORMED_REQUEST',
     'the body does not have the length that Content-Length gives',
   ],
   FST_ERR_BAD_URL: ['E_MALFORMED_REQUEST', 'the path is not valid percent-encoding'],
   FST_ERR_HANDLER_TIMEOUT: ['E_UNAVAILABLE', 'the call took too long; try again later'],
-  FST_ERR_MAX_PARAM_LENGTH: ['E_URI_TOO_LONG', 'the path is too long'],
+  FST_ERR_MAX_PARAM_LENGTH: ['E_URI_TOO_LONG', DETAILS.E_URI_TOO_LONG.path],
   FST_ERR_ROUTE_METHOD_NOT_SUPPORTED: ['E_METHOD_NOT_ALLOWED', 'this method is not supported'],
 }
 
 /** After how long a call that found the server or its database busy may be repeated. */
 const RETRY_AFTER_SECONDS = '1'
-
-/** What the caller learns of an unexpected error. */
-const UNEXPECTED_DETAIL =
-  'unexpected error; the server logged it under this request id, or under that of an earlier request that failed alike'
 
 /** Answers with the problem document of an error; logs an error that the caller did not cause. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -45,7 +41,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const known = FRAMEWORK_ERRORS[(error as { code?: string }).code ?? '']
   if (known) return sendProblem(reply, ...known)
   noteFailure(request, error, UNEXPECTED)
-  return sendProblem(reply, 'E_INTERNAL', UNEXPECTED_DETAIL)
+  return sendProblem(reply, 'E_INTERNAL', DETAILS.E_INTERNAL.unexpected)
 }
 
 /** Answers with a problem document. */

@@ -1,4 +1,5 @@
 /** Answers requests that match no route: 404, or 405 if the path has other methods. */
+import { DETAILS } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sendProblem } from './errors.js'
 
@@ -34,8 +35,8 @@ export function answerNotFound(app: FastifyInstance): void {
 
   function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const methods = methodsOf(request)
-    if (methods.length === 0) return sendProblem(reply, 'E_ROUTE_NOT_FOUND', 'there is nothing at this path')
+    if (methods.length === 0) return sendProblem(reply, 'E_ROUTE_NOT_FOUND', DETAILS.E_ROUTE_NOT_FOUND.path)
     reply.header('allow', [...new Set(methods)].join(', '))
-    return sendProblem(reply, 'E_METHOD_NOT_ALLOWED', 'this path does not support this method')
+    return sendProblem(reply, 'E_METHOD_NOT_ALLOWED', DETAILS.E_METHOD_NOT_ALLOWED.method)
   }
 }

@@ -1,11 +1,11 @@
 /** Requests that are none: answers errors of the HTTP parser, before there is a request for the framework. */
 import type { Duplex } from 'node:stream'
-import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
+import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { lingerUnparsed } from './delayed-close.js'
 
 const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
-  HPE_HEADER_OVERFLOW: ['E_HEADERS_TOO_LARGE', 'the headers are too large'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', 'the request did not arrive in time'],
+  HPE_HEADER_OVERFLOW: ['E_HEADERS_TOO_LARGE', DETAILS.E_HEADERS_TOO_LARGE.headers],
+  ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', DETAILS.E_REQUEST_TIMEOUT.request],
 }
 
 /** What a client did wrong whose bytes are no request; undefined if its connection broke. */

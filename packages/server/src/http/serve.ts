@@ -1,6 +1,6 @@
 /** Serves the table of routes: for each row, admission, then body and query by their schemas, then its operation. */
 import type { IncomingMessage } from 'node:http'
-import type { wire } from '@eaas/protocol'
+import { DETAILS, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { Paged } from '../operations/shared/pages.js'
 import type { Credentials } from '../runner/admit.js'
@@ -75,11 +75,11 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
   const { credentials, holding } = request
   if (!credentials || !holding) throw new Error('a handler was reached without admission')
   const { id = '' } = request.params as { id?: string }
-  const body = row.body && parse(row.body, request.body, 'the body must be a JSON object')
+  const body = row.body && parse(row.body, request.body, DETAILS.E_VALIDATION.body)
   const operation = row.operation({
     id,
     body,
-    query: row.query && parse(row.query, request.query, 'the query is not valid'),
+    query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
     ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // only then, because accessing `request.signal` creates one
     onError: (error) => noteFailure(request, error, UNEXPECTED),
   })

@@ -1,5 +1,5 @@
 /** api_key.create: a new API key; its secret is shown once. */
-import { MAX_API_KEYS, type wire } from '@eaas/protocol'
+import { DETAILS, MAX_API_KEYS, type wire } from '@eaas/protocol'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -26,7 +26,7 @@ export function createApiKey({
     }
     assertGrantable(caller, permissions)
     if (await hasApiKeys(sql, grant.tenant_id, MAX_API_KEYS)) {
-      throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`)
+      throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.apiKeys)
     }
     const { secret, row } = newApiKey(services, grant)
     return decision({

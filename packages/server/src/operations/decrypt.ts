@@ -1,16 +1,25 @@
 /** decrypt: server mode. Decrypts envelopes of format v1, whichever mode made them. */
-import { concatBytes, decodeBase64, decodeUtf8, encodeBase64, FormatError, OpenError, type wire } from '@eaas/protocol'
+import {
+  concatBytes,
+  DETAILS,
+  decodeBase64,
+  decodeUtf8,
+  encodeBase64,
+  FormatError,
+  OpenError,
+  type wire,
+} from '@eaas/protocol'
 import { open } from '../crypto/aead.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { tryWrappedKey } from './shared/key-rows.js'
-import { decideWithKey, OPENING_STATES } from './shared/require-key-state.js'
+import { decideWithKey } from './shared/require-key-state.js'
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
   return ({ state }) =>
-    decideWithKey({ state, key_id, states: OPENING_STATES, to: 'decrypt' }, (key) => {
+    decideWithKey({ state, key_id, call: 'decrypt' }, (key) => {
       const bytes = openBundle(key, sealed)
       const plaintext = writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding)
       return {
@@ -32,7 +41,7 @@ function openBundle(
     return open(opened.dek, concatBytes(decodeBase64(iv), decodeBase64(ciphertext)))
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
-    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or encrypted under another key')
+    throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.ciphertext)
   } finally {
     opened?.dek.fill(0)
   }
@@ -44,6 +53,6 @@ function writePlaintext(bytes: Uint8Array, encoding: wire.PlaintextEncoding): st
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
     bytes.fill(0)
-    throw new Refusal('E_DECRYPTION_FAILED', 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64')
+    throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.text)
   }
 }

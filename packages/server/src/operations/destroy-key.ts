@@ -2,7 +2,7 @@
  * key.destroy: a caller schedules or cancels it, the server completes it when the waiting period is over. It destroys the key
  * material and the hash key; the key's row, its audit entries and its name remain.
  */
-import type { wire } from '@eaas/protocol'
+import { DETAILS, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
 import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -15,9 +15,8 @@ import { getKey, getKeyInState } from './shared/require-key-state.js'
 /** Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
-    const states = ['disabled', 'pending_destruction', 'destroyed'] as const
-    const key = await getKeyInState(state, key_id, { states, to: 'destroy' })
-    if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
+    const key = await getKeyInState(state, key_id, 'destroyKey')
+    if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
     if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
     // Begins by the later clock and ends by the earlier one: a wrong clock makes the waiting period longer, never shorter.
@@ -33,7 +32,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
 /** Cancels a destruction that is waiting: the key is disabled again. @throws Refusal E_NOT_FOUND, E_STATE */
 export function cancelDestruction({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
-    const key = await getKeyInState(state, key_id, { states: ['pending_destruction'], to: 'cancel its destruction' })
+    const key = await getKeyInState(state, key_id, 'cancelDestruction')
     return statusChange(state, key, { step: 'cancelled', status: 'disabled', destroy_at: null })
   }
 }

@@ -1,5 +1,13 @@
 /** encrypt: server mode. Each call uses a DEK of its own and returns an envelope that the SDK opens locally. */
-import { decodeBase64, encodeBase64, encodeUtf8, IV_BYTES, MAX_SERVER_MODE_BYTES, type wire } from '@eaas/protocol'
+import {
+  DETAILS,
+  decodeBase64,
+  encodeBase64,
+  encodeUtf8,
+  IV_BYTES,
+  MAX_SERVER_MODE_BYTES,
+  type wire,
+} from '@eaas/protocol'
 import { randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
@@ -26,12 +34,9 @@ async function encryption(
   key_id: string,
   bytes: Uint8Array,
 ): Promise<Decision<wire.Bundle>> {
-  const key = await getKeyInState(state, key_id, { states: ['active'], to: 'encrypt' })
+  const key = await getKeyInState(state, key_id, 'encrypt')
   if (quotaLeft < 1) {
-    throw new Refusal(
-      'E_QUOTA_EXCEEDED',
-      `the quota of ${state.tenant.monthly_encrypt_quota} encrypt calls a month is used up`,
-    )
+    throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(state.tenant.monthly_encrypt_quota))
   }
   const { kek, aad, row } = currentVersion(key)
   const dek = randomKey()
@@ -52,19 +57,13 @@ async function encryption(
 
 function assertSize({ length }: Uint8Array): void {
   if (length <= MAX_SERVER_MODE_BYTES) return
-  throw new Refusal(
-    'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be at most ${MAX_SERVER_MODE_BYTES} bytes, got ${length}; encrypt it locally with the SDK`,
-  )
+  throw new Refusal('E_PLAINTEXT_TOO_LARGE', DETAILS.E_PLAINTEXT_TOO_LARGE.plaintext(length))
 }
 
 function readBase64(text: string): Uint8Array {
   try {
     return decodeBase64(text)
   } catch {
-    throw new Refusal(
-      'E_VALIDATION',
-      'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
-    )
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.plaintext)
   }
 }

@@ -2,7 +2,7 @@
 import { encodeHex, wire } from '@eaas/protocol'
 import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
-import { getKeyInState, OPENING_STATES } from './shared/require-key-state.js'
+import { getKeyInState } from './shared/require-key-state.js'
 
 const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
@@ -11,7 +11,7 @@ const WARNING =
 /** Exports a key: the KEK of each version and the hash key, in hexadecimal. @throws Refusal E_NOT_FOUND, E_STATE */
 export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExport> {
   return async ({ state, services }) => {
-    const key = await getKeyInState(state, key_id, { states: OPENING_STATES, to: 'export' })
+    const key = await getKeyInState(state, key_id, 'exportKey')
     const { hashKey } = key
     if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
     const versions = await mapInStretches(key.versions.values(), ({ row, kek }) => {

@@ -9,7 +9,7 @@ const ONE_HASH: ReadonlyMap<UnrecordedKind, number> = new Map([['hash', 1]])
 /** Hashes a value under the key's hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
   return ({ state }) =>
-    decideWithKey({ state, key_id, states: ['active'], to: 'hash' }, ({ hashKey }) => {
+    decideWithKey({ state, key_id, call: 'hash' }, ({ hashKey }) => {
       if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
       return { entries: [], unrecorded: ONE_HASH, release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
     })

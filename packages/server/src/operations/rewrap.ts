@@ -8,7 +8,7 @@ import { decideWithKey } from './shared/require-key-state.js'
 /** Rewraps. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {
   return ({ state }) =>
-    decideWithKey({ state, key_id, states: ['active'], to: 'rewrap' }, (key) => {
+    decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
       const { kek, aad, row } = currentVersion(key)
       const { dek, version } = openWrappedKey(key, wrapped_key)
       const wrapped = wrapDek(kek, row.version, aad, dek)

@@ -1,5 +1,5 @@
 /** key.rotate: a new version wraps from now on; the one before is retired and still opens what it wrapped. */
-import { MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
+import { DETAILS, MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import type { OpenKey } from '../runner/load-key.js'
@@ -11,8 +11,7 @@ import { getKeyInState } from './shared/require-key-state.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
-  return async (context) =>
-    rotation(context, await getKeyInState(context.state, key_id, { states: ['active'], to: 'rotate' }))
+  return async (context) => rotation(context, await getKeyInState(context.state, key_id, 'rotateKey'))
 }
 
 /** Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if the tenant is suspended. */
@@ -34,7 +33,7 @@ function rotation({ state, services }: Context, { row, ...key }: OpenKey): Decis
   const { key_id } = row
   const version = row.current_version + 1
   if (version > MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`)
+    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
   }
   const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
   return decision({

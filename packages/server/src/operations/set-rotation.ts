@@ -13,7 +13,7 @@ export function setRotation({
   interval_days: number | null
 }): Operation<wire.Key> {
   return async ({ state }) => {
-    const key = await getKeyInState(state, key_id, { states: ['active', 'disabled'], to: 'set its rotation' })
+    const key = await getKeyInState(state, key_id, 'setRotation')
     const { row } = key
     if (interval_days === null && row.rotation_interval_days === null) {
       return { entries: [], release: () => viewKey(row) }

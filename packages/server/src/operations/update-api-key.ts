@@ -1,5 +1,5 @@
 /** api_key.update: an absent field is kept, `null` clears it, a value sets it. */
-import type { wire } from '@eaas/protocol'
+import { DETAILS, type wire } from '@eaas/protocol'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -23,7 +23,7 @@ export function updateApiKey({
       ...(changes.allowed_ips === undefined ? {} : { allowed_ips: readAllowedIps(changes.allowed_ips) }),
     }
     const row = await getApiKey(state, api_key_id)
-    if (row.revoked_at !== null) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
+    if (row.revoked_at !== null) throw new Refusal('E_STATE', DETAILS.E_STATE.apiKey)
     const added = (wanted.permissions ?? []).filter((permission) => !row.permissions.includes(permission))
     assertGrantable(caller, added)
     if (Object.keys(wanted).length === 0) return { entries: [], release: () => viewApiKey(row, now) }

@@ -8,7 +8,7 @@ import { decideWithKey } from './shared/require-key-state.js'
 /** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
 export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {
   return ({ state }) =>
-    decideWithKey({ state, key_id, states: ['active'], to: 'wrap' }, (key) => {
+    decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
       const { kek, aad, row } = currentVersion(key)
       const secret = decodeBase64(dek)
       const wrapped = wrapDek(kek, row.version, aad, secret)

@@ -1,5 +1,5 @@
 /** Checks whether a caller may make a call: its API key, address list, tenant and permissions, in this order. */
-import { findMissingPermission, type Permission } from '@eaas/protocol'
+import { DETAILS, findMissingPermission, type Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { isAllowed } from './allowed-addresses.js'
 import { Refusal, type UnauthorizedReason } from './refusal.js'
@@ -39,11 +39,11 @@ export function admit({ apiKey, isSuspended }: Found, { credentials, permissions
   const status = apiKeyStatus(apiKey, now)
   if (status !== 'active') throw unauthorized(status, api_key_id)
   if (apiKey.allowed_ips.length > 0 && !isAllowed(apiKey.allowed_ips, ip_address)) {
-    const detail = `ip_not_allowed: ${ip_address} is not on the allow-list of this API key`
+    const detail = DETAILS.E_IP_NOT_ALLOWED.address(ip_address)
     throw new Refusal('E_IP_NOT_ALLOWED', detail, { api_key_id })
   }
   if (isSuspended) {
-    const detail = 'the operator has suspended this tenant: all of its calls are refused'
+    const detail = DETAILS.E_TENANT_SUSPENDED.tenant
     throw new Refusal('E_TENANT_SUSPENDED', detail, { api_key_id })
   }
   assertPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
@@ -55,7 +55,7 @@ export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly Permi
   const missing = findMissingPermission(apiKey.permissions, permissions)
   if (!missing) return
   const { api_key_id } = apiKey
-  throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}`, { api_key_id })
+  throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.call(missing), { api_key_id })
 }
 
 /** The status of an API key at a time, in milliseconds since 1970. */
@@ -67,5 +67,5 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
 /** The refusal of every invalid credential. The caller learns the same whatever is wrong with it; the operator learns the reason. */
 export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
   const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }
-  return new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…', caller)
+  return new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey, caller)
 }

@@ -1,5 +1,5 @@
 /** What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever answers a caller knows this one. */
-import type { ProblemCode } from '@eaas/protocol'
+import { DETAILS, type ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } from '../audit/append-errors.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
 import { ComparisonOverdueError } from '../audit/watch/comparisons.js'
@@ -24,7 +24,7 @@ const ALARM_DETAIL =
 export function findFailure(error: unknown): Failure | undefined {
   if (error instanceof OverloadError) {
     const { retryAfterSeconds } = error
-    return { code: 'E_UNAVAILABLE', detail: 'too many calls are waiting; try again later', retryAfterSeconds }
+    return { code: 'E_UNAVAILABLE', detail: DETAILS.E_UNAVAILABLE.busy, retryAfterSeconds }
   }
   if (error instanceof ChainAlarmError) {
     return { code: 'E_AUDIT_NOT_WRITTEN', detail: ALARM_DETAIL, log: 'the tenant has an alarm' }
@@ -48,11 +48,9 @@ export function findFailure(error: unknown): Failure | undefined {
 
 /** What a caller learns of data that was changed outside the server. */
 export function describeTampering(error: TamperedRowError): Failure {
-  const what =
-    error instanceof TamperedEntryError
-      ? `entry ${error.entry_id} of the audit log is missing or not as the server wrote it`
-      : 'a row that this call depends on is not as the server wrote it last'
-  return { code: 'E_TAMPERED', detail: `${what}: the operator must verify the log`, log: 'tampered with' }
+  const { row, entry } = DETAILS.E_TAMPERED
+  const detail = error instanceof TamperedEntryError ? entry(error.entry_id) : row
+  return { code: 'E_TAMPERED', detail, log: 'tampered with' }
 }
 
 function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
@@ -72,7 +70,7 @@ function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
   }
   return {
     code: 'E_AUDIT_NOT_WRITTEN',
-    detail: 'the audit entry could not be written, so the call was not carried out',
+    detail: DETAILS.E_AUDIT_NOT_WRITTEN.entry,
     log: 'audit entry not written',
   }
 }

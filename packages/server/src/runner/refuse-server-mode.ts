@@ -1,11 +1,10 @@
 /** Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns of it. */
-import type { OperationId } from '@eaas/protocol'
+import { DETAILS, type OperationId } from '@eaas/protocol'
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
-const DETAIL =
-  'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
+const DETAIL = DETAILS.E_ENVELOPE_ONLY.call
 
 /** A call of server mode: its name, and its body, which is not validated yet. */
 export interface ServerModeCall {

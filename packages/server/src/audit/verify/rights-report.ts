@@ -1,5 +1,5 @@
 /** Who could do what with which key at a time, read from the entries alone (chain.md 12). Pure. */
-import { isUuid, type Permission } from '@eaas/protocol'
+import { findUsefulPermissions, isUuid, type Permission } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
 /** What is null was recorded by entries that were not read. */
@@ -45,14 +45,6 @@ export interface KeyRights {
   permissions: readonly Permission[]
   entry_id: number | null
 }
-
-/** What an API key may do with a key by the key's state (the table of states in the API's contract). */
-const PERMISSIONS_BY_STATUS = {
-  active: ['encrypt', 'hash', 'decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:export'],
-  disabled: ['decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
-  pending_destruction: ['keys:read', 'keys:destroy'],
-  destroyed: ['keys:read'],
-} as const satisfies Record<string, readonly Permission[]>
 
 /** By action, or by the `step` of a `key.destroy`. */
 const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown, KeyRights['status']>([
@@ -114,7 +106,7 @@ export function createRightsReader(at: string): RightsReader {
       key_id,
       status: now,
       version: isChange ? entry.key_version : (known?.version ?? null),
-      permissions: now === null ? [] : PERMISSIONS_BY_STATUS[now],
+      permissions: now === null ? [] : findUsefulPermissions(now),
       entry_id: isChange ? id : (known?.entry_id ?? null),
     })
   }

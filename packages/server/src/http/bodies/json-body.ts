@@ -1,7 +1,7 @@
 /** Reads JSON bodies strictly: only UTF-8, with a limited depth and number of values; an empty body where none is needed. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
+import { DETAILS, decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ownTurn } from '../../event-loop.js'
 import type { Holding } from '../../runner/held-bytes.js'
@@ -30,7 +30,7 @@ export function readJsonBodies(app: FastifyInstance): void {
   })
   // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
-    payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')))
+    payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)))
     payload.once('end', () => done(null))
     payload.once('error', done)
   })
@@ -47,7 +47,7 @@ function parseCounted(body: Uint8Array): unknown {
   try {
     return JSON.parse(decodeUtf8(body))
   } catch {
-    throw new Refusal('E_MALFORMED_REQUEST', 'the body is not valid JSON in UTF-8')
+    throw new Refusal('E_MALFORMED_REQUEST', DETAILS.E_MALFORMED_REQUEST.json)
   }
 }
 
@@ -154,5 +154,5 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
 }
 
 function assertSize(length: number, limit: number): void {
-  if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call accepts')
+  if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', DETAILS.E_BODY_TOO_LARGE.body)
 }

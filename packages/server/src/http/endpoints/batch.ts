@@ -3,6 +3,7 @@
  * permissions and has its own entry; all entries are committed together, before any answer is made.
  */
 import {
+  DETAILS,
   MAX_BATCH_BODY_BYTES,
   type ProblemDocument,
   problemDocument,
@@ -138,10 +139,10 @@ function itemOperation(
   const call = row.serverMode && { operation: row.operationId, body: item }
   if (call && state.tenant.envelope_only) return refuseServerMode(call)
   const { key_id } = item
-  if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
+  if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
   const operation = row.operation({
     id: key_id,
-    body: row.body && parse(row.body, item, 'must be an object'),
+    body: row.body && parse(row.body, item, DETAILS.E_VALIDATION.item),
     query: {},
     onError,
   })

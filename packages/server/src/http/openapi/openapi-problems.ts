@@ -25,36 +25,3 @@ function codesOf({ method, path, permissions, body, query, serverMode, problems 
   if (method !== 'GET') codes.push('E_MALFORMED_REQUEST', 'E_BODY_TOO_LARGE', 'E_MEDIA_TYPE')
   return codes
 }
-
-/** What each code means, for the documentation; the `detail` of a real answer says more. */
-export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
-  E_VALIDATION: 'name: must be 1 to 255 characters',
-  E_MALFORMED_REQUEST: 'the body is not valid JSON in UTF-8',
-  E_PLAINTEXT_TOO_LARGE: 'plaintext must be at most 65536 bytes, got 70000; encrypt it locally with the SDK',
-  E_UNAUTHORIZED: 'a valid API key is required: Authorization: Bearer eaas_sk_…',
-  E_IP_NOT_ALLOWED: 'ip_not_allowed: 198.51.100.7 is not on the allow-list of this API key',
-  E_TENANT_SUSPENDED: 'the operator has suspended this tenant: all of its calls are refused',
-  E_MISSING_PERMISSION: 'missing permission: keys:export',
-  E_ENVELOPE_ONLY:
-    'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.',
-  E_WRAPPED_KEY: 'wrapped_key is not authentic for this key',
-  E_NOT_FOUND: 'key not found',
-  E_ROUTE_NOT_FOUND: 'there is nothing at this path',
-  E_METHOD_NOT_ALLOWED: 'this path does not support this method',
-  E_REQUEST_TIMEOUT: 'the request did not arrive in time',
-  E_NAME_TAKEN: 'a key with this name already exists; names are never reused',
-  E_STATE: 'the key is disabled: to wrap it must be active',
-  E_KEY_DESTROYED: 'the key was destroyed: what it protected can never be opened again',
-  E_LIMIT: 'a tenant may have at most 10000 keys, including destroyed ones',
-  E_BODY_TOO_LARGE: 'the body is larger than this call accepts',
-  E_URI_TOO_LONG: 'the path is too long',
-  E_MEDIA_TYPE: 'the body must be application/json in UTF-8',
-  E_DECRYPTION_FAILED: 'the ciphertext is not authentic: altered, or encrypted under another key',
-  E_QUOTA_EXCEEDED: 'the quota of 10000 encrypt calls a month is used up',
-  E_HEADERS_TOO_LARGE: 'the headers are too large',
-  E_INTERNAL:
-    'unexpected error; the server logged it under this request id, or under that of an earlier request that failed alike',
-  E_AUDIT_NOT_WRITTEN: 'the audit entry could not be written, so the call was not carried out',
-  E_TAMPERED: 'entry 77 of the audit log is not as the server wrote it: the operator must verify the log',
-  E_UNAVAILABLE: 'too many calls are waiting; try again later',
-}

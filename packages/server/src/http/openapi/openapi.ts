@@ -1,5 +1,6 @@
 /** GET /openapi.json: the OpenAPI 3.1 document, generated from the table of routes and the wire schemas. */
 import {
+  DETAIL_EXAMPLES,
   findMissingPermission,
   PERMISSIONS,
   type Permission,
@@ -15,7 +16,7 @@ import { RESOURCES, ROUTES } from '../bind-routes.js'
 import type { Route } from '../route.js'
 import recorded from './openapi.examples.json' with { type: 'json' }
 import { linksOf } from './openapi-links.js'
-import { PROBLEM_DETAILS, problemsOf } from './openapi-problems.js'
+import { problemsOf } from './openapi-problems.js'
 import { componentSchemas, type JsonSchema, schemaRef } from './openapi-schemas.js'
 
 /** How long a client may keep the document, in seconds: it changes only with the server. */
@@ -246,8 +247,8 @@ function unauthorized(): Json {
 }
 
 function problemExamples(): Json {
-  const codes = Object.keys(PROBLEM_DETAILS) as ProblemCode[]
-  return Object.fromEntries(codes.map((code) => [code, { value: problemDocument(code, PROBLEM_DETAILS[code]) }]))
+  const codes = Object.keys(DETAIL_EXAMPLES) as ProblemCode[]
+  return Object.fromEntries(codes.map((code) => [code, { value: problemDocument(code, DETAIL_EXAMPLES[code]) }]))
 }
 
 /** The paths outside /v1, for operators of the server. */

@@ -2,7 +2,14 @@
 
 import type { KeyObject } from 'node:crypto'
 import { randomUUID } from 'node:crypto'
-import { findMissingPermission, type Permission, parseRfc3339, readAddressRange, type wire } from '@eaas/protocol'
+import {
+  DETAILS,
+  findMissingPermission,
+  type Permission,
+  parseRfc3339,
+  readAddressRange,
+  type wire,
+} from '@eaas/protocol'
 import { apiKeyMac, assertWritten, withMac } from '../../audit/formats/row-mac.js'
 import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../../crypto/api-key.js'
 import { apiKeyStatus } from '../../runner/admit.js'
@@ -16,8 +23,8 @@ import type { Transaction } from '../../store/db.js'
 export function readExpiry(text: string | null, now: number): string | null {
   if (text === null) return null
   const time = parseRfc3339(text, 'down')
-  if (time === undefined) throw new Refusal('E_VALIDATION', 'expires_at: must be an RFC 3339 time with an offset')
-  if (Date.parse(time) <= now) throw new Refusal('E_VALIDATION', 'expires_at: must be in the future')
+  if (time === undefined) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.expiresAt)
+  if (Date.parse(time) <= now) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.expired)
   return time
 }
 
@@ -26,7 +33,7 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
   const ranges = (list ?? []).map((text, at) => {
     const range = readAddressRange(text)
     if (range !== undefined) return range
-    throw new Refusal('E_VALIDATION', `allowed_ips.${at}: must be an IPv4 or IPv6 address, or a CIDR range`)
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.allowedIp(at))
   })
   return [...new Set(ranges)]
 }
@@ -38,8 +45,7 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
  */
 export function assertGrantable({ apiKey }: Caller, permissions: readonly Permission[]): void {
   const missing = apiKey && findMissingPermission(apiKey.permissions, permissions)
-  if (missing)
-    throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}; an API key can only grant what it holds`)
+  if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grant(missing))
 }
 
 export interface NewApiKey {
@@ -72,7 +78,7 @@ export function newApiKey(
 /** Gets an API key by its id. @throws Refusal E_NOT_FOUND, TamperedRowError */
 export async function getApiKey(state: TenantState, api_key_id: string): Promise<ApiKeyRow> {
   const row = await state.findApiKeyById(api_key_id)
-  if (!row) throw new Refusal('E_NOT_FOUND', 'API key not found')
+  if (!row) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.apiKey)
   return row
 }
 

@@ -1,6 +1,6 @@
 /** What the operations on keys share: its parts, its changes, and its view. */
 import type { KeyObject } from 'node:crypto'
-import { OpenError, type wire } from '@eaas/protocol'
+import { DETAILS, OpenError, type wire } from '@eaas/protocol'
 import { assertWritten, keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
 import { unwrapDek, wrappedKeyVersion } from '../../crypto/wrapped-key.js'
 import type { OpenKey, OpenKeyVersion } from '../../runner/load-key.js'
@@ -22,7 +22,7 @@ export function currentVersion(key: OpenKey): OpenKeyVersion & { kek: NonNullabl
 /** Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal E_WRAPPED_KEY */
 export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } {
   const opened = tryWrappedKey(key, wrapped_key)
-  if (!opened) throw new Refusal('E_WRAPPED_KEY', 'wrapped_key is not authentic for this key')
+  if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
   return opened
 }
 

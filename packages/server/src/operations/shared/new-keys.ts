@@ -1,6 +1,6 @@
 /** What creating one key and creating many share: their secrets and their rows. */
 import { type KeyObject, randomUUID } from 'node:crypto'
-import { wire } from '@eaas/protocol'
+import { DETAILS, wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
 import { sealNewSecret } from '../../crypto/key-hierarchy.js'
 import { mapInStretches } from '../../event-loop.js'
@@ -61,12 +61,12 @@ export async function writeNewKeys(
 
 /** Refuses a name that another key of the tenant has, or had. */
 export function nameTaken(): Refusal {
-  return new Refusal('E_NAME_TAKEN', 'a key with this name already exists; names are never reused')
+  return new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
 }
 
 /** Refuses a key beyond the limit. */
 export function tooManyKeys(most: number): Refusal {
-  return new Refusal('E_LIMIT', `a tenant may have at most ${most} keys, including destroyed ones`)
+  return new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys(most))
 }
 
 function rowsOf(

@@ -1,0 +1,110 @@
+/**
+ * The sentences of the error codes: what the server, `/testing` and the OpenAPI document say in `detail`. By code; a code has several where
+ * several things lead to it. Sentences that only the server says, because they tell of its database or of an operator's command, stand there.
+ * None holds a secret. Not in problem.ts, since a broker needs the codes only; web pages download neither.
+ */
+import { MAX_API_KEYS, MAX_KEY_VERSIONS, MAX_KEYS, MAX_SERVER_MODE_BYTES } from './limits.js'
+import { ON_BEHALF_OF_HEADER } from './on-behalf-of.js'
+import type { ProblemCode } from './problem.js'
+
+type Sentence = string | ((...about: never[]) => string)
+
+export const DETAILS = {
+  E_VALIDATION: {
+    body: 'the body must be a JSON object',
+    query: 'the query is not valid',
+    item: 'must be an object',
+    itemKey: 'key_id: must be a string',
+    confirm: "confirm: must be the key's name",
+    plaintext: 'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
+    expiresAt: 'expires_at: must be an RFC 3339 time with an offset',
+    expired: 'expires_at: must be in the future',
+    allowedIp: (at: number) => `allowed_ips.${at}: must be an IPv4 or IPv6 address, or a CIDR range`,
+    onBehalfOf: `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without spaces or commas`,
+  },
+  E_MALFORMED_REQUEST: { json: 'the body is not valid JSON in UTF-8' },
+  E_PLAINTEXT_TOO_LARGE: {
+    plaintext: (length: number) =>
+      `plaintext must be at most ${MAX_SERVER_MODE_BYTES} bytes, got ${length}; encrypt it locally with the SDK`,
+  },
+  E_UNAUTHORIZED: { apiKey: 'a valid API key is required: Authorization: Bearer eaas_sk_…' },
+  E_IP_NOT_ALLOWED: {
+    address: (address: string) => `ip_not_allowed: ${address} is not on the allow-list of this API key`,
+  },
+  E_TENANT_SUSPENDED: { tenant: 'the operator has suspended this tenant: all of its calls are refused' },
+  E_MISSING_PERMISSION: {
+    call: (missing: string) => `missing permission: ${missing}`,
+    grant: (missing: string) => `missing permission: ${missing}; an API key can only grant what it holds`,
+  },
+  E_ENVELOPE_ONLY: {
+    call: 'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.',
+  },
+  E_WRAPPED_KEY: { wrappedKey: 'wrapped_key is not authentic for this key' },
+  E_NOT_FOUND: { key: 'key not found', apiKey: 'API key not found' },
+  E_ROUTE_NOT_FOUND: { path: 'there is nothing at this path' },
+  E_METHOD_NOT_ALLOWED: { method: 'this path does not support this method' },
+  E_REQUEST_TIMEOUT: { request: 'the request did not arrive in time' },
+  E_NAME_TAKEN: { key: 'a key with this name already exists; names are never reused' },
+  E_STATE: {
+    key: (status: string, to: string, states: readonly string[]) =>
+      `the key is ${status}: to ${to} it must be ${states.join(' or ')}`,
+    apiKey: 'the API key is revoked, and that is final',
+  },
+  E_KEY_DESTROYED: { key: 'the key was destroyed: what it protected can never be opened again' },
+  E_LIMIT: {
+    keys: (most = MAX_KEYS) => `a tenant may have at most ${most} keys, including destroyed ones`,
+    versions: `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`,
+    apiKeys: `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`,
+  },
+  E_BODY_TOO_LARGE: { body: 'the body is larger than this call accepts' },
+  E_URI_TOO_LONG: { path: 'the path is too long' },
+  E_MEDIA_TYPE: { body: 'the body must be application/json in UTF-8' },
+  E_DECRYPTION_FAILED: {
+    ciphertext: 'the ciphertext is not authentic: altered, or encrypted under another key',
+    text: 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64',
+  },
+  E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of ${quota} encrypt calls a month is used up` },
+  E_HEADERS_TOO_LARGE: { headers: 'the headers are too large' },
+  E_INTERNAL: {
+    unexpected:
+      'unexpected error; the server logged it under this request id, or under that of an earlier request that failed alike',
+  },
+  E_AUDIT_NOT_WRITTEN: { entry: 'the audit entry could not be written, so the call was not carried out' },
+  E_TAMPERED: {
+    row: 'a row that this call depends on is not as the server wrote it last: the operator must verify the log',
+    entry: (id: number) =>
+      `entry ${id} of the audit log is missing or not as the server wrote it: the operator must verify the log`,
+  },
+  E_UNAVAILABLE: { busy: 'too many calls are waiting; try again later' },
+} as const satisfies Record<ProblemCode, Record<string, Sentence>>
+
+/** A `detail` of each code, for the documentation. */
+export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
+  E_VALIDATION: DETAILS.E_VALIDATION.confirm,
+  E_MALFORMED_REQUEST: DETAILS.E_MALFORMED_REQUEST.json,
+  E_PLAINTEXT_TOO_LARGE: DETAILS.E_PLAINTEXT_TOO_LARGE.plaintext(70_000),
+  E_UNAUTHORIZED: DETAILS.E_UNAUTHORIZED.apiKey,
+  E_IP_NOT_ALLOWED: DETAILS.E_IP_NOT_ALLOWED.address('198.51.100.7'),
+  E_TENANT_SUSPENDED: DETAILS.E_TENANT_SUSPENDED.tenant,
+  E_MISSING_PERMISSION: DETAILS.E_MISSING_PERMISSION.call('keys:export'),
+  E_ENVELOPE_ONLY: DETAILS.E_ENVELOPE_ONLY.call,
+  E_WRAPPED_KEY: DETAILS.E_WRAPPED_KEY.wrappedKey,
+  E_NOT_FOUND: DETAILS.E_NOT_FOUND.key,
+  E_ROUTE_NOT_FOUND: DETAILS.E_ROUTE_NOT_FOUND.path,
+  E_METHOD_NOT_ALLOWED: DETAILS.E_METHOD_NOT_ALLOWED.method,
+  E_REQUEST_TIMEOUT: DETAILS.E_REQUEST_TIMEOUT.request,
+  E_NAME_TAKEN: DETAILS.E_NAME_TAKEN.key,
+  E_STATE: DETAILS.E_STATE.key('disabled', 'wrap', ['active']),
+  E_KEY_DESTROYED: DETAILS.E_KEY_DESTROYED.key,
+  E_LIMIT: DETAILS.E_LIMIT.keys(),
+  E_BODY_TOO_LARGE: DETAILS.E_BODY_TOO_LARGE.body,
+  E_URI_TOO_LONG: DETAILS.E_URI_TOO_LONG.path,
+  E_MEDIA_TYPE: DETAILS.E_MEDIA_TYPE.body,
+  E_DECRYPTION_FAILED: DETAILS.E_DECRYPTION_FAILED.ciphertext,
+  E_QUOTA_EXCEEDED: DETAILS.E_QUOTA_EXCEEDED.encrypt(10_000),
+  E_HEADERS_TOO_LARGE: DETAILS.E_HEADERS_TOO_LARGE.headers,
+  E_INTERNAL: DETAILS.E_INTERNAL.unexpected,
+  E_AUDIT_NOT_WRITTEN: DETAILS.E_AUDIT_NOT_WRITTEN.entry,
+  E_TAMPERED: DETAILS.E_TAMPERED.entry(77),
+  E_UNAVAILABLE: DETAILS.E_UNAVAILABLE.busy,
+}
