@@ -1,14 +1,15 @@
 import { defineConfig, type Options } from 'tsup'
 
 // @eaas/protocol is private: its code and its types are inlined, the types by way of `paths`, since what is found under
-// node_modules counts as external. zod, with which the testing entry parses requests, is inlined too. Everything in `dependencies` stays an
-// import.
+// node_modules counts as external. ky and zod are inlined too, since the first call would otherwise load a file for each of
+// theirs; their licences are in licenses/. Everything in `dependencies` stays an import: noble, which is loaded only where it is needed.
+const INLINED = ['@eaas/protocol', 'ky', /^zod(\/|$)/]
 const common: Options = {
   format: 'esm',
   target: 'es2022',
   platform: 'neutral',
   treeshake: true,
-  noExternal: ['@eaas/protocol', /^zod(\/|$)/],
+  noExternal: INLINED,
 }
 
 const ENTRIES = [
@@ -25,7 +26,7 @@ const ENTRIES = [
 ]
 
 /** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */
-const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^@noble\//]
+const INLINED_IN_COMMONJS = [...INLINED, /^@noble\//]
 
 /** The types, of /testing too: a second run of the compiler would take as long again. */
 const DTS = {

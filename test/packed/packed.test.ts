@@ -151,6 +151,7 @@ describe('the package', () => {
       'broker/package.json',
       'drizzle/package.json',
       'kysely/package.json',
+      'licenses/ky.txt',
       'licenses/noble-ciphers.txt',
       'licenses/noble-hashes.txt',
       'licenses/zod.txt',

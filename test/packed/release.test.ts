@@ -57,9 +57,10 @@ describe('a release', () => {
   })
 
   it('names in the manifest the versions of what is bundled, for an audit of dependencies', () => {
-    const { bundled } = readManifest(join(ROOT, 'packages/server'))
+    const bundledBy = (path: string) => readManifest(join(ROOT, path)).bundled
     const versionOf = (name: string) => readManifest(join(ROOT, 'node_modules', name)).version
-    expect(bundled).toEqual({ postgres: versionOf('postgres'), zod: versionOf('zod') })
+    expect(bundledBy('packages/server')).toEqual({ postgres: versionOf('postgres'), zod: versionOf('zod') })
+    expect(bundledBy('packages/sdk')).toEqual({ ky: versionOf('ky'), zod: versionOf('zod') })
   })
 
   it('gives the types of the server nothing to import that is bundled', () => {

@@ -55,16 +55,16 @@ async function bundle(entry: string, external: string[] = [], more: string[] = [
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 16 KB with all that it loads at once, and 48 KB with all that it may load', async () => {
+  it('of the default entry is at most 16 KB with all that it loads at once, and 64 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
     expect(atOnce).toBeLessThanOrEqual(16 * KB)
     // noble is 6 KB of it, for pages without WebCrypto alone.
-    expect(all).toBeLessThanOrEqual(48 * KB)
+    expect(all).toBeLessThanOrEqual(64 * KB)
   })
 
-  it('of what the SDK adds to the packages that it uses is at most 42 KB', async () => {
+  it('of what the SDK adds to noble is at most 58 KB', async () => {
     const { all } = await bundle('index.ts', ['@noble/ciphers', '@noble/hashes'])
-    expect(all).toBeLessThanOrEqual(42 * KB)
+    expect(all).toBeLessThanOrEqual(58 * KB)
   })
 
   it('of the streams entry is at most 8 KB, and an application that imports it beside the default entry loads no code twice', async () => {
@@ -72,7 +72,7 @@ describe('the size for browsers, minified and compressed', () => {
     expect(all).toBeLessThanOrEqual(8 * KB)
     const { twice, all: both } = await bundle('index.ts', [], ['streams.ts'])
     expect(twice).toEqual([])
-    expect(both).toBeLessThanOrEqual(54 * KB)
+    expect(both).toBeLessThanOrEqual(70 * KB)
   })
 
   it('of the offline entry is at most 8.5 KB with all that it loads at once', async () => {

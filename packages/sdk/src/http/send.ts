@@ -1,13 +1,17 @@
-/** Sends one call, again where `retries.ts` says so, and checks the answer. */
+/**
+ * Sends one call by ky, and checks the answer. ky makes the attempts and waits between them; it never holds a header, a body or an answer,
+ * so that no error of it can show one. The deadline is `calls.ts`'s: it includes the time that the API key takes, and ky's is per attempt.
+ */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
+import ky, { isHTTPError } from 'ky'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
 import { type Answer, type Call, hintFor, nameOf, type Outcome } from './calls.js'
 import type { Emit } from './events.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
 import { causeOf } from './fetch-cause.js'
-import { mayPass, withRetries } from './retries.js'
+import { calledSince } from './observe.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
@@ -16,6 +20,15 @@ const MAX_ANSWER_BYTES = 1024 * 1024
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
+
+/**
+ * Statuses of failures that may pass within seconds. Not 429: the server's quota lasts until the month ends. A broker's limit
+ * (`E_TOO_MANY_CALLS`) lasts for up to 60 s, which its Retry-After and the error's detail state: that is longer than retries take, so the
+ * caller decides whether to wait.
+ */
+const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2_000
 
 /** The SDK asks `decrypt` for bytes, and so for base64. */
 const ANSWERS: Partial<Record<OperationId, wire.Shape>> = { ...wire.ANSWERS, decrypt: wire.decryptedBytes }
@@ -51,16 +64,70 @@ export async function send<Id extends OperationId>(
   call: Call<Id>,
   options: SendOptions,
 ): Promise<Answer<Id>> {
-  const { apiKey, fetch = globalThis.fetch, signal } = options
+  const { apiKey } = options
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
-  const sendOnce = async () => receive(call, await fetch(url.href, requestInit(call, apiKey, signal)))
   const secrets = secretsOf(call, apiKey)
-  const answer = await withRetries(call, options, sendOnce).catch((error: unknown) => {
+  const answer = await attempt(url, call, options).catch((error: unknown) => {
     throw isEaasError(error) ? error : networkError(url, call, { error, secrets })
   })
   return readAnswer(call, answer, spellingsOf(secrets))
+}
+
+/**
+ * Sends a call, and sends it again after a failure that may pass or without an answer, if its row in `ROUTES` is repeatable. Returns the
+ * last answer. Waits a random time before the next attempt: up to 100 ms after the first, up to twice as long after each further one, up to
+ * 2 s at most. It is random also at that limit, so that clients that failed together do not come back together. Ignores Retry-After, which
+ * could delay a caller for an hour.
+ *
+ * @throws what the last attempt threw, or the signal's reason
+ */
+async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawAnswer> {
+  const { apiKey, fetch = globalThis.fetch, retries, signal, emit } = options
+  let answer: RawAnswer | undefined
+  let failed: ReturnType<typeof calledSince> | undefined
+  const retryStatus = (status: number) => status !== call.alsoStatus && mayPass(call, status)
+  const sendOnce = async () => {
+    const startedAt = performance.now()
+    answer = undefined
+    try {
+      answer = await receive(call, await fetch(url.href, requestInit(call, apiKey, signal)))
+    } finally {
+      failed = calledSince(startedAt, call)
+    }
+    return new Response(null, { status: retryStatus(answer.status) ? answer.status : 200 })
+  }
+  const beforeRetry = ({ retryCount }: { retryCount: number }) => {
+    if (failed) emit?.({ type: 'retry', attempt: retryCount, status: answer?.status, ...failed })
+  }
+  try {
+    await ky(url.href, {
+      method: call.method,
+      fetch: sendOnce,
+      signal,
+      timeout: false,
+      throwHttpErrors: retryStatus,
+      hooks: { beforeRetry: [beforeRetry] },
+      retry: {
+        limit: call.repeatable ? retries : 0,
+        methods: [call.method],
+        delay: (attempt) => Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS),
+        jitter: true,
+        // An error of the SDK means that another attempt would fail alike.
+        shouldRetry: ({ error }) => !isEaasError(error),
+      },
+    })
+  } catch (error) {
+    if (!isHTTPError(error)) throw error
+  }
+  if (!answer) throw new TypeError('fetch returned nothing')
+  return answer
+}
+
+/** Tells whether a call that failed with this status may succeed if it is sent again, and does no harm. */
+function mayPass(call: Call, status: number): boolean {
+  return call.repeatable && RETRY_STATUSES.has(status)
 }
 
 /** Plain options, which the fetch of another library takes too. */
