@@ -262,7 +262,7 @@ describe('the examples of the document', () => {
     (_, row) => {
       const { schema, example } = responseOf(operationOf(row), row.status).content?.[JSON_TYPE] ?? { schema: {} }
       expect(example).toBeDefined()
-      expect(row.answer && wire.readShape(row.answer, example)).toEqual(example)
+      expect(row.answer && wire.readAnswer(row.answer, example)).toEqual(example)
       expect(misfits(schema, example)).toEqual([])
       expect(unnamed(schema, example)).toEqual([])
     },

@@ -9,12 +9,12 @@ afterEach(() => {
 
 const key_id = '00000000-0000-4000-8000-000000000000'
 
-function fits(shape: wire.Shape, value: unknown): boolean {
+function fits(schema: wire.Answer, value: unknown): boolean {
   try {
-    wire.readShape(shape, value)
+    wire.readAnswer(schema, value)
     return true
   } catch (error) {
-    if (!(error instanceof wire.ShapeError)) throw error
+    if (!(error instanceof wire.AnswerError)) throw error
     return false
   }
 }

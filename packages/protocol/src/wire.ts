@@ -1,5 +1,5 @@
 /**
- * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses, and the shape of each answer,
+ * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses, and of each answer,
  * by which the SDK reads. They coerce nothing; bodies and answers ignore unknown fields.
  */
 export * from './wire/answers.js'
@@ -10,8 +10,10 @@ export * from './wire/schemas.js'
 export {
   ALGORITHM,
   API_KEY_STATUSES,
+  base64,
+  dek,
   KEY_STATUSES,
-  VALUES,
   VERSION_STATUSES,
   WRAPPED_KEY_CHARACTERS,
+  wrappedKey,
 } from './wire/values.js'

@@ -1,20 +1,18 @@
 /**
- * The answers of the API: one shape for each body, by `operationId` in `ANSWERS`. The SDK reads answers by them; they ignore unknown
- * fields. Requests are in a module of their own, because they need zod, which the SDK's bundle leaves out.
+ * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers by them; they ignore unknown
+ * fields. Requests are in a module of their own, which pages do not download.
  */
+import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
-import { anything, choice, type Infer, list, nullable, object, optional, record, type Shape, string } from './shape.js'
 import {
   ALGORITHM,
   API_KEY_STATUSES,
   base64,
-  boolean,
   count,
   dek,
   hex32,
-  integer,
   KEY_STATUSES,
   position,
   time,
@@ -24,150 +22,191 @@ import {
   wrappedKey,
 } from './values.js'
 
+/**
+ * A schema of zod, typed by its values alone, so that the published types of the SDK name nothing of zod. `asZod` gives its other type.
+ */
+export interface Answer<T = unknown> {
+  readonly _zod: { readonly output: T }
+}
+
+/** Spelt out at each level, for the same reason. */
+type Plain<T> = T extends object ? { [K in keyof T]: Plain<T[K]> } : T
+
+function answer<S extends z.ZodMiniType>(schema: S): Answer<Plain<z.output<S>>> {
+  return schema as unknown as Answer<Plain<z.output<S>>>
+}
+
+/** The schema of an answer as zod types it. */
+export function asZod<T>(schema: Answer<T>): z.ZodMiniType<T> {
+  return schema as unknown as z.ZodMiniType<T>
+}
+
 /* Keys */
 
 /** `id`/`key_id` and `current_version`/`key_version` are the same values under both names. */
 const keyFields = {
   id: uuid,
   key_id: uuid,
-  name: string,
-  algorithm: choice([ALGORITHM]),
-  status: choice(KEY_STATUSES),
+  name: z.string(),
+  algorithm: z.enum([ALGORITHM]),
+  status: z.enum(KEY_STATUSES),
   current_version: version,
   key_version: version,
   created_at: time,
-  rotation: nullable(object({ interval_days: integer, next_rotation_at: time })),
-  destroy_at: optional(time),
+  rotation: z.nullable(z.object({ interval_days: z.int(), next_rotation_at: time })),
+  destroy_at: z.optional(time),
 }
-export const key = object(keyFields)
-export const keyWithVersions = object({
-  ...keyFields,
-  updated_at: time,
-  versions: list(object({ version, status: choice(VERSION_STATUSES), created_at: time })),
-})
-export const keyList = object({ keys: list(key), count })
-export const keyExport = object({
-  tenant_id: uuid,
-  key_id: uuid,
-  name: string,
-  algorithm: choice([ALGORITHM]),
-  versions: list(object({ version, dek_hex: hex32, status: choice(VERSION_STATUSES) })),
-  hash_key_hex: hex32,
-  exported_at: time,
-  warning: string,
-})
+export const key = answer(z.object(keyFields))
+export const keyWithVersions = answer(
+  z.object({
+    ...keyFields,
+    updated_at: time,
+    versions: z.array(z.object({ version, status: z.enum(VERSION_STATUSES), created_at: time })),
+  }),
+)
+export const keyList = answer(z.object({ keys: z.array(asZod(key)), count }))
+export const keyExport = answer(
+  z.object({
+    tenant_id: uuid,
+    key_id: uuid,
+    name: z.string(),
+    algorithm: z.enum([ALGORITHM]),
+    versions: z.array(z.object({ version, dek_hex: hex32, status: z.enum(VERSION_STATUSES) })),
+    hash_key_hex: hex32,
+    exported_at: time,
+    warning: z.string(),
+  }),
+)
 
 /* Envelope mode */
 
-export const wrapped = object({ wrapped_key: wrappedKey, key_id: uuid, key_version: version })
-export const unwrapped = object({ dek, key_id: uuid, key_version: version })
+export const wrapped = answer(z.object({ wrapped_key: wrappedKey, key_id: uuid, key_version: version }))
+export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: version }))
 
-export const hashed = object({ hash: hex32, key_id: uuid })
+export const hashed = answer(z.object({ hash: hex32, key_id: uuid }))
 
 /* Server mode */
 
 /** What server mode answers: envelope format v1 without `envelope_version` (envelope.md 5). */
-export const bundle = object({
-  ciphertext: base64,
-  wrapped_key: wrappedKey,
-  iv: base64,
-  key_id: uuid,
-  key_version: version,
-})
-export const decrypted = object({ plaintext: string })
-/** The answer if base64 was requested. */
-export const decryptedBytes = object({ plaintext: base64 })
+export const bundle = answer(
+  z.object({
+    ciphertext: base64,
+    wrapped_key: wrappedKey,
+    iv: base64,
+    key_id: uuid,
+    key_version: version,
+  }),
+)
+export const decrypted = answer(z.object({ plaintext: z.string() }))
+/** The answers that differ if base64 was requested, as the SDK does. */
+export const BASE64_ANSWERS = { decrypt: answer(z.object({ plaintext: base64 })) }
 
 /* Batch */
 
-export const batchResults = object({ results: list(object({ status: integer, body: anything })) })
+export const batchResults = answer(z.object({ results: z.array(z.object({ status: z.int(), body: z.unknown() })) }))
 
 /* Audit */
 
-export const entry = object({
-  id: position,
-  tenant_id: uuid,
-  action: choice(ACTIONS),
-  key_id: nullable(uuid),
-  key_version: nullable(version),
-  actor: string,
-  ip_address: nullable(string),
-  /** never null; has `key_version` if the entry has one */
-  metadata: record(anything),
-  created_at: time,
-})
-export const entryList = object({ logs: list(entry), count, total: count, limit: count, offset: count })
-export const verification = object({
-  valid: boolean,
-  total_entries: count,
-  verified_entries: count,
-  broken_at: optional(integer),
-  reason: optional(string),
-  head: nullable(object({ id: count, hash: string, created_at: nullable(time) })),
-  purged_through: count,
-  checkpoint: optional(object({ id: count, compared: boolean })),
-})
-export const checkpoint = object({ checkpoint: string, public_key: string })
+export const entry = answer(
+  z.object({
+    id: position,
+    tenant_id: uuid,
+    action: z.enum(ACTIONS),
+    key_id: z.nullable(uuid),
+    key_version: z.nullable(version),
+    actor: z.string(),
+    ip_address: z.nullable(z.string()),
+    /** never null; has `key_version` if the entry has one */
+    metadata: z.record(z.string(), z.unknown()),
+    created_at: time,
+  }),
+)
+export const entryList = answer(
+  z.object({ logs: z.array(asZod(entry)), count, total: count, limit: count, offset: count }),
+)
+export const verification = answer(
+  z.object({
+    valid: z.boolean(),
+    total_entries: count,
+    verified_entries: count,
+    broken_at: z.optional(z.int()),
+    reason: z.optional(z.string()),
+    head: z.nullable(z.object({ id: count, hash: z.string(), created_at: z.nullable(time) })),
+    purged_through: count,
+    checkpoint: z.optional(z.object({ id: count, compared: z.boolean() })),
+  }),
+)
+export const checkpoint = answer(z.object({ checkpoint: z.string(), public_key: z.string() }))
 
 /* API keys */
 
-const permissions = list(choice(PERMISSIONS))
+const permissions = z.array(z.enum(PERMISSIONS))
 const apiKeyFields = {
   id: uuid,
-  name: string,
-  prefix: string,
+  name: z.string(),
+  prefix: z.string(),
   permissions,
-  status: choice(API_KEY_STATUSES),
+  status: z.enum(API_KEY_STATUSES),
   created_at: time,
-  expires_at: optional(time),
-  allowed_ips: optional(list(string)),
+  expires_at: z.optional(time),
+  allowed_ips: z.optional(z.array(z.string())),
   /** accurate to about a minute; absent if the key was never used */
-  last_used_at: optional(time),
+  last_used_at: z.optional(time),
 }
-export const apiKey = object(apiKeyFields)
-export const apiKeyList = object({ api_keys: list(apiKey), count })
-export const newApiKey = object({ ...apiKeyFields, secret: string })
+export const apiKey = answer(z.object(apiKeyFields))
+export const apiKeyList = answer(z.object({ api_keys: z.array(asZod(apiKey)), count }))
+export const newApiKey = answer(z.object({ ...apiKeyFields, secret: z.string() }))
 
 /* The rest */
 
-export const tenant = object({
-  tenant_id: uuid,
-  name: string,
-  envelope_only: boolean,
-  created_at: time,
-  monthly_encrypt_quota: nullable(count),
-  /** absent if it is `utf8` */
-  plaintext_encoding: optional(choice(['base64'])),
-})
-export const usage = object({
-  month: string,
-  operations: record(count),
-  /**
-   * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and `kind` may be one that only
-   * a newer server has (unrecorded.ts)
-   */
-  unrecorded: list(object({ day: string, api_key_id: uuid, kind: string, ip_address: nullable(string), count })),
-})
+export const tenant = answer(
+  z.object({
+    tenant_id: uuid,
+    name: z.string(),
+    envelope_only: z.boolean(),
+    created_at: time,
+    monthly_encrypt_quota: z.nullable(count),
+    /** absent if it is `utf8` */
+    plaintext_encoding: z.optional(z.enum(['base64'])),
+  }),
+)
+export const usage = answer(
+  z.object({
+    month: z.string(),
+    operations: z.record(z.string(), count),
+    /**
+     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and `kind` may be one that only
+     * a newer server has (unrecorded.ts)
+     */
+    unrecorded: z.array(
+      z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
+    ),
+  }),
+)
 
-export const health = object({
-  status: choice(['healthy', 'degraded']),
-  database: string,
-  cache: string,
-  hsm: string,
-  durability: string,
-  /** only if the service is degraded */
-  title: optional(string),
-  detail: optional(string),
-})
-export const problem = object({
-  type: string,
-  title: string,
-  status: integer,
-  detail: string,
-  code: string,
-})
+export const health = answer(
+  z.object({
+    status: z.enum(['healthy', 'degraded']),
+    database: z.string(),
+    cache: z.string(),
+    hsm: z.string(),
+    durability: z.string(),
+    /** only if the service is degraded */
+    title: z.optional(z.string()),
+    detail: z.optional(z.string()),
+  }),
+)
+export const problem = answer(
+  z.object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.string(),
+  }),
+)
 
-/** The shape of each call's JSON answer. */
+/** The schema of each call's JSON answer. */
 export const ANSWERS = {
   createKey: key,
   createKeys: batchResults,
@@ -195,31 +234,58 @@ export const ANSWERS = {
   getTenant: tenant,
   getUsage: usage,
   getHealth: health,
-} as const satisfies Partial<Record<OperationId, Shape>>
+} as const satisfies Partial<Record<OperationId, Answer>>
 
 /** The type of each answer once parsed. */
-export type Answers = { [Id in keyof typeof ANSWERS]: Infer<(typeof ANSWERS)[Id]> }
-export type Key = Infer<typeof key>
-export type KeyWithVersions = Infer<typeof keyWithVersions>
-export type KeyList = Infer<typeof keyList>
+export type Answers = { [Id in keyof typeof ANSWERS]: (typeof ANSWERS)[Id]['_zod']['output'] }
+export type Key = (typeof key)['_zod']['output']
+export type KeyWithVersions = (typeof keyWithVersions)['_zod']['output']
+export type KeyList = (typeof keyList)['_zod']['output']
 export type KeyStatus = Key['status']
 export type VersionStatus = (typeof VERSION_STATUSES)[number]
-export type Wrapped = Infer<typeof wrapped>
-export type Unwrapped = Infer<typeof unwrapped>
-export type KeyExport = Infer<typeof keyExport>
-export type Bundle = Infer<typeof bundle>
-export type Decrypted = Infer<typeof decrypted>
-export type BatchResults = Infer<typeof batchResults>
-export type ApiKey = Infer<typeof apiKey>
-export type ApiKeyList = Infer<typeof apiKeyList>
-export type NewApiKey = Infer<typeof newApiKey>
-export type Tenant = Infer<typeof tenant>
-export type Usage = Infer<typeof usage>
-export type Hashed = Infer<typeof hashed>
-export type Entry = Infer<typeof entry>
-export type EntryList = Infer<typeof entryList>
-export type Verification = Infer<typeof verification>
-export type Checkpoint = Infer<typeof checkpoint>
-export type Health = Infer<typeof health>
-export type Problem = Infer<typeof problem>
-export { anything, readShape, type Shape, ShapeError } from './shape.js'
+export type Wrapped = (typeof wrapped)['_zod']['output']
+export type Unwrapped = (typeof unwrapped)['_zod']['output']
+export type KeyExport = (typeof keyExport)['_zod']['output']
+export type Bundle = (typeof bundle)['_zod']['output']
+export type Decrypted = (typeof decrypted)['_zod']['output']
+export type BatchResults = (typeof batchResults)['_zod']['output']
+export type ApiKey = (typeof apiKey)['_zod']['output']
+export type ApiKeyList = (typeof apiKeyList)['_zod']['output']
+export type NewApiKey = (typeof newApiKey)['_zod']['output']
+export type Tenant = (typeof tenant)['_zod']['output']
+export type Usage = (typeof usage)['_zod']['output']
+export type Hashed = (typeof hashed)['_zod']['output']
+export type Entry = (typeof entry)['_zod']['output']
+export type EntryList = (typeof entryList)['_zod']['output']
+export type Verification = (typeof verification)['_zod']['output']
+export type Checkpoint = (typeof checkpoint)['_zod']['output']
+export type Health = (typeof health)['_zod']['output']
+export type Problem = (typeof problem)['_zod']['output']
+
+/** Thrown for an answer that is not what the contract says. The message names the member and what it must be, and repeats no value. */
+export class AnswerError extends Error {}
+
+/** Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws AnswerError */
+export function readAnswer<T>(schema: Answer<T>, value: unknown): T {
+  const { success, data, error } = z.safeParse(asZod(schema), value, { error: describeFault })
+  if (success) return data
+  const [issue] = error.issues
+  throw new AnswerError(`${issue?.path.join('.') || 'the body'}: ${issue?.message}`)
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  array: 'an array',
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a whole number',
+  object: 'an object',
+  record: 'an object',
+  string: 'text',
+}
+
+/** What a value must be, where its schema does not say it itself. */
+function describeFault(issue: z.core.$ZodRawIssue): string {
+  if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`
+  const kind = issue.code === 'invalid_type' ? KINDS[issue.expected] : undefined
+  return kind === undefined ? 'is missing or wrong' : `must be ${kind}`
+}

@@ -1,29 +1,26 @@
 /** The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse what they do not name. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
-import { isUuid } from '../bytes.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
 import { parseRfc3339 } from '../rfc3339.js'
 import type { OperationId } from '../routes.js'
-import { KEY_STATUSES } from './values.js'
+import { KEY_STATUSES, uuid } from './values.js'
 
 const DEFAULT_LISTED_ENTRIES = 50
 
-const wholeNumber = (least: 0 | 1) =>
+/** Digits become a number: OpenAPI shows the number, as which generated clients take it. */
+const wholeNumber = (least: 0 | 1, digits: RegExp, most = Number.POSITIVE_INFINITY) =>
   z.pipe(
-    z
-      .string()
-      .check(
-        z.regex(least === 1 ? /^[1-9]\d{0,15}$/ : /^(?:0|[1-9]\d{0,15})$/, `must be a whole number from ${least}`),
-      ),
-    z.transform(Number),
+    z.string().check(z.regex(digits, `must be a whole number from ${least}`)),
+    z.pipe(
+      z.transform((text: string) => Math.min(Number(text), most)),
+      z.number().check(z.gte(least)), // not `int`, which refuses digits above 2^53
+    ),
   )
+const from0 = wholeNumber(0, /^(?:0|[1-9]\d{0,15})$/)
+const from1 = wholeNumber(1, /^[1-9]\d{0,15}$/)
 /** A number above the maximum, of however many digits, is read as the maximum. */
-const limitUpTo = (max: number) =>
-  z.pipe(
-    z.string().check(z.regex(/^[1-9]\d*$/, 'must be a whole number from 1')),
-    z.transform((text) => Math.min(Number(text), max)),
-  )
+const limitUpTo = (max: number) => wholeNumber(1, /^[1-9]\d*$/, max)
 
 // Entries' times have milliseconds, so finer bounds are rounded inwards: both stay inclusive.
 const timeFrom = z.pipe(z.string(), z.transform(instant('up')))
@@ -59,25 +56,25 @@ export const QUERIES = {
     status: z.optional(z.enum(KEY_STATUSES)),
     name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))),
     limit: z.optional(limitUpTo(MAX_KEYS)),
-    offset: z.optional(wholeNumber(0)),
+    offset: z.optional(from0),
   }),
   listAudit: query({
-    key_id: z.optional(z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))),
+    key_id: z.optional(uuid),
     action: z.optional(z.enum(ACTIONS)),
     date_from: z.optional(timeFrom),
     date_to: z.optional(timeTo),
     limit: z._default(limitUpTo(MAX_LISTED_ENTRIES), DEFAULT_LISTED_ENTRIES),
-    offset: z._default(wholeNumber(0), 0),
+    offset: z._default(from0, 0),
     order: z._default(z.enum(['asc', 'desc']), 'desc'),
-    after_id: z.optional(wholeNumber(0)),
+    after_id: z.optional(from0),
   }),
   verifyAudit: query({
-    after_id: z.optional(wholeNumber(0)),
-    through_id: z.optional(wholeNumber(1)),
+    after_id: z.optional(from0),
+    through_id: z.optional(from1),
     checkpoint: z.optional(z.string()),
   }),
-  exportAudit: query({ after_id: z.optional(wholeNumber(0)), through_id: z.optional(wholeNumber(1)) }),
-  listApiKeys: query({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(wholeNumber(0)) }),
+  exportAudit: query({ after_id: z.optional(from0), through_id: z.optional(from1) }),
+  listApiKeys: query({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(from0) }),
   getUsage: query({
     month: z.optional(z.string().check(z.regex(/^(?!0000)\d{4}-(?:0[1-9]|1[0-2])$/, 'must be a month, YYYY-MM'))),
   }),

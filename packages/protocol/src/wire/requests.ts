@@ -14,7 +14,7 @@ import {
 } from '../limits.js'
 import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
-import { ALGORITHM, VALUES } from './values.js'
+import { ALGORITHM, base64, dek, version } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
@@ -31,21 +31,13 @@ const name = unicode.check(
 const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
-const sharedText = ({ is, message }: typeof VALUES.string) => z.string().check(z.refine(is, message))
-const base64 = sharedText(VALUES.base64)
 const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
 /** Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that anybody knows. */
-const dek = sharedText(VALUES.dek).check(
+const usableDek = dek.check(
   z.refine((value) => value !== ZEROS, `must not be ${KEY_BYTES} zero bytes: make each DEK of secure random bytes`),
 )
-/** Its type is unknown to zod: the function alone checks it. */
-const version = z.unknown().check(z.refine(VALUES.version.is, VALUES.version.message)) as unknown as z.ZodMiniType<
-  number,
-  number
->
-
-/** The texts and numbers that a check narrows beyond their type, for the OpenAPI document to describe. */
-export const FIELDS = { name, base64, dek, iv, version }
+/** What functions check beyond the type, for the OpenAPI document to describe. */
+export const FIELDS = { name, iv, dek: usableDek }
 
 /** The most items that each array of a body may have. */
 const MAX_ITEMS = Object.entries({
@@ -78,7 +70,7 @@ export const destroyKey = z.object({ confirm: z.string() })
 
 /* Envelope mode */
 
-export const wrap = z.object({ dek })
+export const wrap = z.object({ dek: usableDek })
 export const unwrap = z.object({ wrapped_key: base64 })
 
 /* Blind index */

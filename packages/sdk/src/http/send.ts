@@ -30,8 +30,7 @@ const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
-/** The SDK asks `decrypt` for bytes, and so for base64. */
-const ANSWERS: Partial<Record<OperationId, wire.Shape>> = { ...wire.ANSWERS, decrypt: wire.decryptedBytes }
+const ANSWERS: Partial<Record<OperationId, wire.Answer>> = { ...wire.ANSWERS, ...wire.BASE64_ANSWERS }
 /** What grows with what the tenant has, or with what the call asks for. */
 const LONG_ANSWERS: readonly OperationId[] = ['listKeys', 'listApiKeys', 'listAudit', 'batch', 'createKeys']
 
@@ -126,7 +125,7 @@ async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawA
 }
 
 /** Tells whether a call that failed with this status may succeed if it is sent again, and does no harm. */
-function mayPass(call: Call, status: number): boolean {
+export function mayPass(call: Call, status: number): boolean {
   return call.repeatable && RETRY_STATUSES.has(status)
 }
 
@@ -233,7 +232,7 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
   const { status, succeeded, requestId } = answer
   if (succeeded) {
     if (call.parts) return readResults(call, answer, secrets) as Answer<Id>
-    const schema = ANSWERS[call.operationId] as wire.Shape<Answer<Id>> | undefined
+    const schema = ANSWERS[call.operationId] as wire.Answer<Answer<Id>> | undefined
     if (!schema) throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
     const value = parse(call, schema, answer, secrets)
     assertAbout(call, value, status)
@@ -291,11 +290,11 @@ function parseJson(call: Call, answer: RawAnswer): unknown {
   }
 }
 
-function parse<T>(call: Call, shape: wire.Shape<T>, { json, status }: ParsedAnswer, secrets: Spellings): T {
+function parse<T>(call: Call, schema: wire.Answer<T>, { json, status }: ParsedAnswer, secrets: Spellings): T {
   try {
-    return wire.readShape(shape, json)
+    return wire.readAnswer(schema, json)
   } catch (error) {
-    if (!(error instanceof wire.ShapeError)) throw error
+    if (!(error instanceof wire.AnswerError)) throw error
     const what = clean(error.message, secrets) // it may hold a name that the other end chose
     throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${what}`, status)
   }

@@ -52,7 +52,7 @@ export interface Route<Body = unknown, Query = unknown, Answer = unknown>
   status: 200 | 201 | 204
   body?: ZodMiniType<Body>
   query?: ZodMiniType<Query>
-  answer?: wire.Shape<Answer>
+  answer?: wire.Answer<Answer>
 }
 
 type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>

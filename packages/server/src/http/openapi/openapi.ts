@@ -15,9 +15,9 @@ import * as z from 'zod/mini'
 import { RESOURCES, ROUTES } from '../bind-routes.js'
 import type { Route } from '../route.js'
 import recorded from './openapi.examples.json' with { type: 'json' }
+import { CHECKED, type JsonSchema, PARAMETERS, PROPERTIES } from './openapi-descriptions.js'
 import { linksOf } from './openapi-links.js'
 import { problemsOf } from './openapi-problems.js'
-import { componentSchemas, type JsonSchema, schemaRef } from './openapi-schemas.js'
 
 /** How long a client may keep the document, in seconds: it changes only with the server. */
 const MAX_AGE_S = 3_600
@@ -38,32 +38,6 @@ Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are proble
 Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
 read). Unknown fields of a body are ignored; new fields may appear in answers. A call that lists query parameters refuses any other
 with 400; a call that lists none ignores them.`
-
-/** Query parameters, with the types of numbers and times, which the wire schemas read as text. */
-const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
-  action: { description: 'Only entries of this action.' },
-  after_id: { description: 'Only entries with a larger id.', schema: { type: 'integer', minimum: 0 } },
-  checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
-  date_from: {
-    description: 'Only entries written at this time or later.',
-    schema: { type: 'string', format: 'date-time' },
-  },
-  date_to: {
-    description: 'Only entries written at this time or earlier.',
-    schema: { type: 'string', format: 'date-time' },
-  },
-  key_id: { description: 'Only entries about this key.', schema: { type: 'string', format: 'uuid' } },
-  limit: {
-    description: 'How many to return at most; the audit log returns no more than 100.',
-    schema: { type: 'integer', minimum: 1 },
-  },
-  month: { description: 'The month in UTC, YYYY-MM; the current one by default.' },
-  name: { description: 'Only the key of this name.' },
-  offset: { description: 'How many to skip.', schema: { type: 'integer', minimum: 0 } },
-  order: { description: 'Sorted by id: oldest first or newest first.' },
-  status: { description: 'Only keys in this state.' },
-  through_id: { description: 'Only entries up to this id.', schema: { type: 'integer', minimum: 1 } },
-}
 
 type Json = Record<string, unknown>
 
@@ -182,14 +156,15 @@ function pathParameters({ path }: Route): Json[] {
 
 function queryParameters({ query }: Route): Json[] {
   if (!query) return []
-  const { properties = {} } = z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' }) as JsonSchema
-  const defaults = query.parse({}) as Json // JSON schema loses the defaults of text that becomes a number
+  const { properties = {} } = z.toJSONSchema(query, {
+    unrepresentable: 'any',
+    override: withoutSafeBounds,
+  }) as JsonSchema
   return Object.entries(properties).map(([name, generated]) => {
     const described = PARAMETERS[name]
-    if (!described) throw new Error(`the query parameter ${name} is not described in openapi.ts`)
-    const schema = { ...(described.schema ?? generated) }
-    if (defaults[name] !== undefined) schema.default = defaults[name]
-    return { name, in: 'query', description: described.description, schema }
+    if (!described) throw new Error(`the query parameter ${name} is not described in openapi-descriptions.ts`)
+    if (generated.type === 'number') generated.type = 'integer' // queries.ts takes digits only
+    return { name, in: 'query', description: described.description, schema: described.schema ?? generated }
   })
 }
 
@@ -294,4 +269,61 @@ function withExample(schema: Json, example: unknown): Json {
 
 function requestIdRef(): Json {
   return { $ref: '#/components/headers/RequestId' }
+}
+
+/* The components: the schemas of bodies and answers, under the names that generated clients show. */
+
+const exported: readonly (readonly [string, unknown])[] = Object.entries(wire)
+const schemas = exported.flatMap(([name, schema]) =>
+  schema instanceof z.ZodMiniObject ? [[name, schema] as const] : [],
+)
+const COMPONENTS: ReadonlyMap<unknown, string> = new Map(
+  schemas.map(([name, schema]) => [schema, `${name[0]?.toUpperCase()}${name.slice(1)}`]),
+)
+
+function componentSchemas(): Record<string, JsonSchema> {
+  const registry = z.registry<{ id: string }>()
+  for (const [, schema] of schemas) registry.add(schema, { id: nameOf(schema) })
+  const generated = z.toJSONSchema(registry, {
+    io: 'input', // objects stay open, since a later version may add members
+    uri: refTo,
+    override: (context) => {
+      Object.assign(context.jsonSchema, CHECKED.get(context.zodSchema))
+      withoutSafeBounds(context)
+    },
+  })
+  const components = generated.schemas as Record<string, JsonSchema>
+  for (const schema of Object.values(components)) {
+    delete schema.$schema
+    delete schema.$id
+  }
+  for (const [component, properties] of Object.entries(PROPERTIES)) {
+    for (const [name, keywords] of Object.entries(properties)) {
+      const property = components[component]?.properties?.[name]
+      if (!property) throw new Error(`the schema ${component} has no property ${name} to describe`)
+      Object.assign(property, keywords)
+    }
+  }
+  return components
+}
+
+function schemaRef(schema: unknown): { $ref: string } {
+  return { $ref: refTo(nameOf(schema)) }
+}
+
+/** @throws for a schema that `wire` does not export */
+function nameOf(schema: unknown): string {
+  const name = COMPONENTS.get(schema)
+  if (!name) throw new Error('a route has a schema without a name: export it from protocol/wire')
+  return name
+}
+
+function refTo(name: string): string {
+  return `#/components/schemas/${name}`
+}
+
+/** Removes bounds that only express the range of a JavaScript number. */
+function withoutSafeBounds({ jsonSchema }: { jsonSchema: { minimum?: number; maximum?: number } }): void {
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
 }

@@ -1,0 +1,198 @@
+/** What the OpenAPI document says beyond the wire schemas: what properties and parameters mean, and what functions check. */
+import {
+  IV_BYTES,
+  KEY_BYTES,
+  MAX_ALLOWED_IPS,
+  MAX_LISTED_UNRECORDED,
+  MAX_SERVER_MODE_BYTES,
+  PROBLEMS,
+  UNRECORDED_KINDS,
+  wire,
+} from '@eaas/protocol'
+
+/** A JSON schema of the 2020-12 draft, which OpenAPI 3.1 uses as it is. */
+export interface JsonSchema {
+  [keyword: string]: unknown
+  properties?: Record<string, JsonSchema>
+}
+
+const GROUPS = '[A-Za-z0-9+/]'
+// The last character before the padding carries 2 or 4 bits that count; the rest of them are zero (RFC 4648 section 3.5).
+const TWO_BYTES_LEFT = `${GROUPS}{2}[AEIMQUYcgkosw048]=`
+const ONE_BYTE_LEFT = `${GROUPS}[AQgw]==`
+
+const BASE64 = { pattern: `^(?:${GROUPS}{4})*(?:${TWO_BYTES_LEFT}|${ONE_BYTE_LEFT})?$`, contentEncoding: 'base64' }
+
+const DEK: JsonSchema = {
+  description: `A data encryption key (DEK): standard base64 of exactly ${KEY_BYTES} secure random bytes. Wrapping refuses ${KEY_BYTES} zero bytes.`,
+  pattern: `^(?:${GROUPS}{4}){${Math.floor(KEY_BYTES / 3)}}${TWO_BYTES_LEFT}$`,
+  contentEncoding: 'base64',
+}
+
+/** The texts that functions check: JSON schema cannot say what a function does. */
+export const CHECKED: ReadonlyMap<unknown, JsonSchema> = new Map<unknown, JsonSchema>([
+  [wire.FIELDS.name, { pattern: '^[^\\u0000]*$', minLength: 1, maxLength: 255 }],
+  [wire.base64, { description: 'Standard base64 with padding, canonical.', ...BASE64 }],
+  [
+    wire.wrappedKey,
+    {
+      description: 'The wrapped DEK, base64. Store it beside what the DEK encrypted.',
+      minLength: 1,
+      maxLength: wire.WRAPPED_KEY_CHARACTERS,
+      ...BASE64,
+    },
+  ],
+  [wire.dek, DEK],
+  [wire.FIELDS.dek, DEK],
+  [
+    wire.FIELDS.iv,
+    {
+      description: `Standard base64 of ${IV_BYTES} bytes.`,
+      pattern: `^(?:${GROUPS}{4}){${IV_BYTES / 3}}$`,
+      contentEncoding: 'base64',
+    },
+  ],
+])
+
+const KEY_ID = "The key's id, a UUID. Anything else gets 404."
+const EXPIRES_AT: JsonSchema = {
+  description: 'When it stops working: an RFC 3339 time with an offset, in the future. `null` means never.',
+  format: 'date-time',
+}
+const ADDRESS_RANGE = {
+  format: 'cidr',
+  pattern: '^(?:(?:[0-9]{1,3}\\.){3}[0-9]{1,3}|[0-9A-Fa-f.]*:[0-9A-Fa-f.:]*)/[0-9]{1,3}$',
+}
+const ALLOWED_IPS: JsonSchema = {
+  description:
+    'Addresses or CIDR ranges, IPv4 and IPv6; bits beyond a prefix are cleared. `null` or empty means any address.',
+  anyOf: [
+    {
+      type: 'array',
+      maxItems: MAX_ALLOWED_IPS,
+      items: { type: 'string', anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }, ADDRESS_RANGE] },
+    },
+    { type: 'null' },
+  ],
+}
+
+/** What the name and the type of a property do not say. */
+export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
+  Key: {
+    id: { description: 'The same as `key_id`.' },
+    current_version: { description: 'The same as `key_version`.' },
+    key_version: { description: 'The version that encrypts new data.' },
+    rotation: { description: 'When the server will rotate the key; `null` means never.' },
+    destroy_at: { description: 'When the key will be destroyed; present only while its destruction is pending.' },
+  },
+  CreateKeys: {
+    keys: { description: 'Each as for creating one key. A name that is taken fails its own key only.' },
+  },
+  SetRotation: { interval_days: { description: 'Days between rotations, counted from now; `null` stops them.' } },
+  DestroyKey: { confirm: { description: "The key's name, as a confirmation." } },
+  KeyExport: {
+    versions: { description: '`dek_hex` is the 32-byte key of that version, in hexadecimal.' },
+    hash_key_hex: { description: 'The key of the blind index, in hexadecimal.' },
+  },
+  Hash: { key_id: { description: KEY_ID } },
+  Hashed: {
+    hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation does not change it." },
+  },
+  Encrypt: {
+    key_id: { description: KEY_ID },
+    plaintext: { description: `At most ${MAX_SERVER_MODE_BYTES} bytes after decoding.` },
+    encoding: {
+      description:
+        'How `plaintext` is read: as text, or as the base64 of bytes. If omitted, as the tenant is set: `utf8` by default.',
+    },
+  },
+  Decrypt: {
+    key_id: { description: KEY_ID },
+    encoding: { description: 'How the plaintext is returned. If omitted, as the tenant is set: `utf8` by default.' },
+  },
+  Batch: {
+    operations: {
+      description:
+        'Each has the body of the single call, and its `key_id`. One that fails does not affect the others: its result ' +
+        'is the error that the single call would return.',
+    },
+  },
+  BatchResults: {
+    results: { description: 'One for each operation or key, in order: the status and the body of the single call.' },
+  },
+  Entry: {
+    id: { description: '1, 2, 3 … in each tenant, without gaps.' },
+    actor: { description: "The API key's id, or `system`." },
+  },
+  EntryList: { total: { description: 'The number of entries that match, on all pages.' } },
+  Verification: {
+    broken_at: { description: 'The first entry that was altered or is missing.' },
+    purged_through: { description: 'The last entry that was deleted at the end of its retention; 0 means none.' },
+    checkpoint: {
+      description: 'The checkpoint that was given; it is not compared if its entry is not among the verified ones.',
+    },
+  },
+  Checkpoint: {
+    checkpoint: {
+      description: "The signed statement of the log's head. Keep it outside the database, and pass it to verify later.",
+    },
+    public_key: { description: 'What the signature is checked with.' },
+  },
+  ApiKey: {
+    prefix: { description: 'The beginning of the secret, to recognise it by.' },
+    expires_at: { description: 'Absent: never.' },
+    allowed_ips: { description: 'Absent means any address.' },
+  },
+  CreateApiKey: {
+    permissions: { description: 'Only permissions that the calling API key has itself.' },
+    expires_at: EXPIRES_AT,
+    allowed_ips: ALLOWED_IPS,
+  },
+  UpdateApiKey: { expires_at: EXPIRES_AT, allowed_ips: ALLOWED_IPS },
+  NewApiKey: { secret: { description: 'The API key itself, returned only once.' } },
+  Tenant: {
+    monthly_encrypt_quota: { description: '`encrypt` calls a month; `null` means no limit.' },
+    plaintext_encoding: { description: 'The `encoding` of calls that omit it; absent means `utf8`.' },
+  },
+  Usage: {
+    month: { description: 'YYYY-MM, in UTC.' },
+    operations: { description: 'The number of entries of each action.' },
+    unrecorded: {
+      description:
+        'Calls that wrote no entry, by day (UTC), API key, kind and address. ' +
+        `The kinds are ${UNRECORDED_KINDS.map((kind) => `\`${kind}\``).join(', ')}; there may be more. ` +
+        'Where `ip_address` is null, calls from further addresses are counted together. ' +
+        `The ${MAX_LISTED_UNRECORDED} largest counts, largest first.`,
+    },
+  },
+  Problem: {
+    type: { const: 'about:blank' },
+    detail: { description: 'What was wrong and what to do, for people.' },
+    code: { enum: Object.keys(PROBLEMS), description: 'What was wrong, for programs; these strings do not change.' },
+  },
+}
+
+/** Query parameters, with the types of times, which the wire schemas read as text. */
+export const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
+  action: { description: 'Only entries of this action.' },
+  after_id: { description: 'Only entries with a larger id.' },
+  checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
+  date_from: {
+    description: 'Only entries written at this time or later.',
+    schema: { type: 'string', format: 'date-time' },
+  },
+  date_to: {
+    description: 'Only entries written at this time or earlier.',
+    schema: { type: 'string', format: 'date-time' },
+  },
+  key_id: { description: 'Only entries about this key.' },
+  limit: {
+    description: 'How many to return at most; the audit log returns no more than 100.',
+  },
+  month: { description: 'The month in UTC, YYYY-MM; the current one by default.' },
+  name: { description: 'Only the key of this name.' },
+  offset: { description: 'How many to skip.' },
+  order: { description: 'Sorted by id: oldest first or newest first.' },
+  status: { description: 'Only keys in this state.' },
+  through_id: { description: 'Only entries up to this id.' },
+}
