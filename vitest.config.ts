@@ -51,7 +51,7 @@ const NOT_QUICK = [
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
   'packages/sdk/src/deks/never-zero.test.ts',
-  'packages/server/src/audit/formats/export.test.ts',
+  'packages/audit/src/formats/export.test.ts',
   'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
   'test/examples/{demo,encrypted-files,web-app}.test.ts',
@@ -80,8 +80,8 @@ const notHere = ['**/node_modules/**', '**/dist/**']
 const resolve = {
   // Tests import the sources, so they need no build; those that spawn the `eaas` binary run the built one.
   alias: [
-    { find: /^@eaas\/(sdk|server)$/, replacement: `${packages}/$1/src/index.ts` },
-    { find: /^@eaas\/(sdk|server)\/(.+)$/, replacement: `${packages}/$1/src/$2.ts` },
+    { find: /^@eaas\/(audit|sdk|server)$/, replacement: `${packages}/$1/src/index.ts` },
+    { find: /^@eaas\/(audit|sdk|server)\/(.+)$/, replacement: `${packages}/$1/src/$2.ts` },
   ],
 }
 const common = {

@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI } from 'vitest/node'
 
-const BUILT = ['packages/sdk', 'packages/server']
+const BUILT = ['packages/audit', 'packages/sdk', 'packages/server']
 const SOURCES = [...BUILT, 'packages/protocol', 'package-lock.json']
 /** Unhandled errors that are printed in full; the rest are counted. */
 const ERRORS_SHOWN = 5

@@ -53,11 +53,12 @@ export function listSections(root) {
   const sdk = markdownIn(root, 'packages/sdk/docs')
   const first = SDK_DOCS.map((name) => `packages/sdk/docs/${name}.md`).filter((page) => sdk.includes(page))
   const examples = readdirSync(join(root, 'examples')).flatMap((name) => markdownIn(root, `examples/${name}`))
-  const specs = ['protocol', 'sdk', 'server'].flatMap((name) => markdownBelow(root, `packages/${name}/src`))
+  const specs = ['protocol', 'audit', 'sdk', 'server'].flatMap((name) => markdownBelow(root, `packages/${name}/src`))
   return [
     { title: 'Start', pages: ['README.md', 'SECURITY.md'] },
     { title: 'The SDK', pages: ['packages/sdk/README.md', ...new Set([...first, ...sdk])] },
     { title: 'The server', pages: ['packages/server/README.md', ...markdownIn(root, 'packages/server/docs')] },
+    { title: 'The audit log', pages: ['packages/audit/README.md'] },
     { title: 'Formats', pages: specs },
     { title: 'Examples', pages: examples },
     { title: 'The project', pages: [...markdownIn(root, 'docs'), 'CONTRIBUTING.md'] },

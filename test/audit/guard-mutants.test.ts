@@ -8,35 +8,37 @@ import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { decodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import anchors from '../../packages/server/src/audit/formats/anchor.vectors.json' with { type: 'json' }
+import type { SigningKey } from '../../packages/audit/src/crypto.js'
+import anchors from '../../packages/audit/src/formats/anchor.vectors.json' with { type: 'json' }
+import { encodePublicKey, signCheckpoint } from '../../packages/audit/src/formats/checkpoint.js'
+import notes from '../../packages/audit/src/formats/checkpoint.vectors.json' with { type: 'json' }
+import cosignatures from '../../packages/audit/src/formats/cosignature.vectors.json' with { type: 'json' }
+import vectors from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import type * as merkleModule from '../../packages/audit/src/formats/merkle.js'
+import trees from '../../packages/audit/src/formats/merkle.vectors.json' with { type: 'json' }
+import type * as stretchModule from '../../packages/audit/src/formats/stretch.js'
+import type * as exportedAnchorModule from '../../packages/audit/src/verify/exported-anchor.js'
+import * as exportedAnchor from '../../packages/audit/src/verify/exported-anchor.js'
+import { isLinks, readAnchorLine, readLinksLine } from '../../packages/audit/src/verify/read-export.js'
+import type * as rightsModule from '../../packages/audit/src/verify/rights-history.js'
+import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import type * as verifyExportModule from '../../packages/audit/src/verify/verify-export.js'
+import * as verifyExportFile from '../../packages/audit/src/verify/verify-export.js'
 import { extendChain, genesisHead } from '../../packages/server/src/audit/formats/chain.js'
-import { encodePublicKey, signCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
-import notes from '../../packages/server/src/audit/formats/checkpoint.vectors.json' with { type: 'json' }
-import cosignatures from '../../packages/server/src/audit/formats/cosignature.vectors.json' with { type: 'json' }
-import vectors from '../../packages/server/src/audit/formats/export.vectors.json' with { type: 'json' }
-import type * as merkleModule from '../../packages/server/src/audit/formats/merkle.js'
-import trees from '../../packages/server/src/audit/formats/merkle.vectors.json' with { type: 'json' }
-import type * as stretchModule from '../../packages/server/src/audit/formats/stretch.js'
 import type * as listedModule from '../../packages/server/src/audit/listed-entries.js'
 import type * as newestModule from '../../packages/server/src/audit/newest-row.js'
 import type * as recordedTenantsModule from '../../packages/server/src/audit/recorded-tenants.js'
-import type * as exportedAnchorModule from '../../packages/server/src/audit/verify/exported-anchor.js'
-import * as exportedAnchor from '../../packages/server/src/audit/verify/exported-anchor.js'
-import { isLinks, readAnchorLine, readLinksLine } from '../../packages/server/src/audit/verify/read-export.js'
-import type * as rightsModule from '../../packages/server/src/audit/verify/rights-history.js'
-import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
-import type * as verifyExportModule from '../../packages/server/src/audit/verify/verify-export.js'
-import * as verifyExportFile from '../../packages/server/src/audit/verify/verify-export.js'
 import type * as keptModule from '../../packages/server/src/audit/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../packages/server/src/audit/watch/newest-anchor.js'
+import { signerOf } from '../../packages/server/src/crypto/signing-key.js'
 import type * as judgeModule from '../../packages/server/src/witness/judge.js'
 import { readLogList } from '../../packages/server/src/witness/log-list.js'
 import { refusedExport } from '../support/refused-export.js'
 import { loadFile, readSource, useMutantFolder } from './mutant-server.js'
 import { listDatabaseGuardMutants, listGuardMutants } from './mutants.js'
 
-const HISTORY = 'verify/rights-history.ts'
-const RECORDED = 'verify/recorded-rights.ts'
+const HISTORY = '../../../audit/src/verify/rights-history.ts'
+const RECORDED = '../../../audit/src/verify/recorded-rights.ts'
 
 const key = createSecretKey(Buffer.alloc(32, 1))
 
@@ -204,7 +206,7 @@ describe('a page of the log', () => {
 
 describe('a statement about a stretch', () => {
   const { sign_stretch, refuse_stretch, public_key } = notes
-  describeGuards<typeof stretchModule>('formats/stretch.ts', ({ readStretch }) => [
+  describeGuards<typeof stretchModule>('../../../audit/src/formats/stretch.ts', ({ readStretch }) => [
     ...findWronglyTaken(sign_stretch, {
       isRefused: false,
       take({ note, public_key, statement: { head_hash } }) {
@@ -327,7 +329,7 @@ describe('what the log of the installation says of tenants', () => {
 
 describe('the leaf of a head', () => {
   const { anchor_leaves, refuse_anchor_leaves } = trees
-  describeGuards<typeof merkleModule>('formats/merkle.ts', ({ anchorLeaf }) => [
+  describeGuards<typeof merkleModule>('../../../audit/src/formats/merkle.ts', ({ anchorLeaf }) => [
     ...findWronglyTaken(anchor_leaves, {
       isRefused: false,
       take({ hash, leaf, ...head }) {
@@ -375,7 +377,7 @@ describe('the line of an anchor in an export', () => {
     .map((one) => ({ ...one, message: messageOf(exportedAnchor, one.file) }))
     .filter(({ message }) => FAULTS.test(message))
 
-  describeGuards<typeof exportedAnchorModule>('verify/exported-anchor.ts', (server) => {
+  describeGuards<typeof exportedAnchorModule>('../../../audit/src/verify/exported-anchor.ts', (server) => {
     const other = refused.find(({ file, message }) => messageOf(server, file) !== message)
     return other ? [other.name] : []
   })
@@ -402,7 +404,7 @@ describe('an export', () => {
     genuine = await Promise.all(files.map((one) => judge(verifyExportFile, one)))
   })
   /** The first file that is judged otherwise. */
-  describeGuards<typeof verifyExportModule>('verify/verify-export.ts', async (server) => {
+  describeGuards<typeof verifyExportModule>('../../../audit/src/verify/verify-export.ts', async (server) => {
     for (const [at, one] of files.entries()) {
       if (!isDeepStrictEqual(await judge(server, one), genuine[at])) return [one.name]
     }
@@ -447,7 +449,10 @@ describe('the anchored heads', () => {
 })
 
 describe('a file of checkpoints', () => {
-  const [own, stranger] = [generateKeyPairSync('ed25519').privateKey, generateKeyPairSync('ed25519').privateKey]
+  const [own, stranger] = [0, 1].map(() => signerOf(generateKeyPairSync('ed25519').privateKey)) as [
+    SigningKey,
+    SigningKey,
+  ]
   const publicKey = encodePublicKey(own)
   const [A, B] = ['6f9619ff-8b86-4011-b42d-00c04fc964fa', '6f9619ff-8b86-4011-b42d-00c04fc964fb']
   /** What is added to a policy version when a rollback is accepted (chain.md 10). */

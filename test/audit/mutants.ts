@@ -7,7 +7,7 @@ const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
 
 /** What is authenticated, and the function that writes its parts into an array. */
 const SEALED = [
-  { what: 'entry', file: 'formats/chain.ts', writer: 'entryBytes' },
+  { what: 'entry', file: '../../../audit/src/formats/chain.ts', writer: 'entryText' },
   { what: 'head', file: 'formats/chain.ts', writer: 'headMac' },
   { what: 'mark', file: 'formats/chain.ts', writer: 'purgeMarkMac' },
   { what: 'tenants', file: 'formats/row-mac.ts', writer: 'tenantMac' },
@@ -20,9 +20,9 @@ const SEALED = [
  * The server writes the same bytes of an entry in two parts when it appends entries. In a mutant it does so by the function without the column,
  * so that the server finds its own entries genuine.
  */
-const APPENDED = 'hash = textHash(hash, before + id + after)'
+const APPENDED = 'textHash(hash, before + id + after)'
 const APPENDED_WHOLE =
-  'hash = entryHash(hash, { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at })'
+  'entryHash(hash, { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at })'
 
 /** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`, `...unlessUtf8(row.encoding)`; a label, in capitals, is no part */
 const PART = /^\s*(?:\.{3})?(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
@@ -42,8 +42,7 @@ export interface Mutant {
 /** Every mutant there is: one for each part of each array that is authenticated. */
 export function listMutants(): Mutant[] {
   return SEALED.flatMap(({ what, file, writer }) => {
-    const source = readFileSync(new URL(file, AUDIT), 'utf8')
-    const text = what === 'entry' ? replaceOnce(source, APPENDED, APPENDED_WHOLE, 'the append') : source
+    const text = readFileSync(new URL(file, AUDIT), 'utf8')
     const body = text.indexOf('{\n', text.indexOf(`export function ${writer}(`))
     const from = text.indexOf('[', body) + 1
     const to = text.indexOf('])', from)
@@ -54,6 +53,11 @@ export function listMutants(): Mutant[] {
       return column === undefined ? [] : [{ what, file, column, text: text.slice(0, from) + without + text.slice(to) }]
     })
   })
+}
+
+/** The text of the server's chain.ts that appends entries as `entryHash` hashes them. */
+export function appendWhole(source: string): string {
+  return replaceOnce(source, APPENDED, APPENDED_WHOLE, 'the append').replace('textHash }', 'entryHash }')
 }
 
 /** A guard of the server, and how its source reads without it. */

@@ -4,8 +4,8 @@ import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
-import { type ExportVerdict, verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
+import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import { type ExportVerdict, verifyExport } from '../../packages/audit/src/verify/verify-export.js'
 import { PYTHON } from '../support/python.js'
 
 export const VERIFIER = fileURLToPath(new URL('../independent/verify_export.py', import.meta.url))

@@ -6,12 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodePublicKey, signCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
-import { createWitnessKey } from '../../packages/server/src/audit/formats/cosignature.js'
-import vectors from '../../packages/server/src/audit/formats/export.vectors.json' with { type: 'json' }
-import { encodeNoteKey } from '../../packages/server/src/audit/formats/signed-note.js'
-import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
-import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
+import { encodePublicKey, signCheckpoint } from '../../packages/audit/src/formats/checkpoint.js'
+import { createWitnessKey } from '../../packages/audit/src/formats/cosignature.js'
+import vectors from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import { encodeNoteKey } from '../../packages/audit/src/formats/signed-note.js'
+import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
+import { signerOf } from '../../packages/server/src/crypto/signing-key.js'
 import { runCommandIn } from '../support/command-host.js'
 import { PYTHON } from '../support/python.js'
 import { refusedExport } from '../support/refused-export.js'
@@ -334,7 +335,7 @@ interface Run {
 }
 
 /** The public key of another installation. */
-const OTHER_KEY = encodePublicKey(generateKeyPairSync('ed25519').privateKey)
+const OTHER_KEY = encodePublicKey(signerOf(generateKeyPairSync('ed25519').privateKey))
 
 /** Runs a command without any variable: neither configuration nor PATH. */
 async function eaas(...args: string[]): Promise<Run> {
@@ -371,7 +372,7 @@ describe('eaas audit verify-export', () => {
     const exported = await written('witnessed', file)
     const checkpoint = await written('witnessed-checkpoint', kept)
     const { privateKey } = generateKeyPairSync('ed25519')
-    const key = encodeNoteKey(createWitnessKey('witness.example/w1', privateKey))
+    const key = encodeNoteKey(createWitnessKey('witness.example/w1', signerOf(privateKey)))
     const args = (witness: string) => [
       exported,
       '--public-key',

@@ -1,16 +1,17 @@
 // `eaas witness` as a process: its key and state, what it answers over HTTP, and what a crash leaves.
-import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodePublicKey } from '../../packages/server/src/audit/formats/checkpoint.js'
-import { readCosignature, readWitnessKey } from '../../packages/server/src/audit/formats/cosignature.js'
-import vectors from '../../packages/server/src/audit/formats/cosignature.vectors.json' with { type: 'json' }
-import { consistencyProof } from '../../packages/server/src/audit/formats/merkle.js'
-import { encodeNoteKey, readSignatures, splitNote } from '../../packages/server/src/audit/formats/signed-note.js'
-import { readTreeKey, signTree } from '../../packages/server/src/audit/formats/tree.js'
-import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/server/src/audit/formats/witness-request.js'
+import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
+import { readCosignature, readWitnessKey } from '../../packages/audit/src/formats/cosignature.js'
+import vectors from '../../packages/audit/src/formats/cosignature.vectors.json' with { type: 'json' }
+import { consistencyProof } from '../../packages/audit/src/formats/merkle.js'
+import { encodeNoteKey, readSignatures, splitNote } from '../../packages/audit/src/formats/signed-note.js'
+import { readTreeKey, signTree } from '../../packages/audit/src/formats/tree.js'
+import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/audit/src/formats/witness-request.js'
+import { signerOf } from '../../packages/server/src/crypto/signing-key.js'
 import { readState } from '../../packages/server/src/witness/state-file.js'
 import { runCommand } from '../support/command-host.js'
 import type { EaasProcess } from '../support/eaas-process.js'
@@ -24,7 +25,7 @@ let witness: EaasProcess
 let remove: (() => Promise<void>) | undefined
 
 /** A log that grows as it is told, and can fork. */
-const signingKey = createPrivateKey(generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }))
+const signingKey = signerOf(generateKeyPairSync('ed25519').privateKey)
 const log = encodeNoteKey(readTreeKey(encodePublicKey(signingKey)))
 const leaves = (size: number, mark = 0) =>
   Array.from({ length: size }, (_, at) => new Uint8Array(32).fill(at + 1 + mark))

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createRightsReader } from '../../packages/server/src/audit/verify/rights-report.js'
+import { createRightsReader } from '../../packages/audit/src/verify/rights-report.js'
 import { verifyByBoth } from '../audit/other-verifier.js'
 import { checkChain } from '../independent/checker.js'
 import { verifyIndependently } from '../independent/verifier.js'

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { pack } from '../support/packed-sdk.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
-const PUBLISHED = ['packages/sdk', 'packages/server']
+const PUBLISHED = ['packages/audit', 'packages/sdk', 'packages/server']
 const URL_OF_REPOSITORY = 'https://github.com/owner/name'
 const SCRIPT = join(ROOT, '.changeset/fill-repository.mjs')
 const { fillRepository } = (await import(SCRIPT)) as {
@@ -44,7 +44,7 @@ describe('a release', () => {
   it('begins with the check of the repository, and each package is built before it is packed', () => {
     const { scripts } = readManifest(ROOT) as { scripts: Record<string, string> }
     expect(scripts.release).toBe('node .changeset/fill-repository.mjs && changeset publish')
-    for (const name of ['sdk', 'server']) {
+    for (const name of ['audit', 'sdk', 'server']) {
       const manifest = readManifest(join(ROOT, 'packages', name)) as { scripts: Record<string, string> }
       expect([name, manifest.scripts.prepack]).toEqual([name, 'npm run build'])
     }
@@ -73,7 +73,7 @@ describe('a release', () => {
     'writes the repository into each manifest that is published, from %s',
     (url) => {
       const { folder, manifestOf } = copyManifests(url)
-      expect(fillRepository(folder, {})).toEqual(['@eaas/sdk', '@eaas/server'])
+      expect(fillRepository(folder, {})).toEqual(['@eaas/audit', '@eaas/sdk', '@eaas/server'])
       for (const path of PUBLISHED) {
         expect(manifestOf(path)).toEqual({
           ...readManifest(join(ROOT, path)),
@@ -101,7 +101,7 @@ describe('a release', () => {
     const { folder } = copyManifests(URL_OF_REPOSITORY)
     expect(fill(folder, { ...server, GITHUB_REPOSITORY: 'Owner/name' })).toEqual({
       status: 0,
-      stdout: 'Wrote the repository into the manifests of @eaas/sdk, @eaas/server.\n',
+      stdout: 'Wrote the repository into the manifests of @eaas/audit, @eaas/sdk, @eaas/server.\n',
       stderr: '',
     })
     expect(fill(folder, { ...server, GITHUB_REPOSITORY: 'fork/name' })).toEqual({
@@ -113,6 +113,7 @@ describe('a release', () => {
 })
 
 describe.each([
+  ['packages/audit', '@eaas/audit'],
   ['packages/sdk', '@eaas/sdk'],
   ['packages/server', '@eaas/server'],
 ] as const)('the tarball of %s', (path, name) => {

@@ -10,6 +10,7 @@ const OPERATIONS = 'packages/server/src/operations'
 
 const sources = [
   ...sourcesBelow('packages/protocol/src'),
+  ...sourcesBelow('packages/audit/src'),
   ...sourcesBelow('packages/sdk/src'),
   ...sourcesBelow('packages/server/src'),
 ]
@@ -20,6 +21,7 @@ const routes = sources.filter(({ path }) => path.startsWith('packages/server/src
 /** The READMEs that list the files of their folder. That of the SDK's sources describes folders only. */
 const readmes = [
   'packages/protocol/README.md',
+  'packages/audit/src/README.md',
   ...filesBelow('packages/sdk/src').filter((path) => /\/src\/.+\/README\.md$/.test(path)),
   ...filesBelow('packages/server/src').filter((path) => path.endsWith('/README.md')),
 ]

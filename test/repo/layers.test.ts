@@ -18,9 +18,10 @@ import {
 } from '../support/source-files.js'
 
 const protocol = sourcesBelow('packages/protocol/src')
+const audit = sourcesBelow('packages/audit/src')
 const sdk = sourcesBelow('packages/sdk/src')
 const server = sourcesBelow('packages/server/src')
-const all = [...protocol, ...sdk, ...server]
+const all = [...protocol, ...audit, ...sdk, ...server]
 
 const SERVER = 'packages/server/src/'
 
@@ -83,6 +84,7 @@ function packageOf(specifier: string): string {
 describe('the packages', () => {
   it('are there to be read', () => {
     expect(protocol.length).toBeGreaterThan(5)
+    expect(audit.length).toBeGreaterThan(15)
     expect(sdk.length).toBeGreaterThan(10)
     expect(server.length).toBeGreaterThan(40)
   })
@@ -97,7 +99,7 @@ describe('the packages', () => {
     ).toEqual([])
   })
 
-  it.each(['protocol', 'sdk', 'server'])('of %s declare each package that they import', (name) => {
+  it.each(['protocol', 'audit', 'sdk', 'server'])('of %s declare each package that they import', (name) => {
     const manifest = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
     const declared = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
     const files = all.filter(({ path }) => path.startsWith(`packages/${name}/`))
@@ -128,7 +130,7 @@ describe('the protocol', () => {
 
 describe('what runs in browsers', () => {
   const COMMAND = 'packages/sdk/src/cli/' // runs in Node alone, in a file of its own
-  const portable = [...protocol, ...sdk].filter(({ path }) => !path.startsWith(COMMAND))
+  const portable = [...protocol, ...audit, ...sdk].filter(({ path }) => !path.startsWith(COMMAND))
 
   it('imports nothing of Node but types', () => {
     expect(breaches(portable, (_, { specifier, typeOnly }) => isBuiltin(specifier) && !typeOnly)).toEqual([])
@@ -138,14 +140,42 @@ describe('what runs in browsers', () => {
     expect(pathsOf(portable.filter((file) => usesGlobal(file, 'Buffer')))).toEqual([])
   })
 
-  it('reaches the Buffer of Node through globalThis in one place', () => {
-    expect(pathsOf(portable.filter((file) => usesName(file, 'Buffer')))).toEqual(['packages/protocol/src/bytes.ts'])
+  it('reaches the Buffer of Node through globalThis in two places', () => {
+    const reaching = portable.filter((file) => usesName(file, 'Buffer'))
+    expect(pathsOf(reaching)).toEqual(['packages/protocol/src/bytes.ts', 'packages/audit/src/crypto.ts'])
   })
 
   it('imports no other package of ours than the protocol', () => {
     expect(
-      breaches(sdk, (_, { specifier }) => specifier.startsWith('@eaas/') && packageOf(specifier) !== '@eaas/protocol'),
+      breaches(
+        [...audit, ...sdk],
+        (_, { specifier }) => specifier.startsWith('@eaas/') && packageOf(specifier) !== '@eaas/protocol',
+      ),
     ).toEqual([])
+  })
+})
+
+describe('the package of the audit log', () => {
+  it('needs the protocol, noble and zod alone to verify an export', () => {
+    const packages = audit.flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')))
+    const names = packages.map(({ specifier }) => packageOf(specifier))
+    expect([...new Set(names)].sort()).toEqual(['@eaas/protocol', '@noble/curves', '@noble/hashes', 'zod'])
+  })
+
+  it('imports nothing of Node, not even a type', () => {
+    expect(breaches(audit, (_, { specifier }) => isBuiltin(specifier))).toEqual([])
+  })
+
+  it('verifies a Merkle proof by one file', () => {
+    const merkle = audit.find(({ path }) => path === 'packages/audit/src/formats/merkle.ts')
+    expect(merkle?.imports.map(({ specifier }) => specifier)).toEqual(['@eaas/protocol', '../crypto.js'])
+  })
+
+  it('has formats that know nothing of their verification, and no circle', () => {
+    const steps = stepsOf(audit)
+    expect(steps.length).toBeGreaterThan(20)
+    expect(steps.filter(({ file, target }) => /\/formats\//.test(file) && /\/verify\//.test(target))).toEqual([])
+    expect(circlesOf(steps)).toEqual([])
   })
 })
 
@@ -290,44 +320,6 @@ describe('the parts of the server', () => {
   const isTypeOfAudit = ({ file, target, typeOnly }: Step) =>
     typeOnly && partOf(file) === 'store' && partOf(target) === 'audit'
   const upward = steps.filter((step) => !mayKnow(partOf(step.file), partOf(step.target)) && !isTypeOfAudit(step))
-
-  /** The files that a file of the server needs to run, with itself, and the packages that they import. */
-  function neededBy(path: string): { files: string[]; packages: string[] } {
-    const reached = new Set<string>()
-    const walk = (path: string) => {
-      if (reached.has(path)) return
-      reached.add(path)
-      for (const { file, target, typeOnly } of steps) if (file === path && !typeOnly) walk(target)
-    }
-    walk(`${SERVER}${path}`)
-    const packages = server
-      .filter(({ path }) => reached.has(path))
-      .flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')))
-      .map(({ specifier }) => packageOf(specifier))
-    return {
-      files: [...reached].map((path) => path.slice(SERVER.length)).sort(),
-      packages: [...new Set(packages)].sort(),
-    }
-  }
-
-  it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
-    const { files, packages } = neededBy('audit/verify/verify-export.ts')
-    const formats = ['anchor', 'chain', 'checkpoint', 'export', 'merkle', 'signed-note', 'stretch', 'tree']
-    const checks = ['exported-anchor', 'read-export', 'recorded-rights', 'rights-history', 'verify-export']
-    const expected = [
-      ...formats.map((name) => `audit/formats/${name}.ts`),
-      ...checks.map((name) => `audit/verify/${name}.ts`),
-    ]
-    expect(files).toEqual([...expected, 'crypto/hmac.ts'])
-    expect(packages).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
-  })
-
-  it('let a Merkle proof be verified by one file', () => {
-    expect(neededBy('audit/formats/merkle.ts')).toEqual({
-      files: ['audit/formats/merkle.ts'],
-      packages: ['@eaas/protocol', 'node:crypto'],
-    })
-  })
 
   it('of the audit chain know what stands below them: append, watch, verify, formats', () => {
     const rooms = ['formats', 'verify', 'watch', 'append']

@@ -9,6 +9,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const folders = [
   '.',
   'docs',
+  'packages/audit',
   'packages/sdk',
   'packages/sdk/docs',
   'packages/server',

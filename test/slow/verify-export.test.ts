@@ -1,8 +1,8 @@
 // Exports with single bits flipped, thousands of them, in a file of a hundred thousand lines.
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
-import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
+import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
 import { findObstacleToVerifier, verifyElsewhere } from '../audit/other-verifier.js'
 import { backend, freshDatabase } from '../support/database.js'
 import { makeLongLog } from '../support/long-log.js'

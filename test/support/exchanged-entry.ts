@@ -1,6 +1,7 @@
 // Another entry in the place of one, genuine in itself: a server wrote it in another history of the log.
 import type { KeyObject } from 'node:crypto'
-import { type ChainedEntry, extendChain } from '../../packages/server/src/audit/formats/chain.js'
+import type { ChainedEntry } from '../../packages/audit/src/formats/chain.js'
+import { extendChain } from '../../packages/server/src/audit/formats/chain.js'
 import { readChain } from '../../packages/server/src/store/audit.js'
 import type { Sql } from '../../packages/server/src/store/db.js'
 

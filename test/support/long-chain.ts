@@ -3,12 +3,8 @@ import { createSecretKey } from 'node:crypto'
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import type postgres from 'postgres'
-import {
-  type ChainedEntry,
-  type EntryDraft,
-  extendChain,
-  type Head,
-} from '../../packages/server/src/audit/formats/chain.js'
+import type { ChainedEntry } from '../../packages/audit/src/formats/chain.js'
+import { type EntryDraft, extendChain, type Head } from '../../packages/server/src/audit/formats/chain.js'
 import { openAuditKey } from '../independent/checker.js'
 
 /** Rows sent to the database at a time. */

@@ -67,9 +67,9 @@ export interface Packed {
 }
 
 /** Packs the built packages, once in a run of the tests, and returns one of them. */
-export async function pack(name: '@eaas/sdk' | '@eaas/server'): Promise<Packed> {
+export async function pack(name: '@eaas/audit' | '@eaas/sdk' | '@eaas/server'): Promise<Packed> {
   const folder = await madeOnce(inject('runDir'), 'packed', async (draft) => {
-    const packages = ['-w', '@eaas/sdk', '-w', '@eaas/server']
+    const packages = ['-w', '@eaas/audit', '-w', '@eaas/sdk', '-w', '@eaas/server']
     const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', draft, ...packages]
     const { stdout } = await run('npm', args, { cwd: ROOT, maxBuffer: MAX_LIST_BYTES })
     writeFileSync(join(draft, 'packed.json'), stdout)

@@ -1,5 +1,5 @@
 // The files of export.vectors.json that a verifier must refuse.
-import vectors from '../../packages/server/src/audit/formats/export.vectors.json' with { type: 'json' }
+import vectors from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
 
 /** Makes the file of a vector of `refuse`: a valid file with one fault. */
 export function refusedExport({ head, tail, ...row }: (typeof vectors.refuse)[number]): Buffer {

@@ -2,13 +2,14 @@
  * An installation: one database and the root key that belongs to it. Opening it connects, checks the root key before anything
  * is written, migrates, and creates the services that operations use.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { encodePublicKey, type SigningKey } from '@eaas/audit'
 import { INSTALLATION_ID, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { alarmMessage } from './audit/alarm-texts.js'
 import { type Clock, createClock } from './audit/append/clock.js'
 import { type Commit, createCommitter } from './audit/append/committer.js'
 import { openAuditKey } from './audit/audit-key.js'
-import { encodePublicKey } from './audit/formats/checkpoint.js'
 import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
 import { verifyLog } from './audit/verify/verify.js'
 import { type AnchorWatchOptions, compareWithAnchor } from './audit/watch/anchor-watch.js'
@@ -283,7 +284,7 @@ export async function findRootKey(
 /** The secrets of the whole installation. */
 export interface InstallationSecrets {
   pepper: KeyObject
-  signingKey: KeyObject
+  signingKey: SigningKey
 }
 
 interface Opening {

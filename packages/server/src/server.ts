@@ -1,8 +1,9 @@
 /** The server put together: an installation, the application on it, and the jobs that run without a call. */
+
 import { hostname } from 'node:os'
+import { readWitnessKey } from '@eaas/audit'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
-import { readWitnessKey } from './audit/formats/cosignature.js'
 import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
 import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'

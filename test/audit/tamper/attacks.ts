@@ -2,11 +2,11 @@
 // the server and a verifier that shares no code with it must report it alike, and then it is undone. chain.md 9 says which fault and
 // which entry they report. What the server exports after an attack is given to both offline verifiers, with a checkpoint from before it.
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
-import { genesisHash } from '../../../packages/server/src/audit/formats/chain.js'
-import { readCheckpoint } from '../../../packages/server/src/audit/formats/checkpoint.js'
-import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
+import { genesisHash } from '../../../packages/audit/src/formats/chain.js'
+import { readCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
+import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
+import { type ExportVerdict, verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
-import { type ExportVerdict, verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { checkChain, type Entry, entriesOf } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
 import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'

@@ -1,7 +1,8 @@
 // Attacks on the chain: entries are removed, inserted, exchanged or reordered, or the head at its end is changed.
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { type AuditEntry, entryHash, entryMac, headMac } from '../../../packages/server/src/audit/formats/chain.js'
+import { type AuditEntry, entryHash } from '../../../packages/audit/src/formats/chain.js'
+import { entryMac, headMac } from '../../../packages/server/src/audit/formats/chain.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
 import { copyTables, restoreTables, type Target } from '../../support/audit-scene.js'
 import {

@@ -1,8 +1,8 @@
 // Attacks that the log alone does not show, but a checkpoint kept elsewhere does.
 import { describe, expect, it } from 'vitest'
+import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
+import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
 import { entryMac, extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
-import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { readChain } from '../../../packages/server/src/store/audit.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
 import { restoreTables, type Target } from '../../support/audit-scene.js'

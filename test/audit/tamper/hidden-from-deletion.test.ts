@@ -1,8 +1,8 @@
 // A tenant that was deleted while somebody hid some of its keys and API keys from the deletion, and from nothing else: its log says that
 // the tenant is deleted, and not that they are.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
+import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
+import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
 import { doDueWork } from '../../../packages/server/src/jobs/due-work.js'
 import { createKey } from '../../../packages/server/src/operations/create-key.js'
 import { deleteTenant, planDeletion } from '../../../packages/server/src/operations/delete-tenant.js'

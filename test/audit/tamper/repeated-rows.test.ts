@@ -1,8 +1,8 @@
 // Without a primary key, somebody puts another row beside the one that the server wrote: an older genuine one, or a copy.
 import type { wire } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
+import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
+import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
 import { findTenant } from '../../../packages/server/src/cli/with-services.js'
 import { MIGRATIONS_DIRECTORY } from '../../../packages/server/src/migrations-directory.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'

@@ -1,7 +1,7 @@
 // Verifies a long log as the server does, and computes the HMACs of the same bytes alone; on one CPU, by CPU time. Prints
 // `RESULT <json>`.
 import { createHmac, createSecretKey } from 'node:crypto'
-import { entryBytes } from '../../../packages/server/src/audit/formats/chain.js'
+import { entryBytes } from '../../../packages/audit/src/formats/chain.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { readConfig } from '../../../packages/server/src/config.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'

@@ -1,8 +1,10 @@
 /** What stands after the last entry of a head (chain.md 9). */
+
 import type { KeyObject } from 'node:crypto'
+import { entryHash } from '@eaas/audit'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
-import { entryHash, entryMac, equalBytes, type Head } from './formats/chain.js'
+import { entryMac, equalBytes, type Head } from './formats/chain.js'
 
 const PAGE_ENTRIES = 250
 

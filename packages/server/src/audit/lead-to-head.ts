@@ -2,10 +2,11 @@
  * Proves that the entries of a log lead from one of them to the head, before a statement is signed that names both. The MAC of an entry proves
  * only that a server wrote it: that can have been in another history of the log, whose entries somebody shows for a moment.
  */
+import { entryHash } from '@eaas/audit'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
-import { entryHash, equalBytes, type Head, type Witness } from './formats/chain.js'
+import { equalBytes, type Head, type Witness } from './formats/chain.js'
 import { TamperedEntryError } from './listed-entries.js'
 
 const PAGE_ENTRIES = 1_000

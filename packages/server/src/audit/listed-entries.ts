@@ -1,8 +1,10 @@
 /** Proves the entries of a page before they are shown: the server wrote each of them, and it follows from the one before. */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import type { ListedEntry, Range } from '../store/audit-list.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from './formats/chain.js'
+import { entryMac, equalBytes } from './formats/chain.js'
 
 /** Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server wrote it. */
 export class TamperedEntryError extends TamperedRowError {

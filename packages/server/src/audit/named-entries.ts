@@ -1,18 +1,11 @@
 /** Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it names (anchor.md 4). */
+
 import type { KeyObject } from 'node:crypto'
+import { type AuditEntry, type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
 import { findStatuses } from '../store/tenants.js'
-import {
-  type AuditEntry,
-  type ChainedEntry,
-  entryHash,
-  entryMac,
-  equalBytes,
-  genesisHash,
-  isPurgeMarkAuthentic,
-  type Witness,
-} from './formats/chain.js'
+import { entryMac, equalBytes, isPurgeMarkAuthentic, type Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
 

@@ -2,14 +2,15 @@
  * Makes the tree of the installation's log (formats/tree.md) of hashes that this process computed, before the tree is signed. A stored hash proves
  * nothing by itself: somebody who has the database can put another one there for the moment in which it is read.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { assertFormats } from '../store/text-formats.js'
-import { type ChainedEntry, entryHash, equalBytes, genesisHash, type Head, isHeadAuthentic } from './formats/chain.js'
-import { GrowingLeaves, type HashedLeaves } from './formats/merkle.js'
+import { equalBytes, type Head, isHeadAuthentic } from './formats/chain.js'
 
 const PAGE_ENTRIES = 1_000
 

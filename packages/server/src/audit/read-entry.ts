@@ -1,8 +1,10 @@
 /** Reads an entry and proves that the server wrote it, before anything is signed that relies on it. */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
-import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from './formats/chain.js'
+import { entryMac, equalBytes } from './formats/chain.js'
 
 /**
  * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if there is none.

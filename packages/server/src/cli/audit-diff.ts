@@ -1,9 +1,17 @@
 /** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
+
 import { createReadStream, existsSync } from 'node:fs'
-import { encodePublicKey } from '../audit/formats/checkpoint.js'
-import { type ExportedEntry, isAnchor, isLinks, isTrailer, readEntry, readHeader } from '../audit/verify/read-export.js'
-import { splitLines } from '../audit/verify/split-lines.js'
-import { verifyExport } from '../audit/verify/verify-export.js'
+import {
+  type ExportedEntry,
+  encodePublicKey,
+  isAnchor,
+  isLinks,
+  isTrailer,
+  readEntry,
+  readHeader,
+  splitLines,
+  verifyExport,
+} from '@eaas/audit'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'

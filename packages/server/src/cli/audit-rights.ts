@@ -1,9 +1,14 @@
 /** `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the database. */
+import {
+  type ApiKeyRights,
+  createRightsReader,
+  type ExportVerdict,
+  encodePublicKey,
+  type RightsReport,
+  splitLines,
+  verifyExport,
+} from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { encodePublicKey } from '../audit/formats/checkpoint.js'
-import { type ApiKeyRights, createRightsReader, type RightsReport } from '../audit/verify/rights-report.js'
-import { splitLines } from '../audit/verify/split-lines.js'
-import { type ExportVerdict, verifyExport } from '../audit/verify/verify-export.js'
 import type { Config } from '../config.js'
 import { exportAudit } from '../operations/export-audit.js'
 import { verifyAudit } from '../operations/verify-audit.js'

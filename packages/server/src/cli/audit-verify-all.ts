@@ -1,6 +1,6 @@
 /** `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant. */
+import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
 import { readKeptCheckpoint } from '../operations/verify-audit.js'

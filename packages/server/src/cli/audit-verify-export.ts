@@ -1,18 +1,22 @@
 /** `eaas audit verify-export`: verifies a file by a public key, without server or secret. */
-import { INSTALLATION_ID } from '@eaas/protocol'
-import { CheckpointError, readCheckpoint, readPublicKey } from '../audit/formats/checkpoint.js'
-import { listComparable } from '../audit/verify/exported-anchor.js'
-import { findKeptNote } from '../audit/verify/kept-checkpoint.js'
 import {
+  CheckpointError,
   ExportFault,
+  type ExportVerdict,
+  findKeptNote,
   isAnchor,
   isLinks,
+  type KeptStatement,
+  listComparable,
   readAnchorLine,
+  readCheckpoint,
   readHeader,
   readLinksLine,
-} from '../audit/verify/read-export.js'
-import { splitLines } from '../audit/verify/split-lines.js'
-import { type ExportVerdict, type KeptStatement, verifyExport } from '../audit/verify/verify-export.js'
+  readPublicKey,
+  splitLines,
+  verifyExport,
+} from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { NOT_VALID, UNUSED, VALID } from './command.js'
 import { openGiven, readGiven } from './files.js'
 import { describeStatement, describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'

@@ -1,13 +1,11 @@
 /** `eaas audit`: reads, exports and verifies the log for the operator. */
+
 import { rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { CheckpointError, encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKey } from '@eaas/audit'
 import { ACTIONS, type Action, isUuid, type wire } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
-import { CheckpointError, encodePublicKey } from '../audit/formats/checkpoint.js'
-import { encodeNoteKey } from '../audit/formats/signed-note.js'
-import { readTreeKey } from '../audit/formats/tree.js'
-import type { KeptStatement } from '../audit/verify/verify-export.js'
 import type { Config } from '../config.js'
 import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
 import { type Accepted, acceptRollback } from '../operations/accept-rollback.js'

@@ -1,11 +1,12 @@
 /** Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the newest anchor. */
+
 import type { KeyObject } from 'node:crypto'
+import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describeRefused } from '../audit/alarm-texts.js'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
-import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import { findHeadFault } from '../audit/head-fault.js'
 import { findPutBack } from '../audit/newest-row.js'

@@ -1,7 +1,8 @@
 /** Asks the witnesses for `eaas doctor`, as a server does after each checkpoint. */
+
 import type { KeyObject } from 'node:crypto'
+import { readWitnessKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { readWitnessKey } from '../audit/formats/cosignature.js'
 import type { Config } from '../config.js'
 import { findOwnInstance, openInstallationKey, openSecrets } from '../installation.js'
 import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'

@@ -1,6 +1,6 @@
 /** How a command ends that failed: what it prints, and when its process exits. */
+import { CheckpointError } from '@eaas/audit'
 import { AuditWriteError } from '../audit/append-errors.js'
-import { CheckpointError } from '../audit/formats/checkpoint.js'
 import { ConfigError } from '../config.js'
 import { RootKeyError } from '../crypto/root-key.js'
 import { Refusal } from '../runner/refusal.js'

@@ -1,22 +1,30 @@
 /** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
+
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { INSTALLATION_ID } from '@eaas/protocol'
-import type { KeptHead } from '../audit/formats/chain.js'
-import { CheckpointError, encodePublicKey, parseCheckpoint, readCheckpoint } from '../audit/formats/checkpoint.js'
-import { readWitnessKey } from '../audit/formats/cosignature.js'
-import { COSIGNATURE, ED25519, readNoteKey } from '../audit/formats/signed-note.js'
-import { findWitnessed, type Witnessed } from '../audit/formats/witnessed.js'
 import {
+  CheckpointError,
+  COSIGNATURE,
   describeKept,
+  ED25519,
+  encodePublicKey,
   findKeptNote,
+  findWitnessed,
   groupKeptNotes,
   KeptIds,
   type KeptNote,
+  type KeptStatement,
   listWitnessedLines,
-} from '../audit/verify/kept-checkpoint.js'
-import { splitLines } from '../audit/verify/split-lines.js'
-import { type KeptStatement, viewCheckpoint } from '../audit/verify/verify-export.js'
+  parseCheckpoint,
+  readCheckpoint,
+  readNoteKey,
+  readWitnessKey,
+  splitLines,
+  viewCheckpoint,
+  type Witnessed,
+} from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { KeptHead } from '../audit/formats/chain.js'
 import { readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
 import { readGiven } from './files.js'

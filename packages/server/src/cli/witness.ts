@@ -1,8 +1,9 @@
 /** `eaas witness`: cosigns the logs of other installations until a signal stops it. */
+
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { encodeNoteKey } from '@eaas/audit'
 import { type Command, Option } from 'commander'
-import { encodeNoteKey } from '../audit/formats/signed-note.js'
 import type { Config } from '../config.js'
 import { isReadableByAll } from '../crypto/root-key.js'
 import { outliveOutput } from '../logger.js'

@@ -1,5 +1,6 @@
 /** The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key. */
-import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import type { SigningKey } from '@eaas/audit'
 import { concatBytes } from '@eaas/protocol'
 
 /** RFC 8410: the bytes before the 32 bytes of an Ed25519 seed in PKCS #8. */
@@ -22,12 +23,21 @@ const PKCS8_PREFIX = Uint8Array.of(
   0x20,
 )
 
+/** RFC 8410: the length of what is before the 32 bytes of a public key in SubjectPublicKeyInfo. */
+const SPKI_PREFIX_BYTES = 12
+
+/** What signs by a private key of Ed25519. */
+export function signerOf(key: KeyObject): SigningKey {
+  const publicKey = createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX_BYTES)
+  return { publicKey, sign: (message) => sign(null, message, key) }
+}
+
 /** The signing key of a seed. */
-export function signingKeyOf(seed: KeyObject): KeyObject {
+export function signingKeyOf(seed: KeyObject): SigningKey {
   const bytes = seed.export()
   const der = Buffer.from(concatBytes(PKCS8_PREFIX, bytes))
   try {
-    return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+    return signerOf(createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }))
   } finally {
     bytes.fill(0)
     der.fill(0)

@@ -1,13 +1,12 @@
 /** Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on disk. */
+
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { link, open, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
 import { equalBytes } from '../audit/formats/chain.js'
-import { encodePublicKey } from '../audit/formats/checkpoint.js'
-import { splitLines } from '../audit/verify/split-lines.js'
-import { verifyExport } from '../audit/verify/verify-export.js'
 import { exportAudit } from '../operations/export-audit.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'

@@ -1,12 +1,10 @@
 /**
- * Has witnesses cosign the tree of the installation's log (audit/formats/tree.md), outside of any request. A witness that does not answer changes nothing
+ * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that does not answer changes nothing
  * for callers: what it would have shown is shown by the next one that answers.
  */
+import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
-import { consistencyProof, type HashedLeaves } from '../audit/formats/merkle.js'
-import { signTree } from '../audit/formats/tree.js'
-import { keepTree } from '../audit/formats/witnessed.js'
 import { createTreeReader } from '../audit/proven-tree.js'
 import type { Services } from '../runner/operation.js'
 import { findHead } from '../store/audit.js'

@@ -1,8 +1,9 @@
 /** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what was witnessed. */
+
 import { appendFile, open } from 'node:fs/promises'
+import { encodePublicKey, signCheckpoint } from '@eaas/audit'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
-import { encodePublicKey, signCheckpoint } from '../audit/formats/checkpoint.js'
 import type { HeadWatch } from '../audit/watch/head-watch.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import { findGoneBack, sealedOf } from '../audit/watch/points.js'

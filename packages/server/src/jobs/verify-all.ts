@@ -1,7 +1,7 @@
 /** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is alarmed about is not valid. */
+import type { Checkpoint } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/formats/chain.js'
-import type { Checkpoint } from '../audit/formats/checkpoint.js'
 import { type RecordedTenants, readRecordedTenants } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import type { Services } from '../runner/operation.js'

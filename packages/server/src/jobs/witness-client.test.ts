@@ -1,12 +1,12 @@
 // How a server asks a witness: what it believes of an answer, and how long it waits for one. The witness here lies.
+
 import { createSecretKey } from 'node:crypto'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { cosign, readWitnessKey, splitNote } from '@eaas/audit'
 import { decodeHex } from '@eaas/protocol'
 import { afterEach, describe, expect, it } from 'vitest'
-import { cosign, readWitnessKey } from '../audit/formats/cosignature.js'
-import vectors from '../audit/formats/cosignature.vectors.json' with { type: 'json' }
-import { splitNote } from '../audit/formats/signed-note.js'
+import vectors from '../../../audit/src/formats/cosignature.vectors.json' with { type: 'json' }
 import { signingKeyOf } from '../crypto/signing-key.js'
 import { askWitness } from './witness-client.js'
 

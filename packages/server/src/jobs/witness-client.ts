@@ -1,15 +1,17 @@
-/** Asks one witness for its cosignature over HTTP, see audit/formats/cosignature.md 3 and 4. */
+/** Asks one witness for its cosignature over HTTP, see cosignature.md 3 and 4. */
 
-import { readCosignature } from '../audit/formats/cosignature.js'
 import {
+  type AddCheckpoint,
   CheckpointError,
   findSignature,
   type NoteKey,
+  readCosignature,
   readSignatures,
+  SIZE_TYPE,
   signatureLine,
   splitNote,
-} from '../audit/formats/signed-note.js'
-import { type AddCheckpoint, SIZE_TYPE, writeAddCheckpoint } from '../audit/formats/witness-request.js'
+  writeAddCheckpoint,
+} from '@eaas/audit'
 import { VERSION } from '../version.js'
 
 const MAX_ANSWER_BYTES = 65_536

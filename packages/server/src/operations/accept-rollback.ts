@@ -1,4 +1,5 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
+import { genesisHash } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/append-chained.js'
 import { AuditWriteError } from '../audit/append-errors.js'
@@ -7,7 +8,6 @@ import {
   type ChainAlarm,
   equalBytes,
   extendChain,
-  genesisHash,
   type Head,
   isHeadAuthentic,
   nextPolicyEpoch,

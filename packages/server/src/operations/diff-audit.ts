@@ -2,9 +2,9 @@
  * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a tenant that is
  * not served, so that an operator learns what to do after a rollback.
  */
+import type { ExportedEntry } from '@eaas/audit'
 import { alarmMac, areMarksAuthentic, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
-import type { ExportedEntry } from '../audit/verify/read-export.js'
 import { createAcceptedLosses } from '../audit/watch/acceptances.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'

@@ -1,14 +1,8 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
+
 import { Readable } from 'node:stream'
+import { anchorLine, type ExportTrailer, entryLine, headerLine, linksLine, trailerLine } from '@eaas/audit'
 import type { Head } from '../audit/formats/chain.js'
-import {
-  anchorLine,
-  type ExportTrailer,
-  entryLine,
-  headerLine,
-  linksLine,
-  trailerLine,
-} from '../audit/formats/export.js'
 import { assertLeadsToHead } from '../audit/lead-to-head.js'
 import { assertFollowing, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'

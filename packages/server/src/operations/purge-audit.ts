@@ -5,14 +5,8 @@
  * deletes the entries in small batches, which lock nothing that an append needs. A crash before that leaves rows below the mark, which
  * nothing reads and the next purge deletes.
  */
-import {
-  type ChainedEntry,
-  equalBytes,
-  isPurgeMarkAuthentic,
-  NO_MARK_MAC,
-  type PurgeMark,
-  purgeMarkMac,
-} from '../audit/formats/chain.js'
+import type { ChainedEntry } from '@eaas/audit'
+import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/formats/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { NotedEntries, ValidLog } from '../audit/verify/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'

@@ -1,8 +1,9 @@
 /** Verifies the tenant's audit chain in the database. Writes no entry. */
+
 import type { KeyObject } from 'node:crypto'
+import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
 import { isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
-import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
 import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import type { Operation, Services } from '../runner/operation.js'

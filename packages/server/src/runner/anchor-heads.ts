@@ -1,9 +1,10 @@
-/** Writes anchors: entries of the installation's log that cover the heads of all tenants (audit/formats/anchor.md 3). */
+/** Writes anchors: entries of the installation's log that cover the heads of all tenants (anchor.md 3). */
+
 import type { KeyObject } from 'node:crypto'
+import { anchorMetadata } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, UnfollowedLogError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { anchorMetadata } from '../audit/formats/anchor.js'
 import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
 import { followAll, LATER_AT_ONCE, readLater } from '../audit/watch/follow.js'

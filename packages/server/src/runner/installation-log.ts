@@ -1,5 +1,5 @@
 /**
- * The installation's own log (audit/formats/anchor.md): who created, changed and deleted tenants, what was purged, when servers started
+ * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when servers started
  * and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the last one that a transaction locks.
  */
 import type { KeyObject } from 'node:crypto'

@@ -1,5 +1,7 @@
 /** What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`. */
+
 import type { KeyObject } from 'node:crypto'
+import type { SigningKey } from '@eaas/audit'
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { VerifyLog } from '../audit/verification-thread.js'
@@ -22,7 +24,7 @@ export interface Services {
   /** the audit key of the installation's own log */
   installationKey: KeyObject
   /** signs checkpoints */
-  signingKey: KeyObject
+  signingKey: SigningKey
   states: TenantStates
   committer: Committer
   apiKeyUses: ApiKeyUses

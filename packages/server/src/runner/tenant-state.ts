@@ -7,11 +7,13 @@
  * read in between was current. States of one tenant share their rows: an older state may show newer rows, and then the committer
  * finds that its policy version is out of date.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { genesisHash } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/committer.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { genesisHash, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import { type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { findRowsWritten } from '../audit/verify/written-since.js'

@@ -3,8 +3,8 @@
  * index finds. Totals sum the counts of whole days, and count rows only on the first and the last day, or on all days of a log in which an operator
  * accepted that a clock was ahead: times go back there, and a range of ids holds all that happened between its ends.
  */
+import type { AuditEntry } from '@eaas/audit'
 import type { Action } from '@eaas/protocol'
-import type { AuditEntry } from '../audit/formats/chain.js'
 import type { Queryable } from './db.js'
 
 /** An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a purge which took it. */

@@ -1,6 +1,7 @@
 /** The audit log and the heads of its chains. */
+import type { ChainedEntry } from '@eaas/audit'
 import type { Action, LogAction } from '@eaas/protocol'
-import type { ChainedEntry, Head } from '../audit/formats/chain.js'
+import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeColumns } from './entry-columns.js'
 import { onlyRow } from './only-row.js'

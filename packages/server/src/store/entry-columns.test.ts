@@ -1,8 +1,9 @@
 // The arrays that carry the entries of an append to PostgreSQL.
+
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
+import type { ChainedEntry } from '@eaas/audit'
 import { describe, expect, it } from 'vitest'
-import type { ChainedEntry } from '../audit/formats/chain.js'
 import { writeColumns } from './entry-columns.js'
 
 const entry = (changes: Partial<ChainedEntry> = {}): ChainedEntry => ({

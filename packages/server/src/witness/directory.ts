@@ -1,11 +1,11 @@
 /** The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second process out. */
-import { createSecretKey, type KeyObject } from 'node:crypto'
+
+import { createSecretKey } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { createWitnessKey, encodeNoteKey, findBase64, type NoteKey, readWitnessKey, type SigningKey } from '@eaas/audit'
 import { encodeBase64, KEY_BYTES } from '@eaas/protocol'
-import { createWitnessKey, readWitnessKey } from '../audit/formats/cosignature.js'
-import { encodeNoteKey, findBase64, type NoteKey } from '../audit/formats/signed-note.js'
 import type { Config } from '../config.js'
 import { randomKey } from '../crypto/aead.js'
 import { signingKeyOf } from '../crypto/signing-key.js'
@@ -31,7 +31,7 @@ const NEEDED_LIST =
 /** An opened witness; this process holds its directory. */
 export interface WitnessFiles {
   key: NoteKey
-  signingKey: KeyObject
+  signingKey: SigningKey
   /** where the key was read from; undefined: the environment */
   keyFile: string | undefined
   logs: LogKeys

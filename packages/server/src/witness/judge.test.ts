@@ -1,10 +1,10 @@
 // What a witness answers: the published runs of requests, each against a witness that has cosigned nothing.
+
 import { createSecretKey } from 'node:crypto'
+import { createWitnessKey, readCosignature, readSignatures, splitNote } from '@eaas/audit'
 import { encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { createWitnessKey, readCosignature } from '../audit/formats/cosignature.js'
-import vectors from '../audit/formats/cosignature.vectors.json' with { type: 'json' }
-import { readSignatures, splitNote } from '../audit/formats/signed-note.js'
+import vectors from '../../../audit/src/formats/cosignature.vectors.json' with { type: 'json' }
 import { signingKeyOf } from '../crypto/signing-key.js'
 import { admit, WitnessRefusal } from './judge.js'
 import { readLogList } from './log-list.js'

@@ -1,17 +1,21 @@
 /** What a witness answers to a request, see cosignature.md 4. Pure. */
 
-import { equalBytes } from '../audit/formats/chain.js'
-import { merkleRoot, verifyConsistency } from '../audit/formats/merkle.js'
 import {
+  type AddCheckpoint,
+  assertSigned,
   CheckpointError,
   findSignature,
+  merkleRoot,
   type NoteKey,
+  readAddCheckpoint,
+  readTreeHead,
   type SignedNote,
   signatureLine,
   splitNote,
-} from '../audit/formats/signed-note.js'
-import { assertSigned, readTreeHead, type TreeHead } from '../audit/formats/tree.js'
-import { type AddCheckpoint, readAddCheckpoint } from '../audit/formats/witness-request.js'
+  type TreeHead,
+  verifyConsistency,
+} from '@eaas/audit'
+import { equalBytes } from '../audit/formats/chain.js'
 
 /** The keys of each log, by its origin. */
 export type LogKeys = ReadonlyMap<string, readonly NoteKey[]>

@@ -1,6 +1,7 @@
 /** HTTP around a witness: `POST /add-checkpoint` and nothing else (cosignature.md 3 and 4). */
+
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../audit/formats/witness-request.js'
+import { MAX_REQUEST_BYTES, SIZE_TYPE } from '@eaas/audit'
 import { WitnessRefusal } from './judge.js'
 import type { Log } from './log.js'
 import { UnwrittenStateError, type Witness } from './witness.js'

@@ -1,9 +1,10 @@
 /** What a witness cosigned last of each log, in a file that survives a crash, see cosignature.md 5. */
+
 import { open, readFile, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { findBase64 } from '@eaas/audit'
 import { encodeBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import { findBase64 } from '../audit/formats/signed-note.js'
 import type { Seen } from './judge.js'
 
 const HASH_BYTES = 32

@@ -1,6 +1,6 @@
 /** A witness: judges requests by its state, and answers only what is on disk. Requests take turns. */
+import { cosign } from '@eaas/audit'
 import { encodeBase64 } from '@eaas/protocol'
-import { cosign } from '../audit/formats/cosignature.js'
 import type { WitnessFiles } from './directory.js'
 import { type Admitted, admit, assertConsistent, contradicts, type Seen } from './judge.js'
 

@@ -1,9 +1,10 @@
 /** Appends entries, and compares the clock that dated them with the database's. */
+import type { ChainedEntry } from '@eaas/audit'
 import { appendToMany } from '../../store/append-many.js'
 import { appendEntries } from '../../store/audit.js'
 import type { Queryable, Transaction } from '../../store/db.js'
 import { AuditWriteError } from '../append-errors.js'
-import type { ChainedEntry, Head } from '../formats/chain.js'
+import type { Head } from '../formats/chain.js'
 import type { Clock } from './clock.js'
 
 export interface Chained {

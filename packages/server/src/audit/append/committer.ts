@@ -9,7 +9,9 @@
  * one acknowledged. Changes that wait together are decided one after another, each on the result of the one before, and committed in
  * one transaction.
  */
+
 import type { KeyObject } from 'node:crypto'
+import type { ChainedEntry } from '@eaas/audit'
 import type { LogAction } from '@eaas/protocol'
 import { createStretches, turn } from '../../event-loop.js'
 import { countMonth, lockHead } from '../../store/audit.js'
@@ -18,14 +20,7 @@ import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../..
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError } from '../append-errors.js'
-import {
-  beginExtension,
-  type ChainedEntry,
-  type EntryDraft,
-  type ExtendOptions,
-  type Head,
-  laterTime,
-} from '../formats/chain.js'
+import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from '../formats/chain.js'
 import { createHeadWatches, type HeadWatch, type HeadWatches } from '../watch/head-watch.js'
 import { appendToLocked } from './append-chained.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'

@@ -1,40 +1,15 @@
-/** The bytes, hashes and MACs of the audit chain, see chain.md. Pure. */
-import { hash as digest, type KeyObject, timingSafeEqual } from 'node:crypto'
-import { encodeHex, encodeUtf8, type LogAction } from '@eaas/protocol'
+/** The MACs of the audit chain, its heads, purge marks and alarms, and how it is continued: what needs the audit key, see chain.md. Pure. */
+import { type KeyObject, timingSafeEqual } from 'node:crypto'
+import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit'
+import { encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 
-const ENTRY_LABEL = 'eaas/audit/entry/v1'
-const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
-const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
 const MAC_LABEL = encodeUtf8('eaas/audit/mac/v1')
 const HEAD_LABEL = 'eaas/audit/head/v1'
 const PURGE_MARK_LABEL = 'eaas/audit/purge-mark/v1'
 const ALARM_LABEL = 'eaas/audit/alarm/v1'
 /** Policy versions between two accepted rollbacks (chain.md 10). */
 const POLICY_EPOCH = 2 ** 32
-/** Of UTF-16 in UTF-8. */
-const MOST_BYTES_A_CHARACTER = 3
-
-/** The fields of an entry (chain.md 1). */
-export interface AuditEntry {
-  tenant_id: string
-  id: number
-  action: LogAction
-  key_id: string | null
-  key_version: number | null
-  actor: string
-  ip_address: string | null
-  /** canonical JSON text */
-  metadata: string | null
-  /** RFC 3339, UTC, milliseconds */
-  created_at: string
-}
-
-/** An entry with its position in the chain: hash and MAC. */
-export interface ChainedEntry extends AuditEntry {
-  hash: Uint8Array
-  mac: Uint8Array
-}
 
 /** The end of a tenant's chain (chain.md 5). */
 export interface Head {
@@ -44,50 +19,6 @@ export interface Head {
   policy_version: number
   created_at: string
   mac: Uint8Array
-}
-
-/** The bytes of an entry (chain.md 1). */
-export function entryBytes(entry: AuditEntry): Uint8Array {
-  return Buffer.from(entryText(entry))
-}
-
-function entryText(entry: AuditEntry): string {
-  const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
-  return JSON.stringify([
-    ENTRY_LABEL,
-    tenant_id,
-    id,
-    action,
-    key_id,
-    key_version,
-    actor,
-    ip_address,
-    metadata,
-    created_at,
-  ])
-}
-
-/** h_0 of a tenant (chain.md 2). */
-export function genesisHash(tenant_id: string): Uint8Array {
-  return sha256(Buffer.concat([GENESIS_LABEL, encodeUtf8(tenant_id)]))
-}
-
-/** h_n from h_(n-1) and the entry (chain.md 2). */
-export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
-  return textHash(previous, entryText(entry))
-}
-
-// The input is assembled in one block, because two Buffers for each entry take as long as its hash.
-const block = Buffer.allocUnsafeSlow(4_096)
-block.set(HASH_LABEL)
-
-function textHash(previous: Uint8Array, text: string): Uint8Array {
-  const at = HASH_LABEL.length + previous.length
-  if (at + MOST_BYTES_A_CHARACTER * text.length > block.length) {
-    return sha256(Buffer.concat([HASH_LABEL, previous, Buffer.from(text)]))
-  }
-  block.set(previous, HASH_LABEL.length)
-  return sha256(block.subarray(0, at + block.write(text, at)))
 }
 
 /** mac_n from h_n (chain.md 3). */
@@ -277,26 +208,6 @@ export function extendByAcceptedClock(
   return extendChain({ ...head, created_at: '' }, [draft], options)
 }
 
-/** Whether the time of an entry is before that of the entry before it, and the entry does not accept that (chain.md 4). */
-export function hasTimeGoneBack(
-  previous: Pick<AuditEntry, 'created_at'>,
-  { action, metadata, created_at }: Pick<AuditEntry, 'action' | 'metadata' | 'created_at'>,
-): boolean {
-  if (created_at >= previous.created_at) return false
-  return action !== 'audit.clock_accepted' || readMetadata({ metadata }).ahead_until !== previous.created_at
-}
-
-/** The metadata of an entry; empty if it is no JSON object, which no server writes. */
-export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
-  if (metadata === null) return {}
-  try {
-    const value: unknown = JSON.parse(metadata)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
-}
-
 /** The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock went back (chain.md 4). */
 export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()
@@ -305,9 +216,4 @@ export function laterTime(previous: string, now: number): string {
 
 function withHeadMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Head {
   return { ...head, mac: headMac(auditKey, head) }
-}
-
-// By way of a text, because taking 32 bytes from Node's buffer pool costs a third of allocating a buffer.
-function sha256(bytes: Uint8Array): Uint8Array {
-  return Buffer.from(digest('sha256', bytes, 'binary'), 'binary')
 }

@@ -2,10 +2,12 @@
  * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which must be the last entry
  * that records a change of the row. A row with a valid MAC but an older entry id was put back from a backup.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, readMetadata } from '@eaas/audit'
 import type { RightsRows } from '../../store/audit-evidence.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
-import { type ChainedEntry, equalBytes, readMetadata } from '../formats/chain.js'
+import { equalBytes } from '../formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.js'
 
 export interface RowFault {

@@ -3,7 +3,17 @@
  * verification, and compares the rows that grant rights with it. Reads in pages, so memory stays flat and other calls run
  * meanwhile; entries appended meanwhile are not verified.
  */
+
 import type { KeyObject } from 'node:crypto'
+import {
+  type ChainedEntry,
+  type Checkpoint,
+  createRightsHistory,
+  entryHash,
+  genesisHash,
+  hasTimeGoneBack,
+  type RightsFault,
+} from '@eaas/audit'
 import { encodeHex, type wire } from '@eaas/protocol'
 import { turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
@@ -14,20 +24,14 @@ import { assertFormats } from '../../store/text-formats.js'
 import { findBeyond } from '../entries-beyond.js'
 import {
   areMarksAuthentic,
-  type ChainedEntry,
-  entryHash,
   entryMac,
   equalBytes,
-  genesisHash,
-  hasTimeGoneBack,
   isHeadAuthentic,
   type PurgeMark,
   type Witness,
 } from '../formats/chain.js'
-import type { Checkpoint } from '../formats/checkpoint.js'
 import { isNamed } from '../named-entries.js'
 import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
-import { createRightsHistory, type RightsFault } from './rights-history.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
 /**

@@ -2,10 +2,12 @@
  * Which rows other processes wrote since a known head, according to their entries. The entries are verified against the chain, so
  * that nobody who can only write to the database can hide a change.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, entryHash } from '@eaas/audit'
 import { readChain } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
-import { type ChainedEntry, entryHash, equalBytes, type Head, isHeadAuthentic, type Witness } from '../formats/chain.js'
+import { equalBytes, type Head, isHeadAuthentic, type Witness } from '../formats/chain.js'
 import { rowsWrittenBy } from './row-audit.js'
 
 /** Entries that are read at most: beyond that, loading all rows in use again is faster. */

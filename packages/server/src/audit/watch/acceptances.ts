@@ -1,5 +1,6 @@
 /** What an operator accepted, by entries: that a log lost entries (chain.md 10), and how the tables differ from what the migrations make (anchor.md 2). */
 import type { KeyObject } from 'node:crypto'
+import type { AuditEntry } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { listAcceptanceIds } from '../../store/alarms.js'
@@ -7,7 +8,6 @@ import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import type { SchemaDifferences } from '../../store/schema.js'
 import {
-  type AuditEntry,
   isKeptHeadAuthentic,
   isPurgeMarkAuthentic,
   type KeptHead,

@@ -1,6 +1,7 @@
 import { createSecretKey } from 'node:crypto'
+import { type ChainedEntry, entryHash } from '@eaas/audit'
 import { describe, expect, it } from 'vitest'
-import { type ChainedEntry, type EntryDraft, entryHash, extendChain, genesisHead, type Head } from '../formats/chain.js'
+import { type EntryDraft, extendChain, genesisHead, type Head } from '../formats/chain.js'
 import { FOLLOWED_AT_ONCE, followStretch } from './follow.js'
 
 const TENANT = '3f2504e0-4f89-41d3-9a0c-0305e82c3301'

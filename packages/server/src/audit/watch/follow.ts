@@ -2,12 +2,12 @@
  * Whether a chain continues from a witnessed head. The stored hash of the witnessed entry proves nothing by itself: somebody who has the
  * database can put it there for the moment in which a process looks. So the entries after it are hashed again, stretch by stretch, up to the head.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, entryHash } from '@eaas/audit'
 import { type HeadWithKey, readChain, readChains } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
 import {
-  type ChainedEntry,
-  entryHash,
   entryMac,
   equalBytes,
   type Head,

@@ -2,21 +2,16 @@
  * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means that the database was
  * restored or tampered with: an alarm is raised, and the tenant is no longer served. Appending to it would fork the chain.
  */
+
 import type { KeyObject } from 'node:crypto'
+import type { ChainedEntry } from '@eaas/audit'
 import { findHead } from '../../store/audit.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
-import {
-  type ChainedEntry,
-  equalBytes,
-  type Head,
-  isHeadAuthentic,
-  type KeptHead,
-  purgeMarkMac,
-} from '../formats/chain.js'
+import { equalBytes, type Head, isHeadAuthentic, type KeptHead, purgeMarkMac } from '../formats/chain.js'
 import { findAcceptedRollback } from './acceptances.js'
 import { Comparisons } from './comparisons.js'
 import { type Break, earliestTimeOf, followAll, followLog } from './follow.js'

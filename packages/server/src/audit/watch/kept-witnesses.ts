@@ -2,12 +2,19 @@
  * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines are not as a server wrote
  * them.
  */
+
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
+import {
+  type Checkpoint,
+  CheckpointError,
+  type KeptTree,
+  NO_LINE,
+  parseCheckpoint,
+  readCheckpoint,
+  splitLines,
+} from '@eaas/audit'
 import { equalBytes, type KeptHead, nextPolicyEpoch } from '../formats/chain.js'
-import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
-import type { KeptTree } from '../formats/witnessed.js'
-import { NO_LINE, splitLines } from '../verify/split-lines.js'
 
 /** A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a rollback. */
 export interface KeptLine {

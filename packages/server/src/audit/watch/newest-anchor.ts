@@ -1,19 +1,13 @@
 /** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
+
 import type { KeyObject } from 'node:crypto'
+import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../../store/anchors.js'
 import { findHead, lockHead } from '../../store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import { anchorRoot, readAnchorMetadata } from '../formats/anchor.js'
-import {
-  type ChainedEntry,
-  equalBytes,
-  genesisHash,
-  type Head,
-  isHeadAuthentic,
-  type KeptHead,
-} from '../formats/chain.js'
+import { equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
 import { followLog } from './follow.js'
 

@@ -2,9 +2,10 @@
  * The points of one tenant's log: the heads from which it must continue (README.md). This process read or committed them, or checkpoints, anchors and
  * other processes told them. None takes the place of another one until the log is known to continue from both. Nothing here reads the database.
  */
+
 import type { KeyObject } from 'node:crypto'
+import type { ChainedEntry } from '@eaas/audit'
 import {
-  type ChainedEntry,
   equalBytes,
   type Head,
   isKeptHeadAuthentic,

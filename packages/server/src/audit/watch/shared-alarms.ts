@@ -2,7 +2,9 @@
  * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows, adopts those of others,
  * and checks whether the chains in the database still contain what it witnessed, even while there are no calls.
  */
+
 import type { KeyObject } from 'node:crypto'
+import { type ChainedEntry, genesisHash } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import {
   type ComparedHead,
@@ -19,15 +21,7 @@ import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
-import {
-  alarmMac,
-  type ChainAlarm,
-  type ChainedEntry,
-  equalBytes,
-  genesisHash,
-  type Head,
-  type Witness,
-} from '../formats/chain.js'
+import { alarmMac, type ChainAlarm, equalBytes, type Head, type Witness } from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './acceptances.js'
 import { LATER_AT_ONCE, type Later, readLater } from './follow.js'

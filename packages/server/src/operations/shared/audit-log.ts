@@ -1,9 +1,7 @@
 /** What the reading operations on the audit log share: positions in it, its pages, and their signature. */
+import { type ExportTrailer, encodePublicKey, genesisHash, signCheckpoint, signStretch } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
-import { genesisHash, type Head, isHeadAuthentic, isPurgeMarkAuthentic } from '../../audit/formats/chain.js'
-import { encodePublicKey, signCheckpoint } from '../../audit/formats/checkpoint.js'
-import type { ExportTrailer } from '../../audit/formats/export.js'
-import { signStretch } from '../../audit/formats/stretch.js'
+import { type Head, isHeadAuthentic, isPurgeMarkAuthentic } from '../../audit/formats/chain.js'
 import type { Context } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import { findHead, readChain } from '../../store/audit.js'

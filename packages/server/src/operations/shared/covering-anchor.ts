@@ -1,11 +1,16 @@
 /** The newest anchor of the installation's log, and what links kept checkpoints to it, as an export shows them (export.md 8 and 9). */
+import {
+  anchorLeaf,
+  type ChainedEntry,
+  type ExportAnchor,
+  type ExportLinks,
+  inclusionProof,
+  signCheckpoint,
+  signStretch,
+  signTree,
+} from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { ChainedEntry, Head } from '../../audit/formats/chain.js'
-import { signCheckpoint } from '../../audit/formats/checkpoint.js'
-import type { ExportAnchor, ExportLinks } from '../../audit/formats/export.js'
-import { anchorLeaf, inclusionProof } from '../../audit/formats/merkle.js'
-import { signStretch } from '../../audit/formats/stretch.js'
-import { signTree } from '../../audit/formats/tree.js'
+import type { Head } from '../../audit/formats/chain.js'
 import { createTreeReader, UnprovenTreeError } from '../../audit/proven-tree.js'
 import { AnchorFault, readAnchor } from '../../audit/watch/newest-anchor.js'
 import type { Services } from '../../runner/operation.js'

@@ -1,7 +1,6 @@
 /** C2SP signed notes (c2sp.org/signed-note): a text, the signatures under it, and the written form of the keys. Pure. */
-import { createPublicKey, hash as digest, type KeyObject, verify } from 'node:crypto'
 import { concatBytes, decodeBase64, encodeBase64, encodeHex, encodeUtf8, isWellFormed } from '@eaas/protocol'
-import { equalBytes } from './chain.js'
+import { equalBytes, sha256, verifySignature } from '../crypto.js'
 
 /** The type of a plain Ed25519 signature. */
 export const ED25519 = 0x01
@@ -9,8 +8,6 @@ export const ED25519 = 0x01
 export const COSIGNATURE = 0x04
 const KEY_ID_BYTES = 4
 const PUBLIC_KEY_BYTES = 32
-/** RFC 8410: the bytes before the 32 bytes of an Ed25519 public key in SubjectPublicKeyInfo. */
-const SPKI_PREFIX = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00)
 /** A name has no Unicode space, which includes U+0085 that `\s` leaves out, and no plus. */
 const NAME = '[^\\s\\u0085+]+'
 const SIGNATURE_LINE = new RegExp(`^\\u2014 (${NAME}) ([A-Za-z0-9+/]+={0,2})$`, 'u')
@@ -54,7 +51,7 @@ export function createNoteKey(name: string, type: number, key: Uint8Array): Note
     )
   }
   const named = concatBytes(encodeUtf8(`${name}\n`), Uint8Array.of(type), key)
-  return { name, type, id: digest('sha256', named, 'buffer').subarray(0, KEY_ID_BYTES), key }
+  return { name, type, id: sha256(named).subarray(0, KEY_ID_BYTES), key }
 }
 
 /** Writes a key as name+id+base64, C2SP's `vkey`. */
@@ -109,13 +106,7 @@ export function findSignature(signatures: readonly NoteSignature[], { name, id }
 
 /** Whether the signature over the bytes is the key's. */
 export function isSignedBy({ key }: Pick<NoteKey, 'key'>, bytes: Uint8Array, signature: Uint8Array): boolean {
-  const verifier = createPublicKey({ key: Buffer.from(concatBytes(SPKI_PREFIX, key)), format: 'der', type: 'spki' })
-  return verify(null, bytes, verifier, signature)
-}
-
-/** The 32 bytes of the public key of a signing key. */
-export function publicKeyBytes(signingKey: KeyObject): Uint8Array {
-  return createPublicKey(signingKey).export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length)
+  return verifySignature(key, bytes, signature)
 }
 
 /** The bytes of canonical base64; undefined if the text is none, or has another number of bytes than the one given. */

@@ -1,6 +1,6 @@
 /** Merkle trees over SHA-256, and their proofs, see merkle.md. Pure. */
-import { hash as digest, timingSafeEqual } from 'node:crypto'
 import { concatBytes, encodeHex, encodeUtf8, isUuid } from '@eaas/protocol'
+import { equalBytes, sha256 } from '../crypto.js'
 
 const LEAF_PREFIX = Uint8Array.of(0x00)
 const NODE_PREFIX = Uint8Array.of(0x01)
@@ -151,15 +151,15 @@ export function verifyInclusion({ root, size, index, leaf, proof }: Inclusion): 
     }
     ;[position, last] = [half(position), half(last)]
   }
-  return last === 0 && timingSafeEqual(hash, root)
+  return last === 0 && equalBytes(hash, root)
 }
 
 /** Whether the proof shows the consistency. False for input of any other form too (merkle.md 4). */
 export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }: Consistency): boolean {
   if (!isHash(oldRoot) || !isHash(newRoot) || !isCount(oldSize) || !isCount(newSize) || oldSize > newSize) return false
   if (!Array.isArray(proof)) return false
-  if (oldSize === 0 && !timingSafeEqual(oldRoot, merkleRoot([]))) return false
-  if (oldSize === newSize) return proof.length === 0 && timingSafeEqual(oldRoot, newRoot)
+  if (oldSize === 0 && !equalBytes(oldRoot, merkleRoot([]))) return false
+  if (oldSize === newSize) return proof.length === 0 && equalBytes(oldRoot, newRoot)
   if (oldSize === 0) return proof.length === 0
   // RFC 9162 section 2.1.4.2.
   let [position, last] = [oldSize - 1, newSize - 1]
@@ -179,7 +179,7 @@ export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }:
     }
     ;[position, last] = [half(position), half(last)]
   }
-  return last === 0 && timingSafeEqual(oldHash, oldRoot) && timingSafeEqual(newHash, newRoot)
+  return last === 0 && equalBytes(oldHash, oldRoot) && equalBytes(newHash, newRoot)
 }
 
 /**
@@ -200,7 +200,7 @@ function rootOf(leaves: Leaves, from: number, to: number): Uint8Array {
   if (known) return known
   const [leaf] = to - from === 1 && !('node' in leaves) ? leaves.slice(from, to) : []
   if (leaf) return leafHash(leaf)
-  if (to === from) return sha256()
+  if (to === from) return sha256(new Uint8Array())
   const split = from + largestPowerBelow(to - from)
   return nodeHash(rootOf(leaves, from, split), rootOf(leaves, split, to))
 }
@@ -212,15 +212,11 @@ function largestPowerBelow(count: number): number {
 }
 
 function leafHash(leaf: Uint8Array): Uint8Array {
-  return sha256(LEAF_PREFIX, leaf)
+  return sha256(concatBytes(LEAF_PREFIX, leaf))
 }
 
 function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
-  return sha256(NODE_PREFIX, left, right)
-}
-
-function sha256(...parts: Uint8Array[]): Uint8Array {
-  return digest('sha256', concatBytes(...parts), 'buffer')
+  return sha256(concatBytes(NODE_PREFIX, left, right))
 }
 
 function isHash(value: unknown): value is Uint8Array {

@@ -3,8 +3,9 @@
  * EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { CheckpointError, ORIGIN, parseCheckpoint } from '../formats/checkpoint.js'
+import { ORIGIN, parseCheckpoint } from '../formats/checkpoint.js'
 import { EXPORT_FORMAT } from '../formats/export.js'
+import { CheckpointError } from '../formats/signed-note.js'
 import { listCosigners, type WitnessedLine } from '../formats/witnessed.js'
 
 /**

@@ -1,7 +1,6 @@
 /** Signed statements of where a log ends, see checkpoint.md. Pure. */
-import { type KeyObject, sign } from 'node:crypto'
 import { decodeBase64, encodeBase64, encodeUtf8, isUuid } from '@eaas/protocol'
-import { equalBytes } from './chain.js'
+import { equalBytes, type SigningKey } from '../crypto.js'
 import {
   CheckpointError,
   createNoteKey,
@@ -9,12 +8,9 @@ import {
   encodeNoteKey,
   isSignedBy,
   type NoteKey,
-  publicKeyBytes,
   readNoteKey,
   signatureLine,
 } from './signed-note.js'
-
-export { CheckpointError } from './signed-note.js'
 
 /** The first line of each note. */
 export const ORIGIN = 'eaas/audit/checkpoint/v1'
@@ -35,7 +31,7 @@ export interface Checkpoint {
 }
 
 /** Signs a statement: returns the note. */
-export function signCheckpoint(signingKey: KeyObject, { tenant_id, last_id, hash, created_at }: Checkpoint): string {
+export function signCheckpoint(signingKey: SigningKey, { tenant_id, last_id, hash, created_at }: Checkpoint): string {
   return signNote(signingKey, `${ORIGIN}\n${tenant_id}\n${last_id}\n${encodeBase64(hash)}\n${created_at}\n`)
 }
 
@@ -65,8 +61,8 @@ export function readPosition(last_id: string, h: string): { last_id: number; has
 }
 
 /** Signs a text whose last line feed is in it: returns the note (checkpoint.md 2). */
-export function signNote(signingKey: KeyObject, text: string): string {
-  return `${text}\n${signatureLine(keyOf(signingKey), sign(null, encodeUtf8(text), signingKey))}`
+export function signNote(signingKey: SigningKey, text: string): string {
+  return `${text}\n${signatureLine(keyOf(signingKey), signingKey.sign(encodeUtf8(text)))}`
 }
 
 /** The text of a note that the key signed. @throws CheckpointError */
@@ -89,7 +85,7 @@ function parseNote(note: string): { text: string; signature: Uint8Array } {
 }
 
 /** A public key in its written form (checkpoint.md 3). */
-export function encodePublicKey(signingKey: KeyObject): string {
+export function encodePublicKey(signingKey: SigningKey): string {
   return encodeNoteKey(keyOf(signingKey))
 }
 
@@ -108,8 +104,8 @@ function findNoteKey(text: string): NoteKey | undefined {
   }
 }
 
-function keyOf(signingKey: KeyObject): NoteKey {
-  return createNoteKey(KEY_NAME, ED25519, publicKeyBytes(signingKey))
+function keyOf(signingKey: SigningKey): NoteKey {
+  return createNoteKey(KEY_NAME, ED25519, signingKey.publicKey)
 }
 
 function base64(text: string): Uint8Array {

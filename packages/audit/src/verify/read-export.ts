@@ -1,5 +1,5 @@
 /** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
-import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
+import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from '../formats/chain.js'
 import {
@@ -75,7 +75,7 @@ export function readHeader(line: string): ExportHeader {
     after_hash,
     ...header
   } = parse(line, headerSchema, 'the first line is not the header of an export')
-  return assertSame(line, { ...header, after_hash: Buffer.from(after_hash, 'hex') }, headerLine)
+  return assertSame(line, { ...header, after_hash: decodeHex(after_hash) }, headerLine)
 }
 
 /** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */
@@ -84,7 +84,7 @@ export type ExportedEntry = AuditEntry & { hash: Uint8Array }
 /** Reads the line of an entry (export.md 3); `id` is the expected id. @throws ExportFault */
 export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; id: number }): ExportedEntry {
   const { hash, ...fields } = parse(line, entrySchema, 'the line is not an entry', id)
-  const entry = { tenant_id, ...fields, hash: Buffer.from(hash, 'hex') } as ExportedEntry
+  const entry = { tenant_id, ...fields, hash: decodeHex(hash) } as ExportedEntry
   return assertSame(line, entry, entryLine, id)
 }
 
@@ -98,10 +98,10 @@ export function readAnchorLine(line: string): ExportAnchor {
   const { anchor, after_hash, hash, proof, ...rest } = parse(line, anchorSchema, 'the line is not an anchor')
   const value = {
     ...rest,
-    anchor: { ...anchor, tenant_id: INSTALLATION_ID, hash: Buffer.from(anchor.hash, 'hex') } as ExportedEntry,
-    after_hash: Buffer.from(after_hash, 'hex'),
-    hash: Buffer.from(hash, 'hex'),
-    proof: proof.map(decodeNode),
+    anchor: { ...anchor, tenant_id: INSTALLATION_ID, hash: decodeHex(anchor.hash) } as ExportedEntry,
+    after_hash: decodeHex(after_hash),
+    hash: decodeHex(hash),
+    proof: proof.map(decodeHex),
   }
   return assertSame(line, value, anchorLine)
 }
@@ -114,15 +114,11 @@ export function isLinks(line: string): boolean {
 /** Reads the line that links entries of the installation's log to the anchor (export.md 9). @throws ExportFault */
 export function readLinksLine(line: string): ExportLinks {
   const { tree, proof, entries } = parse(line, linksSchema, 'the line links no entries to the anchor')
-  const linked = entries.map(({ id, hash, proof }) => ({ id, hash: decodeNode(hash), proof: proof.map(decodeNode) }))
+  const linked = entries.map(({ id, hash, proof }) => ({ id, hash: decodeHex(hash), proof: proof.map(decodeHex) }))
   if (linked.some(({ id }, at) => id <= (linked[at - 1]?.id ?? 0))) {
     throw new ExportFault('the linked entries are not in the order of their ids')
   }
-  return assertSame(line, { tree, proof: proof.map(decodeNode), entries: linked }, linksLine)
-}
-
-function decodeNode(text: string): Uint8Array {
-  return Buffer.from(text, 'hex')
+  return assertSame(line, { tree, proof: proof.map(decodeHex), entries: linked }, linksLine)
 }
 
 /** Whether a line has the form of the last one. */

@@ -1,4 +1,5 @@
 /** Splits an export into lines for verifyExport, without repairing anything (export.md 1). */
+import { concatBytes } from '@eaas/protocol'
 
 const LINE_FEED = 0x0a
 const MAX_LINE_BYTES = 16 * 1_048_576
@@ -14,7 +15,7 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<U
     let from = 0
     for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
       const end = chunk.subarray(from, at)
-      yield decodeLine(decoder, begun.length === 0 ? end : Buffer.concat([...begun, end]))
+      yield decodeLine(decoder, begun.length === 0 ? end : concatBytes(...begun, end))
       begun = []
       bytes = 0
       from = at + 1

@@ -2,9 +2,10 @@
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { signingKeyOf } from '../../crypto/signing-key.js'
-import { CheckpointError, readCheckpoint } from './checkpoint.js'
+import { signingKeyOf } from '../../../server/src/crypto/signing-key.js'
+import { readCheckpoint } from './checkpoint.js'
 import vectors from './checkpoint.vectors.json' with { type: 'json' }
+import { CheckpointError } from './signed-note.js'
 import { readStretch, signStretch } from './stretch.js'
 
 const note = vectors.sign_stretch[0]?.note ?? ''

@@ -1,7 +1,8 @@
 /** Checks the line of an anchor in an export, see export.md 8. Pure. */
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { equalBytes } from '../crypto.js'
 import { readAnchorMetadata } from '../formats/anchor.js'
-import { entryHash, equalBytes } from '../formats/chain.js'
+import { entryHash } from '../formats/chain.js'
 import { ORIGIN, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportLinks } from '../formats/export.js'
 import { anchorLeaf, verifyInclusion } from '../formats/merkle.js'

@@ -1,6 +1,6 @@
 /** The Merkle tree over the installation's log, and signed statements of its root, see tree.md. Pure. */
-import { hash as digest, type KeyObject, sign } from 'node:crypto'
 import { encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
+import { type SigningKey, sha256 } from '../crypto.js'
 import { readPublicKey } from './checkpoint.js'
 import { type Leaves, merkleRoot } from './merkle.js'
 import {
@@ -11,7 +11,6 @@ import {
   findSignature,
   isSignedBy,
   type NoteKey,
-  publicKeyBytes,
   type SignedNote,
   signatureLine,
   splitNote,
@@ -39,10 +38,10 @@ export function readTreeKey(publicKey: string): NoteKey {
 }
 
 /** Signs the tree over the hashes of all entries: returns the note. */
-export function signTree(signingKey: KeyObject, hashes: Leaves): string {
-  const key = treeKeyOf(publicKeyBytes(signingKey))
+export function signTree(signingKey: SigningKey, hashes: Leaves): string {
+  const key = treeKeyOf(signingKey.publicKey)
   const text = `${key.name}\n${hashes.length}\n${encodeBase64(merkleRoot(hashes))}\n`
-  return `${text}\n${signatureLine(key, sign(null, encodeUtf8(text), signingKey))}`
+  return `${text}\n${signatureLine(key, signingKey.sign(encodeUtf8(text)))}`
 }
 
 /** Reads a note that the key signed. @throws CheckpointError (tree.md 4) */
@@ -77,6 +76,6 @@ export function readTreeHead(text: string): TreeHead {
 }
 
 function treeKeyOf(publicKey: Uint8Array): NoteKey {
-  const id = digest('sha256', publicKey, 'buffer').subarray(0, ORIGIN_DIGEST_BYTES)
+  const id = sha256(publicKey).subarray(0, ORIGIN_DIGEST_BYTES)
   return createNoteKey(`${ORIGIN_PREFIX}${encodeHex(id)}`, ED25519, publicKey)
 }

@@ -1,7 +1,8 @@
 /** Signed statements about a stretch of a log, see checkpoint.md 7. Pure. */
-import type { KeyObject } from 'node:crypto'
 import { encodeBase64, isUuid } from '@eaas/protocol'
-import { CheckpointError, openNote, readPosition, signNote } from './checkpoint.js'
+import type { SigningKey } from '../crypto.js'
+import { openNote, readPosition, signNote } from './checkpoint.js'
+import { CheckpointError } from './signed-note.js'
 
 /** The first line of each note: another one than that of a checkpoint, so that no reader takes one for the other. */
 export const STRETCH_ORIGIN = 'eaas/audit/stretch/v1'
@@ -23,7 +24,7 @@ export interface Stretch {
 }
 
 /** Signs a statement: returns the note. */
-export function signStretch(signingKey: KeyObject, stretch: Stretch): string {
+export function signStretch(signingKey: SigningKey, stretch: Stretch): string {
   const { tenant_id, last_id, hash, head_id, head_hash, created_at } = stretch
   const lines = [STRETCH_ORIGIN, tenant_id, last_id, encodeBase64(hash), head_id, encodeBase64(head_hash), created_at]
   return signNote(signingKey, lines.map((line) => `${line}\n`).join(''))

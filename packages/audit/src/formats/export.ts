@@ -1,4 +1,5 @@
 /** Writes the lines of an export, see export.md. Pure. */
+import { encodeHex as hex } from '@eaas/protocol'
 import type { AuditEntry, ChainedEntry } from './chain.js'
 
 export const EXPORT_FORMAT = 'eaas/audit/export/v1'
@@ -77,8 +78,4 @@ export function trailerLine({ public_key, ...signed }: ExportTrailer): string {
   const line =
     'stretch' in signed ? { stretch: signed.stretch, public_key } : { checkpoint: signed.checkpoint, public_key }
   return `${JSON.stringify(line)}\n`
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

@@ -3,9 +3,10 @@ import { createPrivateKey, createSecretKey, generateKeyPairSync } from 'node:cry
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { signingKeyOf } from '../../crypto/signing-key.js'
-import { CheckpointError, encodePublicKey, readCheckpoint, signCheckpoint } from './checkpoint.js'
+import { signerOf, signingKeyOf } from '../../../server/src/crypto/signing-key.js'
+import { encodePublicKey, readCheckpoint, signCheckpoint } from './checkpoint.js'
 import vectors from './checkpoint.vectors.json' with { type: 'json' }
+import { CheckpointError } from './signed-note.js'
 
 const [good] = vectors.sign
 const note = good?.note ?? ''
@@ -82,8 +83,8 @@ describe('a checkpoint', () => {
     })
     fc.assert(
       fc.property(statement, (statement) => {
-        const note = signCheckpoint(privateKey, statement)
-        expect(readCheckpoint(note, encodePublicKey(privateKey))).toEqual(statement)
+        const note = signCheckpoint(signerOf(privateKey), statement)
+        expect(readCheckpoint(note, encodePublicKey(signerOf(privateKey)))).toEqual(statement)
         expect(() => readCheckpoint(note, vectors.public_key)).toThrow('signed by another key')
       }),
     )
@@ -97,7 +98,10 @@ describe('a checkpoint', () => {
       created_at: '',
     }
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-    const other = signCheckpoint(createPrivateKey(privateKey.export({ format: 'pem', type: 'pkcs8' })), statement)
+    const other = signCheckpoint(
+      signerOf(createPrivateKey(privateKey.export({ format: 'pem', type: 'pkcs8' }))),
+      statement,
+    )
     expect(() => readCheckpoint(other, vectors.public_key)).toThrow(CheckpointError)
   })
 })

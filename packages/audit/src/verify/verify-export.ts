@@ -3,9 +3,11 @@
  * Reads line by line, so memory stays flat.
  */
 import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
-import { type AuditEntry, entryHash, equalBytes, genesisHash, hasTimeGoneBack } from '../formats/chain.js'
-import { type Checkpoint, CheckpointError, readCheckpoint } from '../formats/checkpoint.js'
+import { equalBytes } from '../crypto.js'
+import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack } from '../formats/chain.js'
+import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
+import { CheckpointError } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
 import { assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
 import {

@@ -1,6 +1,6 @@
 /** Cosignatures of witnesses over the trees of logs, see cosignature.md 1, 2 and 6. Pure. */
-import { type KeyObject, sign } from 'node:crypto'
 import { concatBytes, encodeUtf8 } from '@eaas/protocol'
+import type { SigningKey } from '../crypto.js'
 import {
   CheckpointError,
   COSIGNATURE,
@@ -9,7 +9,6 @@ import {
   isSignedBy,
   type NoteKey,
   type NoteSignature,
-  publicKeyBytes,
   readNoteKey,
   signatureLine,
 } from './signed-note.js'
@@ -22,8 +21,8 @@ export const COSIGNATURE_BYTES = TIME_BYTES + SIGNATURE_BYTES
 const LAST_SECOND = 253_402_300_799
 
 /** The public key of a witness from its signing key. @throws CheckpointError if no key can have the name */
-export function createWitnessKey(name: string, signingKey: KeyObject): NoteKey {
-  return createNoteKey(name, COSIGNATURE, publicKeyBytes(signingKey))
+export function createWitnessKey(name: string, signingKey: SigningKey): NoteKey {
+  return createNoteKey(name, COSIGNATURE, signingKey.publicKey)
 }
 
 /** Reads the written form of a witness's public key. @throws CheckpointError */
@@ -33,13 +32,13 @@ export function readWitnessKey(text: string): NoteKey {
 
 /** Cosigns the text of a note: returns the line. */
 export function cosign(
-  { key, signingKey }: { key: NoteKey; signingKey: KeyObject },
+  { key, signingKey }: { key: NoteKey; signingKey: SigningKey },
   text: string,
   seconds: number,
 ): string {
   const time = new Uint8Array(TIME_BYTES)
   new DataView(time.buffer).setBigUint64(0, BigInt(seconds))
-  return signatureLine(key, concatBytes(time, sign(null, messageOf(text, seconds), signingKey)))
+  return signatureLine(key, concatBytes(time, signingKey.sign(messageOf(text, seconds))))
 }
 
 /**

@@ -1,11 +1,10 @@
 /** What an anchor of the installation's log says of the heads of all tenants, see anchor.md 3. Pure. */
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import type { Head } from './chain.js'
 import { anchorLeaf, merkleRoot } from './merkle.js'
 
 /** Heads in the order of their tenants' ids. */
-export type CoveredHeads = readonly Pick<Head, 'tenant_id' | 'last_id' | 'hash'>[]
+export type CoveredHeads = readonly { tenant_id: string; last_id: number; hash: Uint8Array }[]
 
 const metadataSchema = z.strictObject({
   root: z.string().check(z.regex(/^[0-9a-f]{64}$/)),

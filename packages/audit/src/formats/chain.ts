@@ -1,0 +1,98 @@
+/** The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Its MACs are the server's. Pure. */
+import { concatBytes, encodeUtf8, type LogAction } from '@eaas/protocol'
+import { sha256 } from '../crypto.js'
+
+/** The first item of an entry's bytes. */
+export const ENTRY_LABEL = 'eaas/audit/entry/v1'
+const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
+const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
+/** Of UTF-16 in UTF-8. */
+const MOST_BYTES_A_CHARACTER = 3
+
+/** The fields of an entry (chain.md 1). */
+export interface AuditEntry {
+  tenant_id: string
+  id: number
+  action: LogAction
+  key_id: string | null
+  key_version: number | null
+  actor: string
+  ip_address: string | null
+  /** canonical JSON text */
+  metadata: string | null
+  /** RFC 3339, UTC, milliseconds */
+  created_at: string
+}
+
+/** An entry with its position in the chain: hash and MAC. */
+export interface ChainedEntry extends AuditEntry {
+  hash: Uint8Array
+  mac: Uint8Array
+}
+
+/** The bytes of an entry (chain.md 1). */
+export function entryBytes(entry: AuditEntry): Uint8Array {
+  return encodeUtf8(entryText(entry))
+}
+
+/** The text whose UTF-8 bytes are those of an entry (chain.md 1). */
+export function entryText(entry: AuditEntry): string {
+  const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
+  return JSON.stringify([
+    ENTRY_LABEL,
+    tenant_id,
+    id,
+    action,
+    key_id,
+    key_version,
+    actor,
+    ip_address,
+    metadata,
+    created_at,
+  ])
+}
+
+/** h_0 of a tenant (chain.md 2). */
+export function genesisHash(tenant_id: string): Uint8Array {
+  return sha256(concatBytes(GENESIS_LABEL, encodeUtf8(tenant_id)))
+}
+
+/** h_n from h_(n-1) and the entry (chain.md 2). */
+export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
+  return textHash(previous, entryText(entry))
+}
+
+// The input is assembled in one block, because allocating two arrays for each entry takes as long as its hash.
+const block = new Uint8Array(4_096)
+block.set(HASH_LABEL)
+const encoder = new TextEncoder()
+
+/** h_n from h_(n-1) and the text of the entry (chain.md 2). */
+export function textHash(previous: Uint8Array, text: string): Uint8Array {
+  const at = HASH_LABEL.length + previous.length
+  if (at + MOST_BYTES_A_CHARACTER * text.length > block.length) {
+    return sha256(concatBytes(HASH_LABEL, previous, encodeUtf8(text)))
+  }
+  block.set(previous, HASH_LABEL.length)
+  return sha256(block.subarray(0, at + encoder.encodeInto(text, block.subarray(at)).written))
+}
+
+/** Whether the time of an entry is before that of the entry before it, and the entry does not accept that (chain.md 4). */
+export function hasTimeGoneBack(
+  previous: Pick<AuditEntry, 'created_at'>,
+  { action, metadata, created_at }: Pick<AuditEntry, 'action' | 'metadata' | 'created_at'>,
+): boolean {
+  if (created_at >= previous.created_at) return false
+  return action !== 'audit.clock_accepted' || readMetadata({ metadata }).ahead_until !== previous.created_at
+}
+
+/** The metadata of an entry; empty if it is no JSON object, which no server writes. */
+export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
+  if (metadata === null) return {}
+  try {
+    const value: unknown = JSON.parse(metadata)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
