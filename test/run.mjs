@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI } from 'vitest/node'
 
-const BUILT = ['packages/audit', 'packages/sdk', 'packages/server']
+const BUILT = ['audit', 'sdk', 'drizzle', 'kysely', 'prisma', 'typeorm', 'server'].map((name) => `packages/${name}`)
 const SOURCES = [...BUILT, 'packages/protocol', 'package-lock.json']
 /** Unhandled errors that are printed in full; the rest are counted. */
 const ERRORS_SHOWN = 5

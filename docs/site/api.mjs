@@ -32,7 +32,9 @@ const READ = /^(zod$|@eaas\/|\.)/
  */
 export function describeApi(root, entries) {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile)
-  const options = { ...ts.parseJsonConfigFileContent(config, ts.sys, root).options, types: [] }
+  // An entry that another one imports is read as its source too, so that the links between them are found.
+  const paths = Object.fromEntries(entries.map(({ name, source }) => [name, [join(root, source)]]))
+  const options = { ...ts.parseJsonConfigFileContent(config, ts.sys, root).options, types: [], paths }
   const host = ts.createCompilerHost(options)
   host.resolveModuleNameLiterals = (literals, file, redirected, options, source) =>
     literals.map((literal) => {

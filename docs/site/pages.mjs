@@ -9,16 +9,17 @@ import { join } from 'node:path'
 /** @type {readonly Entry[]} */
 export const API_ENTRIES = [
   { name: '@eaas/sdk', source: 'packages/sdk/src/index.ts' },
+  { name: '@eaas/sdk/adapter', source: 'packages/sdk/src/adapter.ts' },
   { name: '@eaas/sdk/backfill', source: 'packages/sdk/src/backfill.ts' },
   { name: '@eaas/sdk/broker', source: 'packages/sdk/src/broker.ts' },
-  { name: '@eaas/sdk/drizzle', source: 'packages/sdk/src/drizzle.ts' },
-  { name: '@eaas/sdk/kysely', source: 'packages/sdk/src/kysely.ts' },
   { name: '@eaas/sdk/offline', source: 'packages/sdk/src/offline.ts' },
-  { name: '@eaas/sdk/prisma', source: 'packages/sdk/src/prisma.ts' },
   { name: '@eaas/sdk/streams', source: 'packages/sdk/src/streams.ts' },
   { name: '@eaas/sdk/sync', source: 'packages/sdk/src/sync.ts' },
   { name: '@eaas/sdk/testing', source: 'packages/sdk/src/testing.ts' },
-  { name: '@eaas/sdk/typeorm', source: 'packages/sdk/src/typeorm.ts' },
+  { name: '@eaas/drizzle', source: 'packages/drizzle/src/index.ts' },
+  { name: '@eaas/kysely', source: 'packages/kysely/src/index.ts' },
+  { name: '@eaas/prisma', source: 'packages/prisma/src/index.ts' },
+  { name: '@eaas/typeorm', source: 'packages/typeorm/src/index.ts' },
   { name: '@eaas/server', source: 'packages/server/src/index.ts' },
 ]
 
@@ -38,6 +39,7 @@ const SDK_DOCS = [
   'kysely',
   'prisma',
   'typeorm',
+  'writing-an-adapter',
   'browser',
   'testing',
   'errors',

@@ -1,6 +1,6 @@
 // The database in three forms: as the application uses it, as it is stored, and as statements.
 
-import { encrypted } from '@eaas/sdk/drizzle'
+import { encrypted } from '@eaas/drizzle'
 import { PGlite } from '@electric-sql/pglite'
 import { drizzle } from 'drizzle-orm/pglite'
 import { TABLES, users } from './schema.mjs'

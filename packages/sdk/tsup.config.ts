@@ -14,15 +14,12 @@ const common: Options = {
 
 const ENTRIES = [
   'src/index.ts',
+  'src/adapter.ts',
   'src/backfill.ts',
   'src/broker.ts',
-  'src/drizzle.ts',
-  'src/kysely.ts',
   'src/offline.ts',
-  'src/prisma.ts',
   'src/streams.ts',
   'src/sync.ts',
-  'src/typeorm.ts',
 ]
 
 /** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */

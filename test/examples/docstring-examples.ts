@@ -1,6 +1,7 @@
 // The examples in the comments of the SDK's sources, as pages of snippets: each file is one, its lines where they were.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import * as adapter from '../../packages/sdk/src/adapter.js'
 import * as backfill from '../../packages/sdk/src/backfill.js'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as sdk from '../../packages/sdk/src/index.js'
@@ -14,6 +15,7 @@ import { filesBelow, ROOT } from '../support/source-files.js'
 const SOURCES = 'packages/sdk/src'
 const ENTRIES = {
   '@eaas/sdk': sdk,
+  '@eaas/sdk/adapter': adapter,
   '@eaas/sdk/backfill': backfill,
   '@eaas/sdk/broker': broker,
   '@eaas/sdk/offline': offline,
@@ -24,6 +26,9 @@ const ENTRIES = {
 
 /** What the examples of a file take for granted, besides `eaas`, `keyId` and what the SDK exports. */
 const GIVEN: Record<string, string> = {
+  'adapter/sealed-table.ts': `
+    import { text } from '@eaas/sdk'
+    const users = eaas.model({ name: 'users', keyId, fields: { email: text() } })`,
   'backfill.ts': `
     import { text } from '@eaas/sdk'
     declare const query: (text: string, parameters: string[]) => Promise<object[]>

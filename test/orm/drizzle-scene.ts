@@ -4,7 +4,7 @@ import { customType, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
-import { encrypted } from '../../packages/sdk/src/drizzle.js'
+import { encrypted } from '../../packages/drizzle/src/index.js'
 import { createClient, text as sealedText } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { freshDatabase } from '../support/database.js'

@@ -2,7 +2,7 @@
 import { and, between, eq, gt, inArray, isNotNull, like, ne, not, or, type SQL, sql } from 'drizzle-orm'
 import { pgTable, text, uuid, withReplicas } from 'drizzle-orm/pg-core'
 import { describe, expect, it } from 'vitest'
-import { encrypted } from '../../packages/sdk/src/drizzle.js'
+import { encrypted } from '../../packages/drizzle/src/index.js'
 import { backend } from '../support/database.js'
 import { ADA, BEN, notes, prices, refusedBefore, type Sent, users, useScene } from './drizzle-scene.js'
 

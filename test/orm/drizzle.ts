@@ -20,7 +20,7 @@ import {
 import { alias, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
-import { encrypted } from '../../packages/sdk/src/drizzle.js'
+import { encrypted } from '../../packages/drizzle/src/index.js'
 import type { Models, Orm, Prefs, Tree } from './scene.js'
 
 export const users = pgTable('users', {

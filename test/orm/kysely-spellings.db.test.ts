@@ -3,8 +3,8 @@
 import { type Dialect, Kysely, MssqlAdapter, type PostgresAdapter, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { encrypted } from '../../packages/kysely/src/index.js'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
-import { encrypted } from '../../packages/sdk/src/kysely.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { backend, freshDatabase } from '../support/database.js'
 

@@ -10,7 +10,7 @@ import {
 } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
-import { encrypted } from '../../packages/sdk/src/kysely.js'
+import { encrypted } from '../../packages/kysely/src/index.js'
 import type { Lead, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface Database {

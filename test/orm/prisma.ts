@@ -1,7 +1,7 @@
 // Prisma, as an application would use it: the contract's operations. `prisma/README.md` says how its client is generated.
 import { randomUUID } from 'node:crypto'
 import { PrismaPg } from '@prisma/adapter-pg'
-import { encrypted } from '../../packages/sdk/src/prisma.js'
+import { encrypted } from '../../packages/prisma/src/index.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
 import type { Lead, Models, Orm, Post, Sample, User } from './scene.js'
 

@@ -1,6 +1,6 @@
 // TypeORM, as an application would use it: the contract's operations.
 import { DataSource, EntitySchema, Equal, In, IsNull, Like, MoreThan, MoreThanOrEqual, Not } from 'typeorm'
-import { encrypted } from '../../packages/sdk/src/typeorm.js'
+import { encrypted } from '../../packages/typeorm/src/index.js'
 import type { Lead, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface UserRow extends User {

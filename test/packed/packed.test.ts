@@ -12,24 +12,23 @@ import { publint } from 'publint'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readHovers } from '../support/hovers.js'
-import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
+import { ADAPTERS, installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
 import { PRINTED, ROWS } from '../support/printed-rows.js'
 import { ROOT } from '../support/source-files.js'
 
 const KB = 1_024
 const ENTRIES = [
   '@eaas/sdk',
+  '@eaas/sdk/adapter',
   '@eaas/sdk/backfill',
   '@eaas/sdk/broker',
-  '@eaas/sdk/drizzle',
-  '@eaas/sdk/kysely',
   '@eaas/sdk/offline',
-  '@eaas/sdk/prisma',
   '@eaas/sdk/streams',
   '@eaas/sdk/sync',
   '@eaas/sdk/testing',
-  '@eaas/sdk/typeorm',
 ]
+/** What programs import of all our packages for applications. */
+const ALL = [...ENTRIES, ...ADAPTERS]
 const TIMEOUT_MS = 120_000
 const LIB = ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts']
 
@@ -38,7 +37,7 @@ const APPLICATION = `
 import { createClient, isEaasError, json, text, type Client, type Envelope, type EaasErrorCode } from '@eaas/sdk'
 import { createBroker, type Broker } from '@eaas/sdk/broker'
 import { createDek, open, openExport, seal } from '@eaas/sdk/offline'
-import { encrypted } from '@eaas/sdk/prisma'
+import { encrypted } from '@eaas/prisma'
 import { decryptStream, encryptStream, openRange } from '@eaas/sdk/streams'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 
@@ -78,10 +77,11 @@ export async function run(keyId: string): Promise<string> {
  */
 const EXPORTED = `
 import * as sdk from '@eaas/sdk'
+import * as adapter from '@eaas/sdk/adapter'
 import * as backfill from '@eaas/sdk/backfill'
 import * as broker from '@eaas/sdk/broker'
 import * as offline from '@eaas/sdk/offline'
-import * as prisma from '@eaas/sdk/prisma'
+import * as prisma from '@eaas/prisma'
 import * as streams from '@eaas/sdk/streams'
 import * as sync from '@eaas/sdk/sync'
 import * as testing from '@eaas/sdk/testing'
@@ -91,7 +91,7 @@ declare function signaturesOf<T>(functions: T): {
     ? { given: { [I in keyof A]: A[I] extends object ? { [M in keyof A[I]]: A[I][M] } : A[I] }; result: R }
     : never
 }
-export const entries = signaturesOf({ ...sdk, ...backfill, ...broker, ...offline, ...prisma, ...streams, ...sync, ...testing })
+export const entries = signaturesOf({ ...sdk, ...adapter, ...backfill, ...broker, ...offline, ...prisma, ...streams, ...sync, ...testing })
 const eaas = sdk.createClient(testing.createTestService())
 export const client = signaturesOf({ ...eaas })
 export const { keys, apiKeys, audit, server } = eaas
@@ -147,17 +147,15 @@ describe('the package', () => {
     expect(files.filter((path) => !/^(dist|docs)\//.test(path)).sort()).toEqual([
       'LICENSE',
       'README.md',
+      'adapter/package.json',
       'backfill/package.json',
       'broker/package.json',
-      'drizzle/package.json',
-      'kysely/package.json',
       'licenses/ky.txt',
       'licenses/noble-ciphers.txt',
       'licenses/noble-hashes.txt',
       'licenses/zod.txt',
       'offline/package.json',
       'package.json',
-      'prisma/package.json',
       'src/models/bindings.md',
       'src/models/bindings.vectors.json',
       'src/models/codecs.md',
@@ -171,7 +169,6 @@ describe('the package', () => {
       'streams/package.json',
       'sync/package.json',
       'testing/package.json',
-      'typeorm/package.json',
     ])
     expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])
     expect(files.filter((path) => path.startsWith('dist/') && !/\.(c?js|d\.c?ts)$/.test(path))).toEqual([])
@@ -185,7 +182,7 @@ describe('the package', () => {
     expect(targets.filter((path) => !existsSync(join(home, path)))).toEqual([])
   })
 
-  it('loads files of its own only, noble, and the ORM of an adapter: each file of another package would slow down the first call', () => {
+  it('loads files of its own only, and noble: each file of another package would slow down the first call', () => {
     const home = join(folder, 'node_modules/@eaas/sdk/dist')
     const all = readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'))
     const scripts = all.filter((path) => !path.startsWith('cli/')) // the command, which no program imports
@@ -195,7 +192,7 @@ describe('the package', () => {
     )
     expect(imported.length).toBeGreaterThan(scripts.length)
     expect(new Set(imported.filter((name) => !name.startsWith('.')))).toEqual(
-      new Set(['@noble/ciphers/aes.js', '@noble/hashes/hmac.js', '@noble/hashes/sha2.js', 'drizzle-orm', 'kysely']),
+      new Set(['@noble/ciphers/aes.js', '@noble/hashes/hmac.js', '@noble/hashes/sha2.js']),
     )
   })
 
@@ -277,7 +274,7 @@ describe('the package', () => {
 
   it('holds no state that a program with both kinds of modules would have twice to its harm', async () => {
     const require = createRequire(join(folder, 'application.cjs'))
-    for (const entry of ENTRIES) {
+    for (const entry of ALL) {
       const [required, imported] = [
         require(entry) as object,
         (await import(pathToFileURL(resolveIn(folder, entry)).href)) as object,
@@ -297,6 +294,11 @@ describe('the package', () => {
     expect((await model.decrypt(await model.encrypt({ email: 'ada' }))).email).toBe('ada')
     const { describeModel } = require('@eaas/sdk/backfill') as typeof import('@eaas/sdk/backfill')
     expect(() => describeModel(model)).toThrow('of this copy of @eaas/sdk')
+    const { createSealedTable } = require('@eaas/sdk/adapter') as typeof import('@eaas/sdk/adapter')
+    const table = createSealedTable(model) // adapters take a model of the other copy, and their errors are known to both
+    expect(await table.openRows(await table.sealRows([{ email: 'ada' }]))).toMatchObject([{ email: 'ada' }])
+    const unreadable: unknown = await table.openRows([{ email: 'ada' }]).catch((reason: unknown) => reason)
+    expect([cjs.isEaasError(unreadable), esm.isEaasError(unreadable)]).toEqual([true, true])
     const stream = new Blob(['ada']).stream().pipeThrough(encryptStream(eaas, { keyId })) // a client of the other copy
     expect((await new Response(stream).arrayBuffer()).byteLength).toBe(512 + 3 + 16)
     const error: unknown = await eaas.keys.create({ name: 'users' }).catch((reason: unknown) => reason)
@@ -312,6 +314,35 @@ describe('the package', () => {
     expect(outcome).toEqual({ engines: ['noble', 'node', 'web'], passed: expect.any(Number), followed: 0 })
     expect(outcome.passed).toBeGreaterThan(300)
   }, 120_000)
+})
+
+describe.each(ADAPTERS)('the package %s', (name) => {
+  it('holds what was built, its README and its licence, and nothing else', async () => {
+    const { files } = await pack(name)
+    const built = ['index.cjs', 'index.d.cts', 'index.d.ts', 'index.js'].map((file) => `dist/${file}`)
+    expect(files.toSorted()).toEqual(['LICENSE', 'README.md', ...built, 'package.json'])
+  })
+
+  it('demands the SDK and its ORM, and no other package', () => {
+    const home = join(folder, 'node_modules', name)
+    const manifest = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as Record<string, object>
+    expect([manifest.dependencies, manifest.peerDependenciesMeta]).toEqual([undefined, undefined])
+    const peers = Object.keys(manifest.peerDependencies ?? {})
+    expect(peers).toHaveLength(2)
+    const imported = ['index.js', 'index.cjs'].flatMap((file) =>
+      ts.preProcessFile(readFileSync(join(home, 'dist', file), 'utf8')).importedFiles.map(({ fileName }) => fileName),
+    )
+    expect(imported).toContain('@eaas/sdk/adapter')
+    expect(imported.filter((one) => ![...peers, '@eaas/sdk/adapter'].includes(one))).toEqual([])
+  })
+
+  it(
+    'is found by every way of resolution, with the right types, and is a package as the linters of packages want it',
+    async () => {
+      expect(await lint((await pack(name)).tarball)).toEqual({ problems: [], messages: [] })
+    },
+    TIMEOUT_MS,
+  )
 })
 
 describe('the package of the server', () => {
@@ -341,7 +372,7 @@ describe('the package of the server', () => {
 })
 
 describe('the package in a browser', () => {
-  it.each(ENTRIES)('imports nothing of Node, nor what is not there: %s', async (entry) => {
+  it.each(ALL)('imports nothing of Node, nor what is not there: %s', async (entry) => {
     const { outputs, text } = await bundle(entry)
     const imports = Object.values(outputs).flatMap((output) => output.imports.filter(({ external }) => external))
     expect(imports).toEqual([])
@@ -356,7 +387,7 @@ describe('the package in a browser', () => {
   })
 
   it.each([
-    ['@eaas/sdk', 16],
+    ['@eaas/sdk', 17],
     ['@eaas/sdk/offline', 8.5],
   ])('loads no more at once than its sources would: %s, %s KB', async (entry, limit) => {
     const { outputs, files } = await bundle(entry)
@@ -385,11 +416,12 @@ async function lint(tarball: string): Promise<{ problems: object[]; messages: ob
 
 /** The file that `import` of an entry takes. */
 function resolveIn(folder: string, entry: string): string {
-  const home = join(folder, 'node_modules/@eaas/sdk')
+  const name = entry.split('/').slice(0, 2).join('/')
+  const home = join(folder, 'node_modules', name)
   const { exports } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as {
     exports: Record<string, { import: { default: string } }>
   }
-  return join(home, exports[entry.replace('@eaas/sdk', '.')]?.import.default ?? '')
+  return join(home, exports[entry.replace(name, '.')]?.import.default ?? '')
 }
 
 /** Bundles all of an entry for browsers, as an application that uses everything of it. */

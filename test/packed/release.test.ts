@@ -8,7 +8,9 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { pack } from '../support/packed-sdk.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
-const PUBLISHED = ['packages/audit', 'packages/sdk', 'packages/server']
+const NAMES = ['audit', 'drizzle', 'kysely', 'prisma', 'sdk', 'server', 'typeorm'] // in the order of the folders
+const PUBLISHED = NAMES.map((name) => `packages/${name}`)
+const PACKAGES = NAMES.map((name) => `@eaas/${name}`)
 const URL_OF_REPOSITORY = 'https://github.com/owner/name'
 const SCRIPT = join(ROOT, '.changeset/fill-repository.mjs')
 const { fillRepository } = (await import(SCRIPT)) as {
@@ -44,7 +46,7 @@ describe('a release', () => {
   it('begins with the check of the repository, and each package is built before it is packed', () => {
     const { scripts } = readManifest(ROOT) as { scripts: Record<string, string> }
     expect(scripts.release).toBe('node .changeset/fill-repository.mjs && changeset publish')
-    for (const name of ['audit', 'sdk', 'server']) {
+    for (const name of NAMES) {
       const manifest = readManifest(join(ROOT, 'packages', name)) as { scripts: Record<string, string> }
       expect([name, manifest.scripts.prepack]).toEqual([name, 'npm run build'])
     }
@@ -73,7 +75,7 @@ describe('a release', () => {
     'writes the repository into each manifest that is published, from %s',
     (url) => {
       const { folder, manifestOf } = copyManifests(url)
-      expect(fillRepository(folder, {})).toEqual(['@eaas/audit', '@eaas/sdk', '@eaas/server'])
+      expect(fillRepository(folder, {})).toEqual(PACKAGES)
       for (const path of PUBLISHED) {
         expect(manifestOf(path)).toEqual({
           ...readManifest(join(ROOT, path)),
@@ -101,7 +103,7 @@ describe('a release', () => {
     const { folder } = copyManifests(URL_OF_REPOSITORY)
     expect(fill(folder, { ...server, GITHUB_REPOSITORY: 'Owner/name' })).toEqual({
       status: 0,
-      stdout: 'Wrote the repository into the manifests of @eaas/audit, @eaas/sdk, @eaas/server.\n',
+      stdout: `Wrote the repository into the manifests of ${PACKAGES.join(', ')}.\n`,
       stderr: '',
     })
     expect(fill(folder, { ...server, GITHUB_REPOSITORY: 'fork/name' })).toEqual({

@@ -15,17 +15,18 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import * as drizzle from '../../packages/drizzle/src/index.js'
+import * as kysely from '../../packages/kysely/src/index.js'
+import * as prisma from '../../packages/prisma/src/index.js'
+import * as adapter from '../../packages/sdk/src/adapter.js'
 import * as backfill from '../../packages/sdk/src/backfill.js'
 import * as broker from '../../packages/sdk/src/broker.js'
-import * as drizzle from '../../packages/sdk/src/drizzle.js'
 import * as sdk from '../../packages/sdk/src/index.js'
-import * as kysely from '../../packages/sdk/src/kysely.js'
 import * as offline from '../../packages/sdk/src/offline.js'
-import * as prisma from '../../packages/sdk/src/prisma.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
-import * as typeorm from '../../packages/sdk/src/typeorm.js'
+import * as typeorm from '../../packages/typeorm/src/index.js'
 import { PAGES } from '../support/snippets.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
@@ -116,16 +117,17 @@ describe('the site', () => {
 
   it.each([
     ['sdk', sdk],
+    ['sdk-adapter', adapter],
     ['sdk-backfill', backfill],
     ['sdk-broker', broker],
-    ['sdk-drizzle', drizzle],
-    ['sdk-kysely', kysely],
+    ['drizzle', drizzle],
+    ['kysely', kysely],
     ['sdk-offline', offline],
-    ['sdk-prisma', prisma],
+    ['prisma', prisma],
     ['sdk-streams', streams],
     ['sdk-sync', sync],
     ['sdk-testing', testing],
-    ['sdk-typeorm', typeorm],
+    ['typeorm', typeorm],
   ])('describes everything that an application can import: api/%s.html', (name, entry) => {
     const html = read(`api/${name}.html`)
     const exported = Object.keys(entry)

@@ -21,7 +21,10 @@ const protocol = sourcesBelow('packages/protocol/src')
 const audit = sourcesBelow('packages/audit/src')
 const sdk = sourcesBelow('packages/sdk/src')
 const server = sourcesBelow('packages/server/src')
-const all = [...protocol, ...audit, ...sdk, ...server]
+/** The packages for ORMs. */
+const ADAPTERS = ['drizzle', 'kysely', 'prisma', 'typeorm']
+const adapters = ADAPTERS.flatMap((name) => sourcesBelow(`packages/${name}/src`))
+const all = [...protocol, ...audit, ...sdk, ...adapters, ...server]
 
 const SERVER = 'packages/server/src/'
 
@@ -99,17 +102,20 @@ describe('the packages', () => {
     ).toEqual([])
   })
 
-  it.each(['protocol', 'audit', 'sdk', 'server'])('of %s declare each package that they import', (name) => {
-    const manifest = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
-    const declared = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
-    const files = all.filter(({ path }) => path.startsWith(`packages/${name}/`))
-    expect(
-      breaches(files, (_, { specifier }) => {
-        if (specifier.startsWith('(')) return false // the test below
-        return !specifier.startsWith('.') && !isBuiltin(specifier) && !declared.includes(packageOf(specifier))
-      }),
-    ).toEqual([])
-  })
+  it.each(['protocol', 'audit', 'sdk', 'server', ...ADAPTERS])(
+    'of %s declare each package that they import',
+    (name) => {
+      const manifest = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
+      const declared = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
+      const files = all.filter(({ path }) => path.startsWith(`packages/${name}/`))
+      expect(
+        breaches(files, (_, { specifier }) => {
+          if (specifier.startsWith('(')) return false // the test below
+          return !specifier.startsWith('.') && !isBuiltin(specifier) && !declared.includes(packageOf(specifier))
+        }),
+      ).toEqual([])
+    },
+  )
 
   it('import nothing by a name that is computed', () => {
     const LOADS_MODELS = 'packages/sdk/src/cli/model-module.ts' // a module of the application, which the command line names
@@ -130,7 +136,7 @@ describe('the protocol', () => {
 
 describe('what runs in browsers', () => {
   const COMMAND = 'packages/sdk/src/cli/' // runs in Node alone, in a file of its own
-  const portable = [...protocol, ...audit, ...sdk].filter(({ path }) => !path.startsWith(COMMAND))
+  const portable = [...protocol, ...audit, ...sdk, ...adapters].filter(({ path }) => !path.startsWith(COMMAND))
 
   it('imports nothing of Node but types', () => {
     expect(breaches(portable, (_, { specifier, typeOnly }) => isBuiltin(specifier) && !typeOnly)).toEqual([])
@@ -176,6 +182,34 @@ describe('the package of the audit log', () => {
     expect(steps.length).toBeGreaterThan(20)
     expect(steps.filter(({ file, target }) => /\/formats\//.test(file) && /\/verify\//.test(target))).toEqual([])
     expect(circlesOf(steps)).toEqual([])
+  })
+})
+
+describe('the adapters for ORMs', () => {
+  const ENTRIES = ['@eaas/sdk', '@eaas/sdk/adapter']
+
+  it('import the public entries of the SDK, their own ORM, and nothing else', () => {
+    for (const name of ADAPTERS) {
+      const sources = sourcesBelow(`packages/${name}/src`)
+      expect(sources.length).toBeGreaterThan(5)
+      const { peerDependencies } = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
+      const [orm, ...others] = Object.keys(peerDependencies).filter((peer) => peer !== '@eaas/sdk')
+      expect(others).toEqual([])
+      expect(
+        breaches(
+          sources,
+          (_, { specifier }) =>
+            !specifier.startsWith('.') && !ENTRIES.includes(specifier) && packageOf(specifier) !== orm,
+        ),
+      ).toEqual([])
+    }
+  })
+
+  it('are imported by no other package of ours', () => {
+    const names = ADAPTERS.map((name) => `@eaas/${name}`)
+    expect(
+      breaches([...protocol, ...sdk, ...server], (_, { specifier }) => names.includes(packageOf(specifier))),
+    ).toEqual([])
   })
 })
 
@@ -360,11 +394,7 @@ const SDK_LAYERS: Layers = [
   ['create-client', ['client', 'first-call']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client', 'create-client']],
   ['backfill', ['async', 'engines', 'records', 'resources', 'models']],
-  ['adapters', ['records', 'models']],
-  ['drizzle', ['adapters']],
-  ['kysely', ['adapters']],
-  ['prisma', ['adapters']],
-  ['typeorm', ['adapters']],
+  ['adapter', ['records', 'models']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
   ['sync', ['async', 'records', 'resources', 'client']],
@@ -414,6 +444,7 @@ describe.each([
 describe.each([
   ['the protocol', protocol],
   ['the SDK', sdk],
+  ['the adapters', adapters],
   ['the server', server],
 ])('the files of %s', (_, files) => {
   const steps = stepsOf(files)

@@ -9,20 +9,13 @@ import { ROOT } from '../support/source-files.js'
 
 const TIMEOUT_MS = 120_000
 const SDK = join(ROOT, 'packages/sdk/src')
-const ENTRIES = [
-  'index',
-  'backfill',
-  'broker',
-  'drizzle',
-  'kysely',
-  'offline',
-  'prisma',
-  'streams',
-  'sync',
-  'testing',
-  'typeorm',
-]
-const options = { ...readCompilerOptions(join(ROOT, 'tsconfig.json')), noUnusedLocals: false }
+const ENTRIES = ['index', 'adapter', 'backfill', 'broker', 'offline', 'streams', 'sync', 'testing']
+const PATHS = {
+  '@eaas/sdk/*': [`${SDK}/*.ts`],
+  '@eaas/drizzle': [join(ROOT, 'packages/drizzle/src/index.ts')],
+  '@eaas/prisma': [join(ROOT, 'packages/prisma/src/index.ts')],
+}
+const options = { ...readCompilerOptions(join(ROOT, 'tsconfig.json')), noUnusedLocals: false, paths: PATHS }
 
 /** Reads what an editor shows of a program that is part of this repository while it is asked. */
 function hoversOf(text: string): Map<string, Hover> {
@@ -58,8 +51,8 @@ describe('an editor', () => {
     () => {
       const hovers = hoversOf(`
       import { createClient, date, text } from '@eaas/sdk'
-      import { encrypted as drizzled } from '@eaas/sdk/drizzle'
-      import { encrypted as extended } from '@eaas/sdk/prisma'
+      import { encrypted as drizzled } from '@eaas/drizzle'
+      import { encrypted as extended } from '@eaas/prisma'
       import { jsonb, integer, pgTable, text as column } from 'drizzle-orm/pg-core'
       import { drizzle } from 'drizzle-orm/postgres-js'
       import type { PrismaClient } from '${ROOT}/test/orm/prisma/client.js'

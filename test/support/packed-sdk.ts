@@ -33,24 +33,43 @@ export interface SuiteRun extends SuiteOutcome {
   followed: number
 }
 
+/** Our packages that are published. */
+export const PUBLISHED = [
+  '@eaas/audit',
+  '@eaas/sdk',
+  '@eaas/drizzle',
+  '@eaas/kysely',
+  '@eaas/prisma',
+  '@eaas/typeorm',
+  '@eaas/server',
+] as const
+export type Published = (typeof PUBLISHED)[number]
+
+/** The adapters for ORMs. */
+export const ADAPTERS = ['@eaas/drizzle', '@eaas/kysely', '@eaas/prisma', '@eaas/typeorm'] as const
+
 /**
- * Unpacks the packed SDK below a folder's node_modules. The packages that it declares are links to those of this
- * checkout, so that no network is needed; there are no others. Puts the suite beside it. Returns the path of the tarball.
+ * Unpacks the packed SDK and its adapters below a folder's node_modules. The packages that they declare are links to those of this
+ * checkout, so that no network is needed; there are no others. Puts the suite beside them. Returns the path of the SDK's tarball.
  */
 export async function installPackedSdk(folder: string): Promise<string> {
   const modules = join(folder, 'node_modules')
-  const target = join(modules, '@eaas/sdk')
-  mkdirSync(target, { recursive: true })
+  for (const ours of ['@eaas/sdk', ...ADAPTERS] as const) {
+    const target = join(modules, ours)
+    mkdirSync(target, { recursive: true })
+    const { tarball } = await pack(ours)
+    await run('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
+    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as {
+      dependencies?: object
+      peerDependencies?: object
+    }
+    for (const name of Object.keys({ ...dependencies, ...peerDependencies })) {
+      if (name === '@eaas/sdk') continue // the packed one
+      mkdirSync(dirname(join(modules, name)), { recursive: true })
+      symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+    }
+  }
   const { tarball } = await pack('@eaas/sdk')
-  await run('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
-  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as {
-    dependencies: object
-    peerDependencies: object
-  }
-  for (const name of Object.keys({ ...dependencies, ...peerDependencies })) {
-    mkdirSync(dirname(join(modules, name)), { recursive: true })
-    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
-  }
   writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
   cpSync(join(ROOT, 'test/packed/runtimes'), folder, { recursive: true })
   cpSync(join(ROOT, 'packages/protocol/src/envelope.vectors.json'), join(folder, 'envelope.vectors.json'))
@@ -67,9 +86,9 @@ export interface Packed {
 }
 
 /** Packs the built packages, once in a run of the tests, and returns one of them. */
-export async function pack(name: '@eaas/audit' | '@eaas/sdk' | '@eaas/server'): Promise<Packed> {
+export async function pack(name: Published): Promise<Packed> {
   const folder = await madeOnce(inject('runDir'), 'packed', async (draft) => {
-    const packages = ['-w', '@eaas/audit', '-w', '@eaas/sdk', '-w', '@eaas/server']
+    const packages = PUBLISHED.flatMap((one) => ['-w', one])
     const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', draft, ...packages]
     const { stdout } = await run('npm', args, { cwd: ROOT, maxBuffer: MAX_LIST_BYTES })
     writeFileSync(join(draft, 'packed.json'), stdout)

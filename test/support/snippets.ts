@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { findTypeErrors } from './native-compiler.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
+/** The packages for ORMs. */
+const ADAPTERS = ['drizzle', 'kysely', 'prisma', 'typeorm']
 /** The pages whose snippets must hold. */
 export const PAGES = [
   'README.md',
@@ -13,6 +15,7 @@ export const PAGES = [
   ...readdirSync(join(root, 'packages/sdk/docs'))
     .filter((name) => name.endsWith('.md'))
     .map((name) => `packages/sdk/docs/${name}`),
+  ...ADAPTERS.map((name) => `packages/${name}/README.md`),
 ]
 
 /** The folder of Prisma's client, as `prisma generate` makes it. */
@@ -77,10 +80,11 @@ export async function compilePrograms(
   // What a page imports besides the SDK.
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
   const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
+  const adapters = ADAPTERS.map((name) => [`@eaas/${name}`, [join(root, `packages/${name}/src/index.ts`)]])
   const compilerOptions = {
-    paths: { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*') },
+    paths: { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*'), ...Object.fromEntries(adapters) },
     // The page of Prisma imports what `prisma generate` makes beside it.
-    rootDirs: [join(folder, 'packages/sdk/docs'), PRISMA],
+    rootDirs: [join(folder, 'packages/sdk/docs'), join(folder, 'packages/prisma'), PRISMA],
     // A page may declare values that it never uses.
     noUnusedLocals: false,
     noUnusedParameters: false,

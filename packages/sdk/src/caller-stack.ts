@@ -26,13 +26,7 @@ export function traced<A extends unknown[], T>(run: (...args: A) => Promise<T>):
   return async (...args) => runFor(rememberCaller(), () => run(...args))
 }
 
-/** Wraps what is run later, so that its errors have in their stack who made it, and not who runs it. */
-export function tracedNow<T>(run: () => Promise<T>): () => Promise<T> {
-  const atCaller = rememberCaller()
-  return async () => runFor(atCaller, run)
-}
-
-/** Runs for a caller that was remembered. */
+/** Runs a function, and gives its errors the stack of a caller that was remembered. */
 export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Promise<T> {
   try {
     return await run()

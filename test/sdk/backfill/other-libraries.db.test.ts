@@ -15,6 +15,7 @@ import { PrismaPGlite } from 'pglite-prisma-adapter'
 import postgres from 'postgres'
 import { fieldEncryptionExtension } from 'prisma-field-encryption'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { encrypted } from '../../../packages/prisma/src/index.js'
 import {
   awsMessageReader,
   backfill,
@@ -26,7 +27,6 @@ import {
   transitReader,
 } from '../../../packages/sdk/src/backfill.js'
 import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
-import { encrypted } from '../../../packages/sdk/src/prisma.js'
 import { PrismaClient } from '../../orm/prisma/client.js'
 import { freshDatabase, type TestDatabase } from '../../support/database.js'
 import { type Service, startService } from '../../support/service.js'

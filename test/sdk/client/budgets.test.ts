@@ -55,9 +55,9 @@ async function bundle(entry: string, external: string[] = [], more: string[] = [
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 16 KB with all that it loads at once, and 64 KB with all that it may load', async () => {
+  it('of the default entry is at most 17 KB with all that it loads at once, and 64 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
-    expect(atOnce).toBeLessThanOrEqual(16 * KB)
+    expect(atOnce).toBeLessThanOrEqual(17 * KB)
     // noble is 6 KB of it, for pages without WebCrypto alone.
     expect(all).toBeLessThanOrEqual(64 * KB)
   })

@@ -3,12 +3,14 @@ import { createPace, type Pace } from '../async/event-loop.js'
 import { type EaasError, isEaasError } from '../errors.js'
 import { assertArray, assertNotAborted, type Row } from '../input.js'
 import { copyRows } from '../records/plain-rows.js'
-import type { Definition } from './definition.js'
+import type { Definition, PlacedField } from './definition.js'
 import { readQueryTexts } from './index-texts.js'
 import { hashColumnTexts } from './index-values.js'
+import type { AccessRows } from './model-access.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { named } from './named-errors.js'
 import { type Opened, openRows } from './open-rows.js'
+import { pickFields } from './pick.js'
 import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
 import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
 
@@ -19,6 +21,8 @@ export interface ModelRows {
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
   /** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
+  /** The same for adapters. */
+  access: AccessRows
   /** Makes the index columns of a query. */
   hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
   /** Has the DEKs of the rows wrapped again; see `Model.rewrap`. */
@@ -82,6 +86,18 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       await deps.envelopes.ready()
       return openRows(deps, definition, records, { ...options, first })
     },
+    access: {
+      seal(rows, fields) {
+        const sealing = withNull(definition)
+        return createModelRows(deps, fields ? pickFields(sealing, fields) : sealing).seal(rows, {})
+      },
+      async open(rows, fields) {
+        const { ok, failed } = await createModelRows(deps, opening(definition, fields)).open(rows, {})
+        if (failed[0]) throw failed[0].error
+        return ok
+      },
+      index: (query) => model.hash(query, undefined),
+    },
     async hash(query, signal) {
       const texts = readQueryTexts(definition, query)
       if (definition.indexKey) await deps.envelopes.ready()
@@ -92,4 +108,24 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     reseal: (rows, options) => resealRows(model, rows, options),
   }
   return model
+}
+
+/** A field that may be missing takes null too: databases have no other word for it. */
+function withNull(definition: Definition): Definition {
+  const byField = new Map(definition.fields.map((field) => [field, loosen(field, field.spec.missing.length > 0)]))
+  const fields = [...byField.values()]
+  const columns = definition.columns.map((column) => ({
+    ...column,
+    fields: column.fields.map((field) => byField.get(field) ?? field),
+  }))
+  return { ...definition, fields, columns }
+}
+
+function opening(definition: Definition, names: readonly string[]): Definition {
+  const picked = pickFields(definition, names)
+  return { ...picked, fields: picked.fields.map((field) => loosen(field, true)), columns: [] }
+}
+
+function loosen(field: PlacedField, mayBeMissing: boolean): PlacedField {
+  return { ...field, spec: { ...field.spec, missing: mayBeMissing ? [null, undefined] : [] } }
 }

@@ -11,6 +11,7 @@ import { type Definition, type ModelOptions, type RowFormat, readDefinition } fr
 import { matchesQuery } from './field-texts.js'
 import { getQueryFields } from './index-columns.js'
 import { keepInternals } from './internals.js'
+import { withAccess } from './model-access.js'
 import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows } from './model-rows.js'
 import type {
@@ -221,7 +222,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     })
   const all = () => definition
   const present = (row: Row) => pickPresent(definition, row)
-  const model = Object.freeze({
+  const model = {
     get accepted() {
       return { ...accepted }
     },
@@ -261,6 +262,6 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     },
     pack: (row: Row) => packRow(row, paths, definition.header),
     unpack: (row: Row) => unpackRow(row, paths, definition.header),
-  })
-  return keepInternals(model, { definition, load })
+  }
+  return keepInternals(Object.freeze(withAccess(model, definition, load)), { definition, load })
 }

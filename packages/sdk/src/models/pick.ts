@@ -2,7 +2,7 @@
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { getAt } from '../records/paths.js'
-import type { Definition, PlacedField } from './definition.js'
+import type { Definition, RowFormat } from './definition.js'
 
 /** Returns a definition of some fields, with the indexes that are made of no other field. @throws InvalidInputError for an unknown one */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
@@ -14,13 +14,20 @@ export function pickFields(definition: Definition, names: readonly string[]): De
   return { ...definition, fields, columns, whole: definition.whole ?? definition }
 }
 
+/** What is made of which fields. */
+interface Parts<F> {
+  fields: readonly F[]
+  columns: readonly { column: string; fields: readonly F[] }[]
+  format: RowFormat
+}
+
 /**
  * Finds what some fields of a row cannot be written without: another field, since a compact row is sealed as a whole, and an index is made
  * of all its fields.
  */
-export function findLacking(
-  { fields, columns, format }: Definition,
-  isPicked: (field: PlacedField) => boolean,
+export function findLacking<F extends { name: string }>(
+  { fields, columns, format }: Parts<F>,
+  isPicked: (field: F) => boolean,
 ): { field: string; message: string } | undefined {
   if (!fields.some(isPicked)) return undefined
   const other = fields.find((field) => !isPicked(field))

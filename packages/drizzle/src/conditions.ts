@@ -1,0 +1,153 @@
+/** Conditions of Drizzle: puts the index in place of an encrypted column, and refuses what no index can answer. */
+
+import { refuseCall, refuseExpression, refuseOperator } from '@eaas/sdk/adapter'
+import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
+import { isColumn, type KnownTable, type KnownTables } from './tables.js'
+
+/**
+ * The rewriting of one query. An index takes time to compute, and a query of Drizzle is thenable: a promise that resolves to it runs it.
+ * So no part of a query goes through a promise. Conditions are rewritten at once, with gaps that `run` fills.
+ */
+export interface Rewriting {
+  readonly tables: KnownTables
+  /** The searches by encrypted columns: each fills a gap with a condition on its index. */
+  readonly searches: Search[]
+  /** Each changes the state of a query, once all gaps are filled. */
+  readonly changes: (() => void)[]
+  /** Rewrites a query inside of this one. @throws InvalidInputError for sealed columns that it selects where none may be */
+  visit(query: unknown, mayBeSealed: boolean): void
+}
+
+export interface Search {
+  model: string
+  field: string
+  fill(): Promise<void>
+}
+
+/** Fills the gaps, and then changes the queries. */
+export async function run({ searches, changes }: Rewriting): Promise<void> {
+  await Promise.all(searches.map((search) => search.fill()))
+  for (const change of changes) change()
+}
+
+/** Rewrites a condition, which has gaps until `run`. */
+export function rewrite(rewriting: Rewriting, condition: unknown): unknown {
+  const { tables } = rewriting
+  if (Array.isArray(condition)) return same(condition, rewriteAll(rewriting, condition))
+  if (isColumn(condition)) {
+    const known = tables.findSealed(condition)
+    if (known) refuseExpression(known.sealed.name, known.keyOf(condition))
+    return condition
+  }
+  if (is(condition, SQL.Aliased)) {
+    assertPlain(rewriting, condition.sql, refuseExpression)
+    return condition
+  }
+  if (!is(condition, SQL)) {
+    rewriting.visit(condition, false)
+    return condition
+  }
+  const { queryChunks } = condition
+  const [first, operator, ...rest] = queryChunks.filter((chunk) => !isBlank(chunk))
+  if (isColumn(first) && is(operator, StringChunk)) {
+    const known = tables.findSealed(first)
+    if (known) return compare(rewriting, known, { condition, column: first, operator: textOf(operator), rest })
+  }
+  const rewritten = rewriteAll(rewriting, queryChunks) as typeof queryChunks
+  return same(queryChunks, rewritten) === queryChunks ? condition : new SQL(rewritten)
+}
+
+function rewriteAll(rewriting: Rewriting, chunks: readonly unknown[]): unknown[] {
+  return chunks.map((chunk, at) => {
+    const before = chunks[at - 1]
+    // Whether a row exists can be told of rows with sealed columns too.
+    if (!is(before, StringChunk) || !/\bexists$/.test(textOf(before)) || is(chunk, SQL))
+      return rewrite(rewriting, chunk)
+    rewriting.visit(chunk, true)
+    return chunk
+  })
+}
+
+function same<T>(before: readonly T[], after: readonly T[]): readonly T[] {
+  return after.every((one, at) => one === before[at]) ? before : after
+}
+
+const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> = {
+  '=': { many: false, negated: false },
+  '<>': { many: false, negated: true },
+  in: { many: true, negated: false },
+  'not in': { many: true, negated: true },
+}
+
+interface Comparison {
+  condition: SQL
+  column: Column
+  operator: string
+  rest: readonly unknown[]
+}
+
+function compare({ searches }: Rewriting, known: KnownTable, { condition, column, operator, rest }: Comparison): SQL {
+  const { sealed } = known
+  const key = known.keyOf(column)
+  // Null is stored as null, so that these two need no index.
+  if (/^is( not)? null$/.test(operator) && rest.length === 0) return condition
+  const how = OPERATORS[operator]
+  const [value] = rest
+  if (!how || rest.length !== 1 || how.many !== Array.isArray(value)) return refuseOperator(sealed.name, key, operator)
+  const values = (how.many ? (value as readonly unknown[]) : [value]).map((one) => valueIn(known, key, one))
+  const gap = new SQL([])
+  const fill = async () => {
+    const { column: name, values: indexes } = await sealed.findEqual(key, operator, values)
+    const index = (column.table as unknown as Record<string, Column>)[name] ?? known.columns[name]
+    if (!index) throw new Error(`${name} is not a column of the table`)
+    if (how.many) gap.append(how.negated ? notInArray(index, indexes) : inArray(index, indexes))
+    else gap.append(how.negated ? ne(index, indexes[0]) : eq(index, indexes[0]))
+  }
+  searches.push({ model: sealed.name, field: key, fill })
+  return gap
+}
+
+function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
+  if (is(value, Param)) return value.value
+  if (is(value, Placeholder)) {
+    refuseCall(
+      `a placeholder for ${sealed.name}.${key}`,
+      'Give the value itself: its index is computed before the query is sent.',
+    )
+  }
+  // Anything else that Drizzle knows is an expression: another column, a query, a placeholder.
+  if (typeof value === 'object' && value !== null && 'getSQL' in value) return refuseExpression(sealed.name, key)
+  return value
+}
+
+/** Refuses an encrypted column in an expression, and rewrites the queries inside of it. */
+export function assertPlain(
+  rewriting: Rewriting,
+  part: unknown,
+  refuse: (model: string, field: string) => never,
+): void {
+  assertNoSealed(rewriting.tables, part, refuse)
+  rewrite(rewriting, part)
+}
+
+/** Refuses an encrypted column anywhere in a part of a query. */
+export function assertNoSealed(
+  tables: KnownTables,
+  part: unknown,
+  refuse: (model: string, field: string) => never,
+): void {
+  if (Array.isArray(part)) for (const one of part) assertNoSealed(tables, one, refuse)
+  else if (isColumn(part)) {
+    const known = tables.findSealed(part)
+    if (known) refuse(known.sealed.name, known.keyOf(part))
+  } else if (is(part, SQL)) assertNoSealed(tables, part.queryChunks, refuse)
+  else if (is(part, SQL.Aliased)) assertNoSealed(tables, part.sql, refuse)
+}
+
+export function textOf(chunk: StringChunk): string {
+  return chunk.value.join('').trim().toLowerCase()
+}
+
+export function isBlank(chunk: unknown): boolean {
+  return chunk === undefined || (is(chunk, StringChunk) && textOf(chunk) === '')
+}

@@ -1,0 +1,149 @@
+/** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
+
+import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { QueryPromise, type Table } from 'drizzle-orm'
+import { wrapBuilder } from './builders.js'
+import { rewrite, run } from './conditions.js'
+import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
+import { createRewriting, visitSource } from './rewriting.js'
+import { assertStatement } from './statements.js'
+import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
+import { wrapWrite } from './writes.js'
+
+type Anything = (...args: unknown[]) => unknown
+
+const SELECTS = ['select', 'selectDistinct', 'selectDistinctOn']
+const WRITES = ['insert', 'update', 'delete']
+/** What takes SQL as it is. */
+const EXECUTES = ['execute', 'run', 'all', 'get', 'values']
+
+export function wrapDatabase<D extends object>(tables: KnownTables, database: D): D {
+  return new Proxy(database, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name)
+      if (name === 'query') return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
+      if (name === '$primary') return member && wrapDatabase(tables, member as object)
+      if (name === '$replicas') return (member as object[] | undefined)?.map((one) => wrapDatabase(tables, one))
+      if (typeof member !== 'function') return member
+      const call = member.bind(target) as Anything
+      if (SELECTS.includes(String(name))) return (...args: unknown[]) => wrapBuilder(tables, call(...args) as object)
+      if (WRITES.includes(String(name))) {
+        return (...args: unknown[]) => {
+          const known = tables.find(args[0])
+          if (!known) return wrapBuilder(tables, call(...args) as object)
+          const table = args[0] as Table
+          assertSameColumns(known, table)
+          const from = (Reflect.get(target, '$primary') ?? target) as Reader
+          const read = (columns: Row, condition: unknown) => from.select(columns).from(table).where(condition)
+          return wrapWrite({ tables, known, table, read }, () => call(...args) as object)
+        }
+      }
+      if (EXECUTES.includes(String(name))) {
+        return (statement: unknown) => {
+          assertStatement(tables, statement)
+          return call(statement)
+        }
+      }
+      if (name === 'with') {
+        return (...args: unknown[]) => {
+          for (const one of args) visitSource(createRewriting(tables), one)
+          return wrapDatabase(tables, call(...args) as object)
+        }
+      }
+      if (name === '$with') return (...args: unknown[]) => wrapWith(tables, call(...args) as With)
+      if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
+      if (name === 'transaction') {
+        return (run: (inner: object) => unknown, ...rest: unknown[]) =>
+          call((inner: object) => run(wrapDatabase(tables, inner)), ...rest)
+      }
+      return call
+    },
+  })
+}
+
+/** A database that reads rows as they are stored. */
+interface Reader {
+  select(columns: Row): { from(table: Table): { where(condition: unknown): Promise<Row[]> } }
+}
+
+interface With {
+  as(query: unknown): unknown
+}
+
+/** The builder that Drizzle passes to a function goes through us too. */
+function wrapWith(tables: KnownTables, { as }: With): With {
+  return {
+    as: (query) => as(typeof query === 'function' ? (builder: object) => query(wrapDatabase(tables, builder)) : query),
+  }
+}
+
+class Later extends QueryPromise<unknown> {
+  readonly execute: () => Promise<unknown>
+
+  constructor(run: () => Promise<unknown>) {
+    super()
+    const atCaller = rememberCaller()
+    this.execute = () => runFor(atCaller, run)
+  }
+}
+
+/** A relational query, whose conditions and rows are known only when it is awaited. */
+class LaterQuery extends Later {
+  prepare(): never {
+    refuseCall('prepare() of a relational query', 'Await the query itself.')
+  }
+
+  toSQL(): never {
+    refuseCall('toSQL() of a relational query', 'Await the query itself.')
+  }
+}
+
+/** A count is a part of SQL too, until it is awaited. */
+function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
+  const later = new Later(async () => {
+    const rewriting = createRewriting(tables)
+    visitSource(rewriting, source)
+    const rewritten = rewrite(rewriting, filter)
+    await run(rewriting)
+    return await call(source, rewritten)
+  })
+  return new Proxy(call(source, filter) as object, {
+    get: (target, name) => {
+      if (!['then', 'catch', 'finally'].includes(String(name))) return Reflect.get(target, name)
+      return (later[name as 'then'] as Anything).bind(later)
+    },
+  })
+}
+
+interface RelationalBuilder {
+  findMany(config?: QueryConfig): Promise<unknown>
+  findFirst(config?: QueryConfig): Promise<unknown>
+}
+
+function wrapQueries(tables: KnownTables, database: object, queries: Record<string, RelationalBuilder>): unknown {
+  const { schema = {} } = (database as { _: { schema?: Record<string, TableConfig> } })._
+  const byName = new Map(Object.values(schema).map((config) => [nameOf(tableOf(config)), config]))
+  const find = (table: Table) => byName.get(nameOf(table))
+  return Object.fromEntries(
+    Object.entries(queries).map(([table, builder]) => {
+      const of = schema[table]
+      const awaited =
+        (method: 'findMany' | 'findFirst') =>
+        (config: QueryConfig = {}) =>
+          new LaterQuery(async () => {
+            if (!of) return builder[method](config)
+            const rewriting = createRewriting(tables)
+            const rewritten = rewriteQuery(rewriting, of, config, find)
+            await run(rewriting)
+            const result = await builder[method](rewritten)
+            await openLevels(tables, of, [result ?? []].flat() as Row[], find)
+            return result
+          })
+      return [table, { findMany: awaited('findMany'), findFirst: awaited('findFirst') }]
+    }),
+  )
+}
+
+function tableOf({ columns }: TableConfig): Table {
+  return Object.values(columns)[0]?.table as Table
+}

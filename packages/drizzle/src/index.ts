@@ -1,0 +1,31 @@
+/** `@eaas/drizzle`: a Drizzle database that encrypts what it stores and decrypts what it reads, by the models of its tables. */
+
+import { InvalidInputError } from '@eaas/sdk'
+import type { AnyModel } from '@eaas/sdk/adapter'
+import type { Table } from 'drizzle-orm'
+import { wrapDatabase } from './database.js'
+import { knowTables } from './tables.js'
+
+export type { AnyModel } from '@eaas/sdk/adapter'
+
+/**
+ * Returns the database with the same types, which encrypts the fields of these tables' models when rows are written, decrypts them
+ * when rows are read, and searches by their indexes. The columns of a table have the names that the model gives its fields, its
+ * indexes and the columns of `bind`. Transactions are included.
+ *
+ * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values: sort by
+ * them, compare them by anything but equality, or compute with them.
+ *
+ * @param tables each table with its model
+ * @throws InvalidInputError when a table lacks a column of its model
+ */
+export function encrypted<D extends object>(database: D, tables: readonly (readonly [Table, AnyModel])[]): D {
+  const given: unknown = tables
+  if (!Array.isArray(given) || !given.every(Array.isArray)) {
+    throw new InvalidInputError(
+      'encrypted() takes a list of tables, each with its model',
+      'Write encrypted(db, [[users, userModel]]).',
+    )
+  }
+  return wrapDatabase(knowTables(tables), database)
+}

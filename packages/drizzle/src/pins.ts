@@ -1,0 +1,64 @@
+/**
+ * Which row a condition of Drizzle is about. Only what Drizzle's own functions build is read: text of SQL may end in `or true`. So a
+ * condition with any of it, or with a subquery, is about any number of rows.
+ */
+
+import type { Row } from '@eaas/sdk/adapter'
+import { Column, is, Param, SQL, StringChunk, type Table } from 'drizzle-orm'
+import { isBlank, textOf } from './conditions.js'
+import { isColumn, type KnownTable } from './tables.js'
+
+const OPERATORS = new Set('=,<>,>,>=,<,<=,like,not like,ilike,not ilike,in,not in'.split(','))
+
+/**
+ * Reads the values that a condition says the row of a table has in some columns, by their keys: `id = 7`, alone or joined by `and`.
+ * Returns undefined where a part of it cannot be read.
+ */
+export function readPins(known: KnownTable, table: Table, condition: unknown): Row | undefined {
+  if (!is(condition, SQL) || (condition as unknown as { shouldInlineParams: boolean }).shouldInlineParams)
+    return undefined
+  const chunks = condition.queryChunks.filter((chunk) => !isBlank(chunk))
+  const [first, second, third, ...rest] = chunks
+  if (isColumn(first)) return readComparison(known, table, chunks)
+  if (chunks.length === 1) {
+    // `inArray` of an empty list is just `false`.
+    return is(first, StringChunk) && /^(true|false)$/.test(textOf(first)) ? {} : readPins(known, table, first)
+  }
+  if (!is(first, StringChunk)) return undefined
+  if (textOf(first) === 'not' && second !== undefined && third === undefined) {
+    return readPins(known, table, second) && {}
+  }
+  const isClosed = textOf(first) === '(' && is(third, StringChunk) && textOf(third) === ')' && rest.length === 0
+  return isClosed && is(second, SQL) ? readJoined(known, table, second) : undefined
+}
+
+/** Reads what stands between the brackets of `and` and `or`. */
+function readJoined(known: KnownTable, table: Table, { queryChunks }: SQL): Row | undefined {
+  const words = queryChunks
+    .filter((_, at) => at % 2 === 1)
+    .map((chunk) => (is(chunk, StringChunk) ? textOf(chunk) : ''))
+  const isAnd = words.every((word) => word === 'and')
+  if (!isAnd && !words.every((word) => word === 'or')) return undefined
+  const parts = queryChunks.filter((_, at) => at % 2 === 0).map((part) => readPins(known, table, part))
+  if (parts.includes(undefined)) return undefined
+  return isAnd ? Object.assign({}, ...parts) : {}
+}
+
+function readComparison(known: KnownTable, table: Table, chunks: readonly unknown[]): Row | undefined {
+  const [column, operator, value, word, end] = chunks
+  if (!isColumn(column) || !is(operator, StringChunk)) return undefined
+  const name = textOf(operator)
+  if (/^is( not)? null$/.test(name) && chunks.length === 2) return {}
+  if (/^(not )?between$/.test(name) && chunks.length === 5) {
+    return is(word, StringChunk) && textOf(word) === 'and' && isValue(value) && isValue(end) ? {} : undefined
+  }
+  if (!OPERATORS.has(name) || chunks.length !== 3 || !isValue(value)) return undefined
+  return name === '=' && is(value, Param) && column.table === table ? { [known.keyOf(column)]: value.value } : {}
+}
+
+/** Tells whether a part becomes a parameter, or is a column. */
+function isValue(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isValue)
+  if (is(value, Param)) return isValue(value.value) && !is(value.encoder.mapToDriverValue(value.value), SQL)
+  return typeof value !== 'object' || value === null || value instanceof Date || is(value, Column)
+}

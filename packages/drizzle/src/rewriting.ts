@@ -1,0 +1,185 @@
+/** What a query of Drizzle consists of: each part is rewritten, or checked to have no encrypted column. */
+
+import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { is, SQL, Subquery } from 'drizzle-orm'
+import { assertNoSealed, assertPlain, type Rewriting, rewrite } from './conditions.js'
+import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
+import { isColumn, type KnownTables } from './tables.js'
+
+/** Drizzle's state of a select, which it reads when the query is executed. */
+export interface SelectConfig {
+  withList?: readonly unknown[]
+  fields: Row
+  table: unknown
+  where?: unknown
+  having?: unknown
+  orderBy?: readonly unknown[]
+  groupBy?: readonly unknown[]
+  distinct?: boolean | { on: readonly unknown[] }
+  joins?: { on?: unknown; table: unknown }[]
+  setOperators?: SetOperator[]
+  limit?: unknown
+  offset?: unknown
+}
+
+/** Drizzle's state of a write. */
+export interface WriteConfig {
+  withList?: readonly unknown[]
+  table: unknown
+  from?: unknown
+  joins?: { on?: unknown; table: unknown }[]
+  where?: unknown
+  /** The rows of an insert, or the select that it inserts. */
+  values?: unknown
+  set?: Row
+  onConflict?: unknown
+  orderBy?: unknown
+  returningFields?: Row
+}
+
+interface SetOperator {
+  isAll: boolean
+  rightSelect: unknown
+  orderBy?: readonly unknown[]
+}
+
+export function createRewriting(tables: KnownTables): Rewriting {
+  const rewriting: Rewriting = {
+    tables,
+    searches: [],
+    changes: [],
+    visit: (query, mayBeSealed) => visit(rewriting, query, mayBeSealed),
+  }
+  return rewriting
+}
+
+/** The SQL of the subqueries that were checked before it was made: the columns that they select are in it, as in any expression. */
+const checked = new WeakSet<object>()
+
+/** Makes SQL of a query of which nothing is left to rewrite. @throws InvalidInputError */
+export function buildChecked(tables: KnownTables, config: SelectConfig | WriteConfig, build: () => unknown): unknown {
+  assertFinal(tables, config)
+  const built = build()
+  if (is(built, SQL)) checked.add(built)
+  return built
+}
+
+/** Notes what is to change in a query. Rewriting it once more changes nothing. */
+export function rewriteBuilder(rewriting: Rewriting, config: SelectConfig | WriteConfig): void {
+  if ('fields' in config) rewriteSelect(rewriting, config)
+  else rewriteWrite(rewriting, config)
+}
+
+/** A write of a table without a model. What it stores is not encrypted, so it takes no encrypted column. */
+function rewriteWrite(rewriting: Rewriting, config: WriteConfig): void {
+  const { values, set, where, onConflict, joins = [], withList = [] } = config
+  for (const source of [config.from, ...withList]) visitSource(rewriting, source)
+  for (const { leaf } of leavesOf(config.returningFields ?? {})) {
+    if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+  }
+  assertPlain(rewriting, config.orderBy, refuseOrder)
+  // A query in the place of rows is one that is inserted.
+  if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
+  else for (const row of values) assertPlain(rewriting, Object.values(row as Row), refuseExpression)
+  assertPlain(rewriting, Object.values(set ?? {}), refuseExpression)
+  const changed = { where: rewrite(rewriting, where), onConflict: rewrite(rewriting, onConflict) }
+  const ons = joins.map((join) => rewriteJoin(rewriting, join))
+  rewriting.changes.push(() => Object.assign(config, changed), ...ons)
+}
+
+function rewriteJoin(rewriting: Rewriting, join: { on?: unknown; table: unknown }): () => void {
+  visitSource(rewriting, join.table)
+  const on = rewrite(rewriting, join.on)
+  return () => {
+    join.on = on
+  }
+}
+
+function rewriteSelect(rewriting: Rewriting, config: SelectConfig): void {
+  const { tables } = rewriting
+  for (const { leaf } of leavesOf(config.fields)) {
+    if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+  }
+  for (const part of [config.orderBy, config.groupBy]) assertPlain(rewriting, part, refuseOrder)
+  for (const part of [config.limit, config.offset]) assertPlain(rewriting, part, refuseExpression)
+  if (typeof config.distinct === 'object') assertPlain(rewriting, config.distinct.on, refuseOrder)
+  else if (config.distinct) assertNoSealed(tables, columnsIn(config.fields), refuseExpression)
+  for (const source of [config.table, ...(config.withList ?? [])]) visitSource(rewriting, source)
+  const where = rewrite(rewriting, config.where)
+  const having = rewrite(rewriting, config.having)
+  const ons = (config.joins ?? []).map((join) => rewriteJoin(rewriting, join))
+  for (const operator of config.setOperators ?? []) visitOperator(rewriting, config, operator)
+  rewriting.changes.push(() => Object.assign(config, { where, having }), ...ons)
+}
+
+/** Checks what a query is from: a table, a subquery or SQL. */
+export function visitSource(rewriting: Rewriting, source: unknown): void {
+  if (is(source, SQL)) assertPlain(rewriting, source, refuseExpression)
+  else rewriting.visit(source, true)
+}
+
+/** What both sides select is opened as the columns of the left one. */
+function visitOperator(
+  rewriting: Rewriting,
+  { fields }: SelectConfig,
+  { isAll, rightSelect, orderBy }: SetOperator,
+): void {
+  const { tables } = rewriting
+  assertPlain(rewriting, orderBy, refuseOrder)
+  rewriting.visit(rightSelect, true)
+  const right = isSelect(rightSelect as object) ? (rightSelect as { config: SelectConfig }).config.fields : {}
+  const places = [fields, right].map((one) => JSON.stringify(knownPlaces(tables, one)))
+  const isSealed = [fields, right].some((one) => columnsIn(one).some((column) => tables.findSealed(column)))
+  if (!isSealed) return
+  if (!isAll)
+    refuseCall(
+      'a union without `all`, an intersection or a difference',
+      'Their rows are compared: do so once they are decrypted.',
+    )
+  if (places[0] !== places[1])
+    refuseCall('a union of other columns on its right side', 'Select the same columns of the same table on both sides.')
+}
+
+function visit(rewriting: Rewriting, query: unknown, mayBeSealed: boolean): void {
+  if (typeof query !== 'object' || query === null) return
+  if (is(query, Subquery)) {
+    assertSubquery(rewriting.tables, query)
+    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(selectedBy(query)), refuseExpression)
+  } else if (isSelect(query)) {
+    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(query.config.fields), refuseExpression)
+    rewriteSelect(rewriting, query.config)
+  } else if ('then' in query && typeof query.then === 'function') {
+    refuseCall('a query inside of another one', 'Only a select can be a part of a query.')
+  }
+}
+
+function isSelect(query: object): query is { config: SelectConfig } {
+  if (!('config' in query)) return false
+  const { config } = query
+  return typeof config === 'object' && config !== null && 'fields' in config
+}
+
+/** Another builder than ours made its SQL. That of ours was checked when it was made. */
+function assertSubquery(tables: KnownTables, subquery: Subquery): void {
+  const { sql } = subquery._
+  if (checked.has(sql)) return
+  assertFinal(tables, sql)
+  for (const { leaf } of leavesOf(selectedBy(subquery))) if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
+}
+
+/** Refuses a query that is sent as it is, but searches by an encrypted column. */
+export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | WriteConfig): void {
+  const dry = createRewriting(tables)
+  if (is(query, SQL)) rewrite(dry, query)
+  else rewriteBuilder(dry, query)
+  const [search] = dry.searches
+  if (search) refuseSearch(search.model, search.field)
+}
+
+/** Refuses a search that cannot be rewritten any more. @throws InvalidInputError */
+export function refuseSearch(model: string, field: string): never {
+  refuseCall(
+    `a subquery that searches by ${model}.${field}`,
+    'Search by the column of its index, with the value that `index` of the model makes.',
+  )
+}

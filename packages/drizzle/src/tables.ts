@@ -1,0 +1,80 @@
+/** The tables of a Drizzle schema that have encrypted fields, found again by any column of theirs, of an alias and of a subquery too. */
+
+import { InvalidInputError } from '@eaas/sdk'
+import { createSealedTable, type SealedTable } from '@eaas/sdk/adapter'
+import { Column, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
+
+/** Drizzle's names of what an alias keeps of its table. */
+const ORIGINAL_NAME = Symbol.for('drizzle:OriginalName')
+const SCHEMA = Symbol.for('drizzle:Schema')
+
+/** A table of Drizzle with the model that seals its rows. */
+export interface KnownTable {
+  table: Table
+  sealed: SealedTable
+  columns: Readonly<Record<string, Column>>
+  /** The name by which rows have a column. */
+  keyOf(column: Column): string
+}
+
+export interface KnownTables {
+  find(table: unknown): KnownTable | undefined
+  /** Finds the table of a column, where its values are sealed. */
+  findSealed(column: Column): KnownTable | undefined
+  /** Their names in the database, and which of their columns, in lower case, are sealed. */
+  names: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
+}
+
+/** Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model */
+export function knowTables(pairs: readonly (readonly [Table, object])[]): KnownTables {
+  const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model)]))
+  const find = (table: unknown) => known.get(nameOf(table as Table))
+  return {
+    find,
+    findSealed(column) {
+      const found = find(column.table)
+      return found?.sealed.isSealed(found.keyOf(column)) ? found : undefined
+    },
+    names: [...known.values()].map(({ table, sealed, columns }) => {
+      const names = Object.entries(columns).filter(([key]) => sealed.isSealed(key))
+      const lower = new Set(names.map(([, { name }]) => name.toLowerCase()))
+      return [getTableName(table), (column: string) => lower.has(column)] as const
+    }),
+  }
+}
+
+function knowTable(table: Table, model: object): KnownTable {
+  const sealed = createSealedTable(model)
+  const columns = getTableColumns(table) as Record<string, Column>
+  const lacking = sealed.columns.find((column) => !Object.hasOwn(columns, column))
+  if (lacking !== undefined) {
+    throw new InvalidInputError(
+      `the table of ${sealed.name} has no column ${JSON.stringify(lacking)}`,
+      'Name fields, indexes and `bind` of the model as the keys of the Drizzle table.',
+    )
+  }
+  const keys = new Map(Object.entries(columns).map(([key, { name }]) => [name, key]))
+  return { table, sealed, columns, keyOf: (column) => keys.get(column.name) ?? '' }
+}
+
+/** Names a table with its schema; the same for all of its aliases. */
+export function nameOf(table: Table): string {
+  const of = table as unknown as Record<symbol, string | undefined>
+  return JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
+}
+
+/** Refuses to write to a table by another definition of it, whose columns have other names than the model's. @throws InvalidInputError */
+export function assertSameColumns({ sealed, columns }: KnownTable, table: Table): void {
+  const given = getTableColumns(table) as Record<string, Column>
+  const isSame = (key: string) => given[key]?.name === columns[key]?.name
+  const other = [...sealed.columns, ...Object.keys(given)].find((key) => !isSame(key))
+  if (other === undefined) return
+  throw new InvalidInputError(
+    `the table of ${sealed.name} is defined a second time, with another column ${JSON.stringify(other)}`,
+    'Write to it by the definition that was passed to `encrypted`.',
+  )
+}
+
+export function isColumn(value: unknown): value is Column {
+  return is(value, Column)
+}

@@ -1,0 +1,221 @@
+/**
+ * Inserts, updates and deletes of Drizzle. Encrypting takes time, and Drizzle takes values at once: so the calls are remembered, and
+ * repeated on Drizzle's own builder, with encrypted values, when the query is awaited.
+ */
+
+import {
+  type Row,
+  readConflict,
+  refuseCall,
+  refuseComputed,
+  refuseExpression,
+  refuseOrder,
+  rememberCaller,
+  runFor,
+} from '@eaas/sdk/adapter'
+import { and, type Column, eq, getTableColumns, is, QueryPromise, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
+import { assertPlain, type Rewriting, rewrite, run } from './conditions.js'
+import { readPins } from './pins.js'
+import { readSelection } from './results.js'
+import { createRewriting, visitSource } from './rewriting.js'
+import { leavesOf } from './selections.js'
+import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
+import { isColumn, type KnownTable, type KnownTables } from './tables.js'
+
+type Call = [name: string, args: unknown[]]
+
+interface Builder {
+  [name: string]: (...args: unknown[]) => Builder & PromiseLike<unknown>
+}
+
+const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
+
+/** A write of a table with a model. */
+export interface Written {
+  tables: KnownTables
+  known: KnownTable
+  /** The table as the write names it. */
+  table: Table
+  /** Reads columns of the rows that a condition finds. */
+  read(columns: Row, condition: unknown): Promise<Row[]>
+}
+
+/** Remembers the calls on a builder of Drizzle, which `begin` makes, and repeats them when it is awaited. */
+export function wrapWrite(written: Written, begin: () => object): object {
+  const { tables, known } = written
+  const calls: Call[] = []
+  const waiting = new Write(async () => {
+    const returning = calls.find(([name]) => name === 'returning')
+    const open = returning && readSelection(tables, (returning[1][0] as Row) ?? known.columns)
+    let builder = begin() as Builder
+    for (const [name, args] of await translate(written, calls)) builder = builder[name]?.(...args) as Builder
+    const result: unknown = await builder
+    return open ? open(result as Row[]) : result
+  })
+  const wrapped: object = new Proxy(waiting, {
+    get(target, name) {
+      if (typeof name === 'symbol' || name in target) return Reflect.get(target, name)
+      if (REFUSED.includes(name)) return () => refuseCall(`${name}() of a write`, 'Await the query itself.')
+      return (...args: unknown[]) => {
+        calls.push([name, args])
+        return wrapped
+      }
+    },
+  })
+  return wrapped
+}
+
+class Write extends QueryPromise<unknown> {
+  readonly execute: () => Promise<unknown>
+
+  constructor(run: () => Promise<unknown>) {
+    super()
+    const atCaller = rememberCaller()
+    this.execute = () => runFor(atCaller, run)
+  }
+}
+
+async function translate(written: Written, calls: readonly Call[]): Promise<Call[]> {
+  const { tables, known } = written
+  const { sealed } = known
+  const rewriting = createRewriting(tables)
+  let given: Row[] = []
+  const out: Call[] = []
+  for (const [name, args] of calls) {
+    const [first] = args
+    if (name === 'values') {
+      given = (Array.isArray(first) ? first : [first]).map((row) => withSpellings(known, withDefaults(known, row)))
+      for (const row of given) assertNotComputed(known, row)
+      out.push([name, [(await sealed.sealRows(given)).map((row) => rewriteRow(rewriting, row))]])
+    } else if (name === 'set') {
+      assertNotComputed(known, first as Row)
+      const changes = withUpdates(known, first as Row)
+      const changed = await sealed.sealChanges(changes, await findBound(written, changes, calls))
+      out.push([name, [rewriteRow(rewriting, changed)]])
+    } else if (name === 'onConflictDoUpdate') {
+      out.push([name, [await conflictUpdate(rewriting, known, first as ConflictUpdate, given)]])
+    } else if (name === 'onDuplicateKeyUpdate') {
+      refuseCall(name, 'Update the row by its key, or insert it.')
+    } else out.push([name, args.map((arg) => rewriteArgument(rewriting, name, arg))])
+  }
+  await run(rewriting)
+  return out
+}
+
+function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unknown {
+  if (name === 'where') return rewrite(rewriting, arg)
+  if (name === 'returning') {
+    for (const { leaf } of leavesOf((arg as Row | undefined) ?? {})) {
+      if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+    }
+  } else if (name === 'orderBy') assertPlain(rewriting, arg, refuseOrder)
+  else if (name === 'onConflictDoNothing') assertPlain(rewriting, Object.values(arg ?? {}), refuseExpression)
+  else if (typeof arg === 'function') refuseCall(`a function in ${name} of a write`, 'Pass the condition itself.')
+  else if (name.endsWith('Join') && is(arg, SQL)) return rewrite(rewriting, arg)
+  else if (typeof arg === 'object') visitSource(rewriting, arg)
+  return arg
+}
+
+/** Rewrites the expressions of SQL in a row, such as a subquery in a column that is not encrypted. */
+function rewriteRow(rewriting: Rewriting, row: Row): Row {
+  const rewritten = Object.entries(row).flatMap(([key, value]) =>
+    isExpression(value) ? [[key, rewrite(rewriting, value)] as const] : [],
+  )
+  return rewritten.length > 0 ? { ...row, ...Object.fromEntries(rewritten) } : row
+}
+
+/** Finds what the changed row has in the columns of `bind`, if something is sealed for it. */
+async function findBound({ known, table, read }: Written, changes: Row, calls: readonly Call[]): Promise<Row> {
+  const { sealed } = known
+  const columns = getTableColumns(table) as Record<string, Column>
+  const isBound =
+    sealed.bind.length > 0 && Object.entries(changes).some(([key, value]) => sealed.isSealed(key) && value !== null)
+  const conditions = calls.filter(([name]) => name === 'where').map(([, [condition]]) => condition)
+  if (!isBound || conditions.length === 0) return {}
+  const pins = conditions.length === 1 ? readPins(known, table, conditions[0]) : undefined
+  if (!pins) {
+    const hint = `Say which row by one \`where\` of Drizzle's own comparisons, joined by \`and\`: eq(${sealed.name}.${sealed.bind[0]}, …).`
+    return refuseCall('SQL as text, a subquery or a second `where` in the condition of an update', hint)
+  }
+  const bound = withSpellings(known, pins)
+  const keys = sealed.bind.filter((key) => columns[key])
+  if (isFoundBySpelling(known) || !keys.every((key) => key in bound)) return bound
+  const found = keys.map((key) => [key, columns[key] as Column] as const)
+  const rows = await read(Object.fromEntries(found), and(...found.map(([key, column]) => eq(column, bound[key]))))
+  for (const row of rows) assertSpelled(known, row, bound)
+  return bound
+}
+
+interface ConflictUpdate {
+  target: Column | Column[]
+  set: Row
+  where?: unknown
+  targetWhere?: unknown
+  setWhere?: unknown
+}
+
+async function conflictUpdate(
+  rewriting: Rewriting,
+  known: KnownTable,
+  update: ConflictUpdate,
+  given: readonly Row[],
+): Promise<ConflictUpdate> {
+  const targets = [update.target].flat().map((column) => known.keyOf(column))
+  const conflict = readConflict(known.sealed, isFoundBySpelling(known) ? targets : [], given)
+  const taken = Object.keys(update.set).filter(
+    (key) => known.sealed.isSealed(key) && isExcluded(known, key, update.set[key]),
+  )
+  const moved = Object.fromEntries(conflict.excluded(taken).map((column) => [column, excluded(known, column)]))
+  const plain = Object.fromEntries(Object.entries(update.set).filter(([key]) => !Object.hasOwn(moved, key)))
+  assertNotComputed(known, plain)
+  const sealed = await known.sealed.sealChanges(withUpdates(known, plain), conflict.bound)
+  const out = { ...update, set: { ...rewriteRow(rewriting, sealed), ...moved } }
+  for (const name of ['where', 'targetWhere', 'setWhere'] as const) {
+    if (out[name] !== undefined) out[name] = rewrite(rewriting, out[name])
+  }
+  return out
+}
+
+/** Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted, which is encrypted. */
+function isExcluded({ columns }: KnownTable, key: string, value: unknown): boolean {
+  if (!is(value, SQL)) return false
+  const text = value.queryChunks
+    .map((chunk) => (is(chunk, StringChunk) ? chunk.value.join('') : String((chunk as { value?: unknown })?.value)))
+    .join('')
+  return text.replaceAll(/["`\s]/g, '') === `excluded.${columns[key]?.name}`
+}
+
+function excluded({ columns }: KnownTable, key: string): SQL {
+  return sql`excluded.${sql.identifier(columns[key]?.name ?? key)}`
+}
+
+/** Refuses SQL where a value is encrypted, or bound to. */
+function assertNotComputed({ sealed }: KnownTable, row: Row): void {
+  for (const key of [...Object.keys(row).filter((one) => sealed.isSealed(one)), ...sealed.bind]) {
+    const value = row[key]
+    if (isExpression(value)) refuseComputed(sealed.name, key)
+  }
+}
+
+function isExpression(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'getSQL' in value
+}
+
+/** Adds the values that Drizzle would make at the insert: encrypted values may be bound to them. */
+function withDefaults({ columns }: KnownTable, row: Row): Row {
+  const made = Object.entries(columns).flatMap(([key, column]) => {
+    if (row[key] !== undefined) return []
+    const make = column.defaultFn ?? column.onUpdateFn
+    return make ? [[key, make()] as const] : []
+  })
+  return { ...row, ...Object.fromEntries(made) }
+}
+
+function withUpdates({ columns }: KnownTable, changes: Row): Row {
+  const made = Object.entries(columns).flatMap(([key, column]) =>
+    changes[key] === undefined && column.onUpdateFn ? [[key, column.onUpdateFn()] as const] : [],
+  )
+  return Object.fromEntries(
+    Object.entries({ ...changes, ...Object.fromEntries(made) }).filter(([, value]) => value !== undefined),
+  )
+}

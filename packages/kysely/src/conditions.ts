@@ -1,0 +1,73 @@
+/** Conditions of Kysely: puts the index in place of an encrypted column, and refuses what no index can answer. */
+
+import { refuseExpression, refuseField, refuseOperator, refuseOrder } from '@eaas/sdk/adapter'
+import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
+import { columnName, isNode, type Node, qualifierOf } from './nodes.js'
+import { findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
+
+const OPERATORS = ['=', '==', '!=', '<>', 'in', 'not in']
+
+/** Replaces a comparison of an encrypted column. @throws InvalidInputError when no index can answer it */
+export async function compare(scope: Scope, node: Node, { instance, column }: Source): Promise<Node> {
+  const { name } = instance.table
+  const operator = operatorOf(node)
+  const left = node.leftOperand as Node
+  const right = node.rightOperand as Node
+  const isList = right.kind === 'PrimitiveValueListNode'
+  // Null is stored as null, so that these two need no index.
+  if (/^is( not)?$/.test(operator) && right.kind === 'ValueNode' && right.value === null) return node
+  if (!OPERATORS.includes(operator)) return refuseOperator(name, column, operator)
+  if (!isList && right.kind !== 'ValueNode') return refuseExpression(name, column)
+  const found = await instance.table.findEqual(column, operator, isList ? (right.values as unknown[]) : [right.value])
+  const index = nameInScope(scope, left, { instance, column: found.column })
+  if (index === undefined) {
+    return refuseField(name, column, 'the query inside does not select its index', `Select ${found.column} there too.`)
+  }
+  const to = ColumnNode.create(index)
+  const reference = left.kind === 'ReferenceNode' ? ReferenceNode.create(to, left.table as never) : to
+  const values = isList ? PrimitiveValueListNode.create(found.values) : ValueNode.create(found.values[0])
+  return BinaryOperationNode.create(reference, OperatorNode.create(operator as never), values) as unknown as Node
+}
+
+export function operatorOf(node: Node): string {
+  return String((node.operator as { operator?: string }).operator)
+}
+
+/** The name that a column has beside another one of its table: in the result of a query inside, it may have another, or none. */
+function nameInScope(scope: Scope, beside: Node, { instance, column }: Source): string | undefined {
+  const table = qualifierOf(beside)
+  for (let at: Scope | undefined = scope; at; at = at.outer) {
+    for (const [alias, relation] of at.own) {
+      if (!relation || (table !== undefined && alias !== table)) continue
+      for (const output of relation.outputs) {
+        if ('all' in output && output.all === instance) return column
+        if ('source' in output && output.source.instance === instance && output.source.column === column)
+          return output.name
+      }
+    }
+  }
+  return undefined
+}
+
+/** Calls `refuse` for an encrypted column anywhere in a part of a query. */
+export function assertNoSealed(scope: Scope, part: unknown, refuse: (source: Source) => never): void {
+  if (Array.isArray(part)) for (const one of part) assertNoSealed(scope, one, refuse)
+  else if (isNode(part)) {
+    const source = findSource(scope, part)
+    if (source && isSealed(source)) refuse(source)
+    if (part.kind !== 'ReferenceNode') assertNoSealed(scope, Object.values(part), refuse)
+  }
+}
+
+/** Refuses to sort by a selected column, which may have another name there. */
+export function assertNoSealedName(outputs: readonly Output[], part: unknown): void {
+  if (Array.isArray(part)) for (const one of part) assertNoSealedName(outputs, one)
+  else if (isNode(part)) {
+    const name = qualifierOf(part) === undefined ? columnName(part) : undefined
+    for (const output of outputs) {
+      if (!('source' in output) || output.name !== name || !isSealed(output.source)) continue
+      refuseOrder(output.source.instance.table.name, output.source.column)
+    }
+    if (part.kind !== 'ReferenceNode') assertNoSealedName(outputs, Object.values(part))
+  }
+}

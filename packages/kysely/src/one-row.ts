@@ -1,0 +1,82 @@
+/**
+ * Whether an update is about one row, to which its values are sealed: another row that it changed would be lost. Only what Kysely itself
+ * writes is proven. SQL as text, and names of functions, can hold an `or` that no parentheses enclose.
+ */
+import { InvalidInputError } from '@eaas/sdk'
+import { isClosedSql, isOneSqlValue, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { operatorOf } from './conditions.js'
+import { columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
+
+/**
+ * Finds the values that a condition says the rows of a table have: `id = 7`, alone or joined by `and`.
+ *
+ * @param isOnly whether the query has no other table, so that a column needs no name in front
+ */
+export function pinnedBy(alias: string, isOnly: boolean, node: Node | undefined): Row {
+  if (!node) return {}
+  const next = (inner: unknown) => pinnedBy(alias, isOnly, inner as Node)
+  if (node.kind === 'WhereNode') return next(node.where)
+  if (node.kind === 'ParensNode') return next(node.node)
+  if (node.kind === 'AndNode') return { ...next(node.left), ...next(node.right) }
+  if (node.kind !== 'BinaryOperationNode' || operatorOf(node) !== '=') return {}
+  const column = columnName(node.leftOperand as Node)
+  const qualifier = qualifierOf(node.leftOperand as Node)
+  const value = node.rightOperand as Node
+  const isPinned = value.kind === 'ValueNode' && (qualifier === undefined ? isOnly : qualifier === alias)
+  return column !== undefined && isPinned ? { [column]: value.value } : {}
+}
+
+/** Of these nodes Kysely writes the SQL, with names that it quotes and values as parameters. */
+const PROVEN = new Set(
+  `Alias And BinaryOperation Column From Identifier Join Limit Offset On Operator Or Parens PrimitiveValueList Reference SchemableIdentifier
+   SelectAll Selection SelectQuery Table Tuple UnaryOperation Value ValueList Where`
+    .split(/\s+/)
+    .map((name) => `${name}Node`),
+)
+/** Those that bind closer than `and` in every database: MySQL takes `||` for `or`. */
+const OPERATORS =
+  '=|==|!=|<>|<|<=|>|>=|+|-|*|/|%|in|not in|is|is not|like|not like|ilike|not ilike|between|exists|not exists|not|is distinct from|is not distinct from'.split(
+    '|',
+  )
+
+/** @throws InvalidInputError when an update may change other rows than its condition seems to say */
+export function assertOneRow(table: string, update: Node): void {
+  if (!isProven(update.where, 'WhereNode')) {
+    throw new InvalidInputError(
+      `${table}: the adapter cannot tell that it is about one row, to which the encrypted values are bound`,
+      'Write the condition without SQL as text and without functions, or select the ids first and update by them.',
+    )
+  }
+  for (const [member, part] of Object.entries(update)) {
+    if (['where', 'updates', 'returning'].includes(member)) continue
+    assertText(part, member === 'with' ? isClosedSql : () => false)
+  }
+}
+
+/** Refuses values of columns that are SQL and could set another column, or change another row. @throws InvalidInputError */
+export function assertValuesInSql(updates: readonly Node[]): void {
+  for (const { value } of updates) assertText(value, isOneSqlValue)
+}
+
+function isProven(part: unknown, parent: string): boolean {
+  if (Array.isArray(part)) return part.every((one) => isProven(one, parent))
+  if (!isNode(part)) return true
+  if (!PROVEN.has(part.kind)) return false
+  if (part.kind === 'OrNode' && !['ParensNode', 'WhereNode', 'OnNode', 'OrNode'].includes(parent)) return false
+  if (part.kind === 'OperatorNode' && !OPERATORS.includes(String(part.operator))) return false
+  return Object.values(part).every((one) => isProven(one, part.kind))
+}
+
+function assertText(part: unknown, isAllowed: (text: string) => boolean, isInside = false): void {
+  if (Array.isArray(part)) for (const one of part) assertText(one, isAllowed, isInside)
+  if (!isNode(part)) return
+  const isText = part.kind === 'RawNode'
+  const isAllowedHere = isText
+    ? isInside || isAllowed(rawText(part))
+    : /^[\p{L}\p{N}_.$]*$/u.test(String(part.func ?? ''))
+  if (!isAllowedHere) {
+    const hint = 'Of a column that is set, its value may be SQL: one value, without a comment.'
+    refuseCall('SQL as text in an update, from which its rows are not clear,', hint)
+  }
+  assertText(Object.values(part), isAllowed, isText)
+}

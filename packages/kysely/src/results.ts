@@ -1,0 +1,120 @@
+/** Opens the rows that a query of Kysely returned. */
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import type { Instance, Output } from './scope.js'
+
+/** @throws InvalidInputError where two columns of a result have one name, and one of them is encrypted, or bound to */
+export function assertDistinct(outputs: readonly Output[]): void {
+  const seen = new Map<string, { instance: Instance; column: string }>()
+  for (const output of outputs) {
+    if ('inner' in output) {
+      assertDistinct(output.inner)
+      continue
+    }
+    const instance = instanceOf(output)
+    const columns =
+      'all' in output ? output.all.table.columns.map((name) => [name, name]) : [[output.name, output.source.column]]
+    for (const [name = '', column = ''] of columns) {
+      const other = seen.get(name)
+      if (other && (other.instance !== instance || other.column !== column)) {
+        refuseCall(`a result with two columns ${JSON.stringify(name)}`, 'Give each a name of its own, by `as`.')
+      }
+      seen.set(name, { instance, column })
+    }
+  }
+}
+
+/** Refuses, before anything is written, to return an encrypted column without what it is bound to. @throws InvalidInputError */
+export function assertReadable(outputs: readonly Output[]): void {
+  const selected = new Map<Instance, string[]>()
+  for (const output of outputs) {
+    if ('inner' in output) assertReadable(output.inner)
+    else if ('all' in output)
+      selected.set(output.all, [...(selected.get(output.all) ?? []), ...output.all.table.columns])
+    else {
+      const { instance, column } = output.source
+      selected.set(instance, [...(selected.get(instance) ?? []), column])
+    }
+  }
+  for (const [{ table }, columns] of selected) table.assertReadable(columns)
+}
+
+/** Where a column is in a row. */
+interface Place {
+  column: string
+  name: string
+}
+
+/** Opens rows in place. */
+export async function openRows(outputs: readonly Output[], rows: readonly Row[], isJson = false): Promise<void> {
+  const inner = outputs.flatMap((output) => ('inner' in output ? [output] : []))
+  const own = outputs.flatMap((output) => ('inner' in output ? [] : [output]))
+  const instances = new Set(own.map(instanceOf))
+  const result = { rows, isJson, names: new Set(outputs.flatMap((output) => ('all' in output ? [] : [output.name]))) }
+  await Promise.all([
+    ...inner.map((output) => openRows(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[], true)),
+    ...[...instances].map((instance) => {
+      const some = own.filter((output) => instanceOf(output) === instance)
+      return openInstance(instance, some, result)
+    }),
+  ])
+}
+
+function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>): Instance {
+  return 'all' in output ? output.all : output.source.instance
+}
+
+interface Result {
+  rows: readonly Row[]
+  isJson: boolean
+  /** The columns of which it is known what they are. */
+  names: ReadonlySet<string>
+}
+
+async function openInstance(
+  { table }: Instance,
+  outputs: readonly Output[],
+  { rows, isJson, names }: Result,
+): Promise<void> {
+  const places = rows.map((row) => outputs.flatMap((output) => placesIn(output, row, names)))
+  if (!places.some((some) => some.some(({ column }) => table.isSealed(column)))) return
+  const opened = await table.openRows(rows.map((row, at) => readStored(row, places[at] ?? [])))
+  for (const [at, row] of rows.entries()) {
+    for (const { column, name } of places[at] ?? []) {
+      if (!table.isSealed(column) || (row[name] ?? null) === null) continue
+      const value = opened[at]?.[column]
+      row[name] = isJson ? asInJson(value) : value
+    }
+  }
+}
+
+/** @throws InvalidInputError where one column has two values, which then are of two rows: one's would be given to the other */
+function readStored(row: Row, places: readonly Place[]): Row {
+  const stored: Row = {}
+  for (const { column, name } of places) {
+    if (column in stored && textOf(stored[column]) !== textOf(row[name])) {
+      refuseCall(`a result in which ${column} has two values`, 'Select each table by itself.')
+    }
+    stored[column] = row[name]
+  }
+  return stored
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+function placesIn(output: Output, row: Row, names: ReadonlySet<string>): Place[] {
+  if ('source' in output) return [{ column: output.source.column, name: output.name }]
+  if ('inner' in output) return []
+  const { columns, keyByRow } = output.all.table
+  // A key for each row is told by columns that the model does not name.
+  const own = Object.keys(row).filter((column) => columns.includes(column) || (keyByRow && !names.has(column)))
+  return own.map((column) => ({ column, name: column }))
+}
+
+/** Dates and bytes are text in the JSON that databases make, and in Kysely's types of it. */
+function asInJson(value: unknown): unknown {
+  if (value instanceof Date) return value.toISOString()
+  if (!(value instanceof Uint8Array)) return value
+  return `\\x${Array.from(value, (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}

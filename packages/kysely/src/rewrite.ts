@@ -1,0 +1,180 @@
+/** Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database cannot do is refused. */
+import { refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { assertNoSealed, assertNoSealedName, compare } from './conditions.js'
+import { isNode, isQuery, type Node, tableNames } from './nodes.js'
+import { assertRawPart, assertRawStatement } from './raw-sql.js'
+import { addRelations, RELATIONS } from './relations.js'
+import type { Rewriter, Rewritten } from './rewriter.js'
+import {
+  assertNoWholeRow,
+  findSource,
+  type Instance,
+  isSealed,
+  type Output,
+  openScope,
+  type Scope,
+  type Source,
+  sealedColumns,
+} from './scope.js'
+import { rewriteSelections } from './selections.js'
+import type { Spellings } from './spellings.js'
+import { findTable, type Models } from './tables.js'
+import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
+
+/** Rewrites a statement. @throws InvalidInputError for what the database cannot do with encrypted values */
+export async function rewriteStatement(models: Models, spellings: Spellings, statement: Node): Promise<Rewritten> {
+  const rewriter: Rewriter = {
+    models,
+    spellings,
+    query: (node, outer) => rewriteQuery(rewriter, node, outer),
+    expression: (node, scope) => rewriteExpression(rewriter, node, scope),
+  }
+  if (isQuery(statement)) return rewriteQuery(rewriter, statement, undefined)
+  if (statement.kind === 'RawNode') assertRawStatement(models, statement)
+  else assertNoQuery(models, statement)
+  return { node: statement, outputs: [] }
+}
+
+async function rewriteQuery(rewriter: Rewriter, query: Node, outer: Scope | undefined): Promise<Rewritten> {
+  if (query.kind === 'MergeQueryNode') {
+    assertNoTable(rewriter.models, query, 'merge')
+    return { node: query, outputs: [] }
+  }
+  const scope = openScope(outer)
+  let node = await addRelations(rewriter, query, scope)
+  if (node.kind === 'InsertQueryNode') node = await rewriteInsert(rewriter, node, scope)
+  if (node.kind === 'UpdateQueryNode') node = await rewriteUpdate(rewriter, node, scope)
+  const returning = node.returning as Node | undefined
+  const selected = (node.selections ?? returning?.selections ?? []) as readonly Node[]
+  const { nodes, outputs } = await rewriteSelections(rewriter, scope, selected)
+  assertSelected(node, scope, outputs)
+  const out: Record<string, unknown> = {}
+  for (const [member, value] of Object.entries(node)) {
+    if (value === undefined) continue // a plugin that copies nodes leaves members without a value
+    if (RELATIONS.includes(member) || WRITTEN.includes(member)) out[member] = value
+    else if (member === 'selections') out[member] = nodes
+    else if (member === 'returning') out[member] = { ...returning, selections: nodes }
+    else if (member === 'setOperations') out[member] = await rewriteSets(rewriter, value as Node[], scope, outputs)
+    else out[member] = await rewriteMember(rewriter, value, scope)
+  }
+  return { node: out as unknown as Node, outputs }
+}
+
+function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): void {
+  const order = [node.orderBy, node.groupBy, node.distinctOn]
+  assertNoSealed(scope, order, ({ instance, column }) => refuseOrder(instance.table.name, column))
+  assertNoSealedName(outputs, order)
+  const [sealed] = sealedIn(outputs)
+  const isDistinct = ((node.frontModifiers as readonly Node[]) ?? []).some(({ modifier }) => modifier === 'Distinct')
+  if (sealed && isDistinct) refuseExpression(sealed.instance.table.name, sealed.column)
+  const isWritten = [...scope.own.values()].some(Boolean)
+  if (node.output && isWritten) refuseCall('output', 'Select the rows afterwards.')
+}
+
+/** The queries of `union all`, whose rows are opened as those of the first. */
+async function rewriteSets(
+  rewriter: Rewriter,
+  sets: readonly Node[],
+  scope: Scope,
+  outputs: readonly Output[],
+): Promise<Node[]> {
+  const beside = { own: new Map(), named: scope.named, outer: scope.outer }
+  return Promise.all(
+    sets.map(async (set) => {
+      const inner = await rewriter.query(set.expression as Node, beside)
+      const isSame = shapeOf(outputs) === shapeOf(inner.outputs) && set.operator === 'union' && set.all === true
+      const [one] = sealedIn([...outputs, ...inner.outputs])
+      if (one && !isSame) {
+        refuseCall(
+          `${String(set.operator)} of ${one.instance.table.name}.${one.column}`,
+          'Run the queries one by one, or use `unionAll` of the same columns of one table.',
+        )
+      }
+      return { ...set, expression: inner.node } as Node
+    }),
+  )
+}
+
+/** Lists the encrypted columns of a result, those in JSON too. */
+function sealedIn(outputs: readonly Output[]): Source[] {
+  return outputs.flatMap((output) =>
+    'inner' in output ? sealedIn(output.inner) : sealedColumns([output]).map(({ source }) => source),
+  )
+}
+
+/** Queries of one shape have the same columns, of the same rows among them. */
+function shapeOf(outputs: readonly Output[]): string {
+  const instances: Instance[] = []
+  const row = (instance: Instance) => {
+    const at = instances.indexOf(instance)
+    return [instance.table.name, at < 0 ? instances.push(instance) - 1 : at]
+  }
+  const shape = (output: Output): unknown => {
+    if ('all' in output) return row(output.all)
+    if ('inner' in output) return [output.name, output.inner.map(shape)]
+    return [output.name, ...row(output.source.instance), output.source.column]
+  }
+  // A column of which the model knows nothing is one only where it is written with its table.
+  const known = outputs.filter(
+    (one) => !('source' in one) || one.source.instance.table.columns.includes(one.source.column),
+  )
+  return JSON.stringify(known.map(shape))
+}
+
+async function rewriteMember(rewriter: Rewriter, value: unknown, scope: Scope): Promise<unknown> {
+  if (Array.isArray(value)) return Promise.all(value.map((one) => rewriteMember(rewriter, one, scope)))
+  return isNode(value) ? rewriteExpression(rewriter, value, scope) : value
+}
+
+/** Values, and names that stand for nothing encrypted. */
+const LEAVES = ['ValueNode', 'PrimitiveValueListNode', 'ReferenceNode', 'ColumnNode', 'TableNode']
+
+async function rewriteExpression(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
+  if (isQuery(node)) return rewriteValueQuery(rewriter, node, scope)
+  const source = findSource(scope, node)
+  if (source && isSealed(source)) return refuseExpression(source.instance.table.name, source.column)
+  assertNoWholeRow(scope, node)
+  if (LEAVES.includes(node.kind)) return node
+  if (node.kind === 'RawNode') assertRawPart(rewriter.models, scope, node)
+  if (node.kind === 'BinaryOperationNode') {
+    const left = findSource(scope, node.leftOperand as Node)
+    if (left && isSealed(left)) return compare(scope, node, left)
+  }
+  if (node.kind === 'UnaryOperationNode' && isQuery(node.operand as Node)) {
+    // `exists`, which reads no value
+    return { ...node, operand: (await rewriteQuery(rewriter, node.operand as Node, scope)).node } as Node
+  }
+  const out: Record<string, unknown> = {}
+  for (const [member, value] of Object.entries(node)) out[member] = await rewriteMember(rewriter, value, scope)
+  return out as unknown as Node
+}
+
+/** Rewrites a query whose result is a value in another one. */
+async function rewriteValueQuery(rewriter: Rewriter, query: Node, scope: Scope): Promise<Node> {
+  const { node, outputs } = await rewriteQuery(rewriter, query, scope)
+  const [sealed] = sealedIn(outputs)
+  return sealed ? refuseExpression(sealed.instance.table.name, sealed.column) : node
+}
+
+/** Refuses a statement in which a table with encrypted columns stands. */
+function assertNoTable(models: Models, part: unknown, statement: string): void {
+  if (Array.isArray(part)) for (const one of part) assertNoTable(models, one, statement)
+  else if (isNode(part)) {
+    const table = tableNames(part)?.table
+    const found = table === undefined ? undefined : findTable(models, table)
+    if (found) {
+      refuseCall(`${statement} of ${table}`, 'Use an insert with `onConflict`, an update or a select.')
+    }
+    if (part.kind === 'RawNode') assertRawPart(models, openScope(undefined), part)
+    assertNoTable(models, Object.values(part), statement)
+  }
+}
+
+/** Refuses a view, or another definition, that has a query of such a table in it: what it searches for would be stored. */
+function assertNoQuery(models: Models, part: unknown): void {
+  if (Array.isArray(part)) for (const one of part) assertNoQuery(models, one)
+  else if (isNode(part)) {
+    if (isQuery(part)) assertNoTable(models, part, 'a definition with a query')
+    else assertNoQuery(models, Object.values(part))
+  }
+}

@@ -1,0 +1,159 @@
+/** Which tables a query of Kysely can name, and which encrypted column a name in it stands for. */
+import { refuseCall, type SealedTable } from '@eaas/sdk/adapter'
+import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
+import { assertSpelling } from './tables.js'
+
+/** One occurrence of such a table in a query. */
+export interface Instance {
+  table: SealedTable
+}
+
+/** A column of such a table. */
+export interface Source {
+  instance: Instance
+  column: string
+}
+
+/** What one member of a result is. */
+export type Output =
+  | { name: string; source: Source }
+  /** JSON of a query inside the selection. */
+  | { name: string; inner: readonly Output[] }
+  /** All columns of a table. */
+  | { all: Instance }
+
+/** A table, or the result of a query, under its name in another query. */
+export interface Relation {
+  find(column: string): Source | undefined
+  outputs: readonly Output[]
+}
+
+/** What a common table expression returns. `later` is one that is not yet defined, though its name can be used already. */
+export type Named = readonly Output[] | 'later'
+
+/** The relations that a query can name: its own, then those around it. `undefined` stands for one without encrypted columns. */
+export interface Scope {
+  own: Map<string, Relation | undefined>
+  /** Common table expressions, which may be named where a table may. */
+  named: Map<string, Named>
+  outer: Scope | undefined
+}
+
+export function openScope(outer: Scope | undefined): Scope {
+  return { own: new Map(), named: new Map(outer?.named), outer }
+}
+
+export function tableRelation(table: SealedTable): Relation {
+  const instance = { table }
+  return {
+    outputs: [{ all: instance }],
+    find(column) {
+      assertSpelling(table, column)
+      return { instance, column }
+    },
+  }
+}
+
+/**
+ * The result of a query as a relation. Each name of a query has instances of its own, since it stands for other rows: a value of one row
+ * would else be given to the other.
+ */
+export function queryRelation(result: readonly Output[]): Relation | undefined {
+  if (result.length === 0) return undefined
+  const outputs = withOwnInstances(result, new Map())
+  const named = outputs.flatMap((output) => ('source' in output ? [output] : []))
+  const whole = outputs.flatMap((output) => ('all' in output ? [output.all] : []))
+  return {
+    outputs,
+    find(column) {
+      const source = named.find(({ name }) => name === column)?.source
+      if (source) return source
+      const instance = whole.find(({ table }) => table.columns.includes(column)) ?? whole[0]
+      if (instance) assertSpelling(instance.table, column)
+      return instance && { instance, column }
+    },
+  }
+}
+
+function withOwnInstances(outputs: readonly Output[], copies: Map<Instance, Instance>): Output[] {
+  const copyOf = (instance: Instance) => {
+    const copy = copies.get(instance) ?? { ...instance }
+    copies.set(instance, copy)
+    return copy
+  }
+  return outputs.map((output) => {
+    if ('all' in output) return { all: copyOf(output.all) }
+    if ('inner' in output) return { ...output, inner: withOwnInstances(output.inner, copies) }
+    return { ...output, source: { ...output.source, instance: copyOf(output.source.instance) } }
+  })
+}
+
+/** Finds the relation of a name. */
+export function findRelation(scope: Scope, name: string): Relation | undefined {
+  for (let at: Scope | undefined = scope; at; at = at.outer) if (at.own.has(name)) return at.own.get(name)
+  return undefined
+}
+
+/** Finds what a column is of; undefined where it is of no table with encrypted columns. @throws InvalidInputError where that is not clear */
+export function findSource(scope: Scope, node: Node): Source | undefined {
+  const column = columnName(node)
+  if (column === undefined) return undefined
+  const table = qualifierOf(node)
+  if (table !== undefined) return findRelation(scope, table)?.find(column)
+  let isUnclear = false
+  for (let at: Scope | undefined = scope; at; at = at.outer) {
+    const relations = [...at.own.values()]
+    const found = relations
+      .flatMap((relation) => relation?.find(column) ?? [])
+      .filter((one) => one.instance.table.columns.includes(one.column))
+    const source = found.find(isSealed) ?? found[0]
+    if (source && isUnclear && isSealed(source)) {
+      const hint = 'Write it with the name of its table in front.'
+      refuseCall(`the column ${JSON.stringify(column)} without its table`, hint)
+    }
+    if (source) return source
+    isUnclear ||= relations.includes(undefined) // this table may have such a column, which then hides those around it
+  }
+  return undefined
+}
+
+/** Finds the JSON of a query inside, which a column of a relation holds. */
+export function findInner(scope: Scope, node: Node): readonly Output[] | undefined {
+  const column = columnName(node)
+  if (column === undefined) return undefined
+  const table = qualifierOf(node)
+  const relations: (Relation | undefined)[] = []
+  if (table !== undefined) relations.push(findRelation(scope, table))
+  else for (let at: Scope | undefined = scope; at; at = at.outer) relations.push(...at.own.values())
+  for (const output of relations.flatMap((relation) => relation?.outputs ?? [])) {
+    if ('inner' in output && output.name === column) return output.inner
+  }
+  return undefined
+}
+
+/** Refuses the name of a table as a value, such as in `to_json`: it stands for all columns of a row. @throws InvalidInputError */
+export function assertNoWholeRow(scope: Scope, node: Node): void {
+  const isTable = node.kind === 'TableNode'
+  const name = isTable ? tableNames(node)?.alias : qualifierOf(node) === undefined ? columnName(node) : undefined
+  const relation = name === undefined ? undefined : findRelation(scope, name)
+  const isColumn = relation?.outputs.some((one) => !('all' in one) && one.name === name)
+  if (!relation || isColumn || sealedColumns(relation.outputs).length === 0) return
+  const source = isTable ? undefined : findSource(scope, node)
+  if (source?.instance.table.columns.includes(source.column)) return
+  refuseCall(`${JSON.stringify(name)} as a value, which is a whole row,`, 'Name the columns, with the table in front.')
+}
+
+export function isSealed({ instance, column }: Source): boolean {
+  return instance.table.isSealed(column)
+}
+
+/** Lists the encrypted columns of a result, by the names that they have there. */
+export function sealedColumns(outputs: readonly Output[]): { name: string; source: Source }[] {
+  return outputs.flatMap((output) => {
+    if ('inner' in output) return []
+    if ('source' in output) return isSealed(output.source) ? [output] : []
+    const { all } = output
+    const names = all.table.columns.filter((column) => all.table.isSealed(column))
+    return names.map((column) => ({ name: column, source: { instance: all, column } }))
+  })
+}

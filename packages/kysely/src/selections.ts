@@ -1,0 +1,78 @@
+/** What a query of Kysely selects or returns: which columns are encrypted, and under which names they stand in a result. */
+import { refuseCall } from '@eaas/sdk/adapter'
+import { aliasName, columnName, jsonQuery, type Node, qualifierOf } from './nodes.js'
+import type { Rewriter } from './rewriter.js'
+import {
+  assertNoWholeRow,
+  findInner,
+  findRelation,
+  findSource,
+  type Output,
+  type Relation,
+  type Scope,
+  type Source,
+} from './scope.js'
+
+export interface Selections {
+  nodes: Node[]
+  outputs: Output[]
+}
+
+export async function rewriteSelections(
+  rewriter: Rewriter,
+  scope: Scope,
+  selections: readonly Node[],
+): Promise<Selections> {
+  const all = await Promise.all(selections.map((one) => rewriteSelection(rewriter, scope, one)))
+  return { nodes: all.map(({ node }) => node), outputs: all.flatMap(({ outputs }) => outputs) }
+}
+
+async function rewriteSelection(
+  rewriter: Rewriter,
+  scope: Scope,
+  one: Node,
+): Promise<{ node: Node; outputs: readonly Output[] }> {
+  const selection = one.selection as Node
+  const whole = wholeRelations(scope, selection)
+  if (whole) return { node: one, outputs: outputsOf(whole) }
+  const isNamed = selection.kind === 'AliasNode'
+  const value = isNamed ? (selection.node as Node) : selection
+  const name = isNamed ? aliasName(selection) : (columnName(value) ?? '')
+  const source = findSource(scope, value) ?? findOnly(scope, value)
+  assertNoWholeRow(scope, value)
+  if (source) return { node: one, outputs: [{ name, source }] }
+  const inside = findInner(scope, value)
+  if (inside) return { node: one, outputs: [{ name, inner: inside }] }
+  const json = isNamed ? jsonQuery(value) : undefined
+  if (json) {
+    const inner = await rewriter.query(json, scope)
+    const raw = { ...value, parameters: [inner.node] }
+    const node = { ...one, selection: { ...selection, node: raw } } as Node
+    return { node, outputs: [{ name, inner: inner.outputs }] }
+  }
+  return { node: await rewriter.expression(one, scope), outputs: [] }
+}
+
+/** Finds a column of which the model knows nothing, in a query of one table: it may say the key of the row. */
+function findOnly({ own }: Scope, value: Node): Source | undefined {
+  const [relation, ...others] = own.values()
+  const column = columnName(value)
+  return column === undefined || qualifierOf(value) !== undefined || others.length > 0
+    ? undefined
+    : relation?.find(column)
+}
+
+/** The relations of which all columns are selected; undefined where a selection is something else. */
+function wholeRelations(scope: Scope, node: Node): (Relation | undefined)[] | undefined {
+  if (node.kind === 'SelectAllNode') return [...scope.own.values()]
+  if (node.kind !== 'ReferenceNode' || (node.column as Node).kind !== 'SelectAllNode') return undefined
+  return [findRelation(scope, qualifierOf(node) ?? '')]
+}
+
+function outputsOf(relations: readonly (Relation | undefined)[]): Output[] {
+  const known = relations.filter((one) => one !== undefined)
+  if (relations.length > 1 && known.length > 0) {
+    refuseCall('selectAll() of several tables', 'Name the columns, so that each has a name of its own.')
+  }
+  return known.flatMap(({ outputs }) => outputs)
+}

@@ -1,0 +1,141 @@
+/**
+ * How the database spells the values that rows are found by. It finds a UUID or a number in any spelling, and returns it in one: a value
+ * that was sealed to another spelling would never open again.
+ */
+
+import { isPlainSpelling, type Row, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
+import {
+  AndNode,
+  BinaryOperationNode,
+  ColumnNode,
+  OperatorNode,
+  OrNode,
+  ParensNode,
+  SelectionNode,
+  SelectQueryNode,
+  ValueNode,
+  WhereNode,
+} from 'kysely'
+import {
+  type ColumnType,
+  type ColumnTypes,
+  isExact,
+  pathOf,
+  type Run,
+  readColumnTypes,
+  spellFor,
+} from './column-types.js'
+import type { Node } from './nodes.js'
+
+const HINT = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
+
+/** A table with a model, and its node in a query. */
+export interface Named {
+  table: SealedTable
+  node: Node
+}
+
+export interface Spellings {
+  /** Spells rows to insert as the database will return them. @throws InvalidInputError where that is not known */
+  spell(of: Named, rows: readonly Row[]): Promise<Row[]>
+  /** Spells what an update says its row has, in the columns of `bind`: where the type does not tell, by reading the row. */
+  spellBound(of: Named, bound: Row): Promise<Row>
+  /** Refuses rows to upsert where the database has one of them in another spelling. @throws InvalidInputError */
+  assertStored(of: Named, rows: readonly Row[]): Promise<void>
+}
+
+/** What the adapter knows of a database. */
+export interface Database {
+  /** The types of columns can be read. */
+  isPostgres: boolean
+  /** It returns UUIDs in upper case. */
+  isSqlServer: boolean
+  /** The types that were read before, by table. */
+  known: Map<string, ColumnTypes>
+}
+
+/** @param run runs a query before the one that is rewritten, on its connection */
+export function createSpellings({ isPostgres, isSqlServer, known }: Database, run: Run): Spellings {
+  const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
+    if (!isPostgres || table.bind.length === 0) return new Map()
+    const name = pathOf(tableOf(node))
+    const types = known.get(name) ?? (await readColumnTypes(run, tableOf(node)))
+    if (types.size > 0) known.set(name, types) // a table that is not there may be created
+    return types
+  }
+  const spellOne = (type: ColumnType | undefined, value: string | number | bigint) => {
+    if (type) return spellFor(type, value)
+    return isPlainSpelling(value, isSqlServer) ? value : undefined
+  }
+  const spellRow = ({ table }: Named, types: ColumnTypes, row: Row): Row => {
+    const spelled = columnsOf(table, row).map((column) => {
+      const value = row[column]
+      if (!isText(value)) return [column, value]
+      return [column, spellOne(types.get(column), value) ?? refuseSpelling(table.name, column, HINT)]
+    })
+    return { ...row, ...Object.fromEntries(spelled) }
+  }
+  const readStored = ({ table, node }: Named, rows: readonly Row[]) => run(selectOf(node, table.bind, rows))
+
+  return {
+    async spell(of, rows) {
+      const types = await typesOf(of)
+      return rows.map((row) => spellRow(of, types, row))
+    },
+    async spellBound(of, bound) {
+      const columns = columnsOf(of.table, bound)
+      if (columns.length < of.table.bind.length) return bound // refused, or bound to a part of a column
+      const types = await typesOf(of)
+      if (columns.every((column) => isExact(types.get(column)))) return spellRow(of, types, bound)
+      const [stored, other] = await readStored(of, [bound])
+      if (other) refuseSpelling(of.table.name, columns[0] ?? '', HINT)
+      return { ...bound, ...stored }
+    },
+    async assertStored(of, rows) {
+      const { table } = of
+      const types = await typesOf(of)
+      if (table.bind.every((column) => isExact(types.get(column)))) return
+      const given = new Set(rows.map((row) => textOf(table, row)))
+      for (const row of await readStored(of, rows)) {
+        if (!given.has(textOf(table, row))) refuseSpelling(table.name, table.bind[0] ?? '', HINT)
+      }
+    },
+  }
+}
+
+function tableOf(node: Node): Node {
+  return node.kind === 'AliasNode' ? (node.node as Node) : node
+}
+
+/** The columns of `bind` that a row has. A part of a JSON column is stored as it is. */
+function columnsOf({ bind }: SealedTable, row: Row): string[] {
+  return bind.filter((column) => row[column] !== undefined)
+}
+
+function textOf({ bind }: SealedTable, row: Row): string {
+  return JSON.stringify(bind.map((column) => String(row[column])))
+}
+
+function isText(value: unknown): value is string | number | bigint {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+}
+
+/** Selects the columns of `bind` of rows, as the database spells them. */
+function selectOf(node: Node, bind: readonly string[], rows: readonly Row[]): Node {
+  const conditions = rows.map((row) => {
+    const equal = bind.map((column) =>
+      BinaryOperationNode.create(ColumnNode.create(column), OperatorNode.create('='), ValueNode.create(row[column])),
+    )
+    return ParensNode.create(
+      equal.reduce<Joined>((all, one) => (all ? AndNode.create(all, one) : one), undefined) as never,
+    )
+  })
+  const any = conditions.reduce<Joined>((all, one) => (all ? OrNode.create(all, one) : one), undefined)
+  const select = SelectQueryNode.cloneWithSelections(
+    SelectQueryNode.createFrom([node]),
+    bind.map((column) => SelectionNode.create(ColumnNode.create(column) as never)),
+  )
+  return { ...select, where: WhereNode.create(any as never) } as unknown as Node
+}
+
+type Joined = AndNode | OrNode | BinaryOperationNode | ParensNode | undefined

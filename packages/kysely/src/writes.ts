@@ -1,0 +1,207 @@
+/** Inserts and updates of Kysely: seals their values, and adds the columns of the indexes. */
+
+import { type Row, readConflict, refuseCall, refuseComputed, type SealedTable } from '@eaas/sdk/adapter'
+import {
+  ColumnNode,
+  ColumnUpdateNode,
+  DefaultInsertValueNode,
+  ReferenceNode,
+  TableNode,
+  ValueListNode,
+  ValueNode,
+  ValuesNode,
+} from 'kysely'
+import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
+import { assertOneRow, assertValuesInSql, pinnedBy } from './one-row.js'
+import type { Rewriter } from './rewriter.js'
+import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
+import type { Named } from './spellings.js'
+import { assertSpelling, findTable } from './tables.js'
+
+/** The members of a query that the functions of this file have rewritten. */
+export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
+
+/** What a row or an update sets: values, and what the database computes. */
+interface Given {
+  values: Row
+  computed: Map<string, Node>
+}
+
+export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
+  const table = tableIn(rewriter, node.into as Node)
+  const values = node.values as Node | undefined
+  if (!table) {
+    const parts = { values, onConflict: node.onConflict as Node | undefined }
+    const out: Record<string, unknown> = { ...node }
+    for (const [member, part] of Object.entries(parts)) if (part) out[member] = await rewriter.expression(part, scope)
+    return out as unknown as Node
+  }
+  if (values && values.kind !== 'ValuesNode') refuseCall('an insert from a query', 'Read the rows, and insert them.')
+  if (node.onDuplicateKey || node.replace || node.orAction) {
+    refuseCall('replace, `or`, and on duplicate key', 'Use an insert with `onConflict`, or an update.')
+  }
+  const columns = ((node.columns as readonly Node[]) ?? []).map(nameOf)
+  for (const column of columns) assertSpelling(table, column)
+  const given = ((values?.values as readonly Node[]) ?? []).map((row) => readRow(columns, row))
+  for (const { computed } of given) await rewriteComputed(rewriter, table, computed, scope)
+  const named = { table, node: node.into as Node }
+  const plain = await rewriter.spellings.spell(
+    named,
+    given.map((row) => row.values),
+  )
+  const sealed = await table.sealRows(plain)
+  const all = [...new Set([...columns, ...sealed.flatMap((row) => Object.keys(row))])]
+  const rows = sealed.map((row, at) => valueList(all, { values: row, computed: given[at]?.computed ?? new Map() }))
+  const out: Record<string, unknown> = { ...node }
+  if (values) {
+    out.columns = all.map((column) => ColumnNode.create(column))
+    out.values = ValuesNode.create(rows)
+  }
+  if (node.onConflict) {
+    out.onConflict = await rewriteConflict(rewriter, named, node.onConflict as Node, plain, scope)
+  }
+  return out as unknown as Node
+}
+
+function readRow(columns: readonly string[], row: Node): Given {
+  const out: Given = { values: {}, computed: new Map() }
+  for (const [at, column] of columns.entries()) {
+    const value = (row.values as readonly unknown[])[at]
+    if (row.kind === 'PrimitiveValueListNode') out.values[column] = value
+    else if ((value as Node).kind === 'ValueNode') out.values[column] = (value as Node).value
+    else if ((value as Node).kind !== 'DefaultInsertValueNode') out.computed.set(column, value as Node)
+  }
+  return out
+}
+
+function valueList(columns: readonly string[], { values, computed }: Given): ValueListNode {
+  return ValueListNode.create(
+    columns.map((column) => {
+      const node = computed.get(column)
+      if (node) return node as never
+      return values[column] === undefined ? DefaultInsertValueNode.create() : ValueNode.create(values[column])
+    }),
+  )
+}
+
+export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
+  const table = tableIn(rewriter, node.table as Node) ?? aliasedTable(scope, node.table as Node)
+  const updates = node.updates as readonly Node[]
+  const isOfSeveral = (node.table as Node).kind === 'ListNode' && [...scope.own.values()].some(Boolean)
+  if (isOfSeveral || updates.some(({ column }) => isOfAnother(scope, column as Node, table))) {
+    refuseCall('an update of several tables', 'Update each by itself.')
+  }
+  if (!table) {
+    const rewrite = async (one: Node) => ({ ...one, value: await rewriter.expression(one.value as Node, scope) })
+    return { ...node, updates: await Promise.all(updates.map(rewrite)) } as unknown as Node
+  }
+  const { values, computed } = readUpdates(updates)
+  table.assertKeepsKey(Object.fromEntries(computed), {})
+  await rewriteComputed(rewriter, table, computed, scope)
+  assertValuesInSql(updates)
+  if (table.isBound(values)) assertOneRow(table.name, node)
+  const alias = tableNames(node.table as Node)?.alias ?? ''
+  const bound = pinnedBy(alias, scope.own.size === 1, node.where as Node | undefined)
+  const named = { table, node: writtenNode(node) }
+  const spelled = table.isBound(values) ? await rewriter.spellings.spellBound(named, bound) : bound
+  const sealed = await table.sealChanges(values, spelled)
+  return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
+}
+
+async function rewriteConflict(
+  rewriter: Rewriter,
+  named: Named,
+  node: Node,
+  rows: readonly Row[],
+  outer: Scope,
+): Promise<Node> {
+  const { table } = named
+  const scope = { ...outer, own: new Map([...outer.own, ['excluded', tableRelation(table)]]) }
+  const conflict = readConflict(table, ((node.columns as readonly Node[]) ?? []).map(nameOf), rows)
+  const { values, computed } = readUpdates((node.updates as readonly Node[]) ?? [])
+  table.assertKeepsKey(Object.fromEntries(computed), {})
+  const taken = [...computed].flatMap(([column, value]) =>
+    table.isSealed(column) && columnName(value) === column && qualifierOf(value) === 'excluded' ? [column] : [],
+  )
+  const excluded = new Map(conflict.excluded(taken).map((column) => [column, excludedColumn(column)]))
+  for (const name of excluded.keys()) computed.delete(name)
+  await rewriteComputed(rewriter, table, computed, scope)
+  const out: Record<string, unknown> = { ...node }
+  if (table.isBound(values) || excluded.size > 0) await rewriter.spellings.assertStored(named, rows)
+  if (node.updates) {
+    const sealed = await table.sealChanges(values, conflict.bound)
+    out.updates = updateList(table, { values: sealed, computed: new Map([...excluded, ...computed]) })
+  }
+  for (const member of ['indexExpression', 'indexWhere', 'updateWhere']) {
+    if (node[member]) out[member] = await rewriter.expression(node[member] as Node, scope)
+  }
+  return out as unknown as Node
+}
+
+function readUpdates(updates: readonly Node[]): Given {
+  const out: Given = { values: {}, computed: new Map() }
+  for (const one of updates) {
+    const column = nameOf(one.column as Node)
+    const value = one.value as Node
+    if (value.kind === 'ValueNode') out.values[column] = value.value
+    else out.computed.set(column, value)
+  }
+  return out
+}
+
+function updateList(table: SealedTable, { values, computed }: Given): ColumnUpdateNode[] {
+  const plain = Object.entries(values).map(([column, value]) => [column, ValueNode.create(value)] as const)
+  return [...plain, ...computed].map(([column, value]) => {
+    assertSpelling(table, column)
+    return ColumnUpdateNode.create(ColumnNode.create(column), value)
+  })
+}
+
+/** The value of the row that was to be inserted, which is encrypted. */
+function excludedColumn(column: string): Node {
+  return ReferenceNode.create(ColumnNode.create(column), TableNode.create('excluded')) as unknown as Node
+}
+
+/** Refuses SQL where a value is encrypted, or bound to; elsewhere it may hold a query of its own. */
+async function rewriteComputed(
+  rewriter: Rewriter,
+  table: SealedTable,
+  computed: Map<string, Node>,
+  scope: Scope,
+): Promise<void> {
+  for (const [column, value] of computed) {
+    if (table.isSealed(column) || table.bind.includes(column)) refuseComputed(table.name, column)
+    table.assertNoneMade({ [column]: value })
+    computed.set(column, await rewriter.expression(value, scope))
+  }
+}
+
+/** @throws InvalidInputError where an expression stands in place of a column's name, since it could be an encrypted one */
+function nameOf(column: Node): string {
+  return columnName(column) ?? refuseCall('to set an expression', 'Name the column that is set.')
+}
+
+function tableIn(rewriter: Rewriter, node: Node): SealedTable | undefined {
+  return findTable(rewriter.models, tableNames(node)?.table ?? '')
+}
+
+/** The table to which another part of the query gives the name of what is updated, as SQL Server allows. */
+function aliasedTable(scope: Scope, node: Node): SealedTable | undefined {
+  const [output] = scope.own.get(tableNames(node)?.alias ?? '')?.outputs ?? []
+  return output && 'all' in output ? output.all.table : undefined
+}
+
+/** The node with the name of the table that is updated: where that is an alias, it stands elsewhere in the query. */
+function writtenNode(update: Node): Node {
+  const written = update.table as Node
+  const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
+  return (
+    froms.find((one) => one.kind === 'AliasNode' && tableNames(one)?.alias === tableNames(written)?.table) ?? written
+  )
+}
+
+/** Whether a column that is set is an encrypted one of another table, by the name in front of it. */
+function isOfAnother(scope: Scope, column: Node, table: SealedTable | undefined): boolean {
+  const source = qualifierOf(column) === undefined ? undefined : findSource(scope, column)
+  return source !== undefined && isSealed(source) && source.instance.table !== table
+}

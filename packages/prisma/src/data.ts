@@ -1,0 +1,217 @@
+/**
+ * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma fills the fields by which rows
+ * refer to others, so values that are bound to these are sealed to what it will fill in, and a write that would change them is refused.
+ */
+import { type Row, refuseCall, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
+import type { Join, KnownModel, Schema } from './schema.js'
+import { isNull, isPlain, mapOneOrMany, readObject } from './values.js'
+import { pinnedBy, rewriteWhere } from './where.js'
+
+/** Seals rows to insert. */
+export async function sealRows(
+  schema: Schema,
+  model: KnownModel,
+  rows: readonly Row[],
+  inherited: Row = {},
+): Promise<Row[]> {
+  const { sealed } = model
+  const filled = rows.map((row) => filledFields(schema, model, row, inherited))
+  const values = rows.map((row, at) => readValues(model, { ...row, ...filled[at] }))
+  const out = sealed ? await sealed.sealRows(values) : values
+  return Promise.all(
+    out.map(async (row, at) => {
+      const own = Object.entries(row).filter(([field]) => !Object.hasOwn(filled[at] ?? {}, field))
+      const inner = await nested(schema, model, rows[at], { known: values[at] ?? {}, isNew: true })
+      return { ...withNulls(Object.fromEntries(own), rows[at]), ...inner }
+    }),
+  )
+}
+
+/** The fields of a new row that Prisma fills: from the row that it is nested in, or from one that is nested in it. */
+function filledFields(schema: Schema, model: KnownModel, row: Row, inherited: Row): Row {
+  const found: Row = { ...inherited }
+  for (const [field, { isOwn, pairs }] of model.joins) {
+    const other = schema.get(model.relations.get(field) ?? model.name)
+    const writes = row[field]
+    if (!isOwn || !isPlain(writes)) continue
+    for (const pair of pairs) {
+      const { create, connect } = writes
+      const value = isPlain(create) ? create[pair.other] : pinned(other, connect)[pair.other]
+      if (value !== undefined) found[pair.own] = other.spell(pair.other, value)
+    }
+  }
+  return Object.fromEntries(Object.entries(found).filter(([field]) => row[field] === undefined))
+}
+
+/** The values that a condition says a row has, in fields that the database finds in one spelling only. */
+function pinned(model: KnownModel, where: unknown): Row {
+  return Object.fromEntries(Object.entries(pinnedBy(model, where)).filter(([field]) => model.exact.has(field)))
+}
+
+/** Seals a row, or a list of them. */
+export async function sealData(
+  schema: Schema,
+  model: KnownModel,
+  data: unknown,
+  inherited: Row = {},
+): Promise<unknown> {
+  if (Array.isArray(data))
+    return sealRows(
+      schema,
+      model,
+      data.map((one) => readObject(one, 'data') ?? {}),
+      inherited,
+    )
+  const row = readObject(data, 'data')
+  return row && (await sealRows(schema, model, [row], inherited))[0]
+}
+
+/** Seals the changes of the rows that a condition finds. */
+export async function sealUpdate(schema: Schema, model: KnownModel, data: unknown, where: unknown): Promise<unknown> {
+  const changes = readObject(data, 'data')
+  if (!changes) return undefined
+  const { sealed } = model
+  const values = readValues(model, changes)
+  const out = sealed ? await sealed.sealChanges(values, pinnedExactly(model, values, where)) : values
+  return {
+    ...withNulls(out, changes),
+    ...(await nested(schema, model, changes, { known: pinned(model, where), isNew: false })),
+  }
+}
+
+/** @throws InvalidInputError where the database may find the row by another spelling of its id, to which a value would be sealed */
+function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
+  const bound = pinnedBy(model, where)
+  if (model.sealed?.isBound(changes)) {
+    const inexact = model.sealed.bind.find((field) => field in bound && !model.exact.has(field))
+    const hint = 'Give the column a type with one spelling: a number, a UUID, or text that is compared exactly.'
+    if (inexact !== undefined) refuseSpelling(model.sealed.name, inexact, hint)
+  }
+  return bound
+}
+
+/** Reads the values of a row, without its relations. @throws InvalidInputError for a value that the database would compute */
+function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): Row {
+  const own = Object.entries(row).filter(([field, value]) => value !== undefined && !relations.has(field))
+  return Object.fromEntries(
+    own.map(([field, value]) => {
+      if (!sealed?.isSealed(field) && !sealed?.bind.includes(field)) return [field, value]
+      if (isNull(value)) return [field, null]
+      if (!isPlain(value) || json.has(field)) return [field, spell(field, value)]
+      return [field, 'set' in value ? spell(field, value.set) : refuseComputed(sealed.name, field)]
+    }),
+  )
+}
+
+/** Prisma tells the kinds of null in JSON apart, so its own goes back where null was stored. */
+function withNulls(row: Row, given: Row | undefined): Row {
+  return Object.fromEntries(
+    Object.entries(row).map(([field, value]) => [
+      field,
+      value === null && isNull(given?.[field]) ? given?.[field] : value,
+    ]),
+  )
+}
+
+/** What is known of the row in which others are nested. */
+interface Outer {
+  known: Row
+  isNew: boolean
+}
+
+async function nested(schema: Schema, model: KnownModel, row: Row | undefined, outer: Outer): Promise<Row> {
+  const own = Object.entries(row ?? {}).flatMap(([field, value]) => {
+    const relation = model.relations.get(field)
+    const writes = relation === undefined ? undefined : readObject(value, `the relation ${field}`)
+    return relation === undefined || !writes ? [] : [[field, schema.get(relation), writes] as const]
+  })
+  const writes = own.map(async ([field, other, value]) => {
+    const all = Object.entries(value).map(async ([name, args]) => {
+      const write = WRITES[name]
+      if (!write) return refuseCall(`${name} of the relation ${field}`, 'Write its rows by themselves.')
+      if (args === undefined) return [name, args]
+      const join = model.joins.get(field)
+      if (join) assertNotMoved(join.isOwn ? model : other, join, { name, field, isNew: outer.isNew })
+      const inherited = join && !join.isOwn ? inheritedFrom(outer.known, join) : {}
+      return [name, await mapOneOrMany(args, (one) => write(schema, other, one, inherited))]
+    })
+    return [field, Object.fromEntries(await Promise.all(all))]
+  })
+  return Object.fromEntries(await Promise.all(writes))
+}
+
+function inheritedFrom(known: Row, { pairs }: Join): Row {
+  return Object.fromEntries(pairs.flatMap(({ own, other }) => (known[own] === undefined ? [] : [[other, known[own]]])))
+}
+
+/** The writes after which a row refers to another one than before. */
+const MOVES = ['connect', 'connectOrCreate', 'disconnect', 'set']
+const MOVES_ITSELF = [...MOVES, 'create', 'delete']
+
+/** @throws InvalidInputError where a row that is there would get other values in what its encrypted values are bound to, or its key */
+function assertNotMoved(
+  { sealed }: KnownModel,
+  { isOwn, pairs }: Join,
+  { name, field, isNew }: { name: string; field: string; isNew: boolean },
+): void {
+  if (!sealed || !(isOwn ? !isNew && MOVES_ITSELF.includes(name) : MOVES.includes(name))) return
+  for (const pair of pairs) {
+    const changed = isOwn ? pair.own : pair.other
+    if (sealed.bind.includes(changed)) {
+      const hint = 'Encrypted values of the row are bound to it: create a new row, and delete this one.'
+      refuseCall(`${name} of the relation ${field}, which changes ${sealed.name}.${changed},`, hint)
+    }
+    sealed.assertKeepsKey({ [changed]: {} }, {})
+  }
+}
+
+type Write = (schema: Schema, model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
+
+/** Applies to the members of the arguments that are there. */
+async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => Promise<unknown>>>) {
+  const given = readObject(args, 'a nested write')
+  const out: Row = { ...given }
+  for (const [member, change] of Object.entries(members)) {
+    if (given?.[member] !== undefined) out[member] = await change(given[member])
+  }
+  return out
+}
+
+/** Finds rows by a condition, or by a boolean the one that is related. */
+const find: Write = async (schema, model, where) =>
+  typeof where === 'boolean' ? where : rewriteWhere(schema, model, where)
+
+const updateMany: Write = (schema, model, args) =>
+  rewrite(args, {
+    where: (where) => find(schema, model, where, {}),
+    data: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
+  })
+
+/** The writes that may be nested in a relation. */
+const WRITES: Readonly<Record<string, Write>> = {
+  create: sealData,
+  createMany: (schema, model, args, inherited) =>
+    rewrite(args, { data: (data) => sealData(schema, model, data, inherited) }),
+  connect: find,
+  connectOrCreate: (schema, model, args, inherited) =>
+    rewrite(args, {
+      where: (where) => find(schema, model, where, {}),
+      create: (row) => sealData(schema, model, row, inherited),
+    }),
+  delete: find,
+  deleteMany: find,
+  disconnect: find,
+  set: find,
+  update(schema, model, args, inherited) {
+    // Of the one row of a relation, the changes may stand without `data` around them.
+    const isWhole = isPlain(args) && (!Object.hasOwn(args, 'data') || model.fields.has('data'))
+    return isWhole ? sealUpdate(schema, model, args, undefined) : updateMany(schema, model, args, inherited)
+  },
+  updateMany,
+  upsert: (schema, model, args, inherited) =>
+    rewrite(args, {
+      where: (where) => find(schema, model, where, {}),
+      create: (row) => sealData(schema, model, row, inherited),
+      update: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
+    }),
+}

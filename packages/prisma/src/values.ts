@@ -1,0 +1,25 @@
+/** The values in the arguments of Prisma. */
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+
+/** A plain object, and no Date, bytes or object of Prisma's. */
+export function isPlain(value: unknown): value is Row {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+/** Prisma's `DbNull`, `JsonNull` and `AnyNull`, and null itself. */
+export function isNull(value: unknown): boolean {
+  return value === null || typeof (value as { _getName?: unknown } | undefined)?._getName === 'function'
+}
+
+/** What may be one or many. */
+export async function mapOneOrMany(value: unknown, map: (one: unknown) => Promise<unknown>): Promise<unknown> {
+  return Array.isArray(value) ? Promise.all(value.map(map)) : map(value)
+}
+
+/** Reads an object of arguments, which Prisma would read too. @throws InvalidInputError for any other object, since its members are not seen */
+export function readObject(value: unknown, what: string): Row | undefined {
+  if (value === null || value === undefined) return undefined
+  return isPlain(value) ? value : refuseCall(`${what} that is no plain object`, 'Pass a plain object.')
+}

@@ -1,0 +1,104 @@
+/** Conditions of Prisma: puts the index in place of an encrypted field, and refuses what no index can answer. */
+import { type Row, refuseExpression, refuseOperator, type SealedTable } from '@eaas/sdk/adapter'
+import type { KnownModel, Schema } from './schema.js'
+import { isNull, isPlain, readObject } from './values.js'
+
+const LOGICAL = ['AND', 'OR', 'NOT']
+const OF_RELATION = ['some', 'every', 'none', 'is', 'isNot']
+const OPERATORS: Readonly<Record<string, string>> = { equals: '=', in: 'in', notIn: 'not in', not: 'not' }
+
+/** Rewrites a condition on rows of a model, or a list of them. */
+export async function rewriteWhere(schema: Schema, model: KnownModel, where: unknown): Promise<unknown> {
+  if (Array.isArray(where)) return Promise.all(where.map((one) => rewriteWhere(schema, model, one)))
+  const given = readObject(where, 'a condition')
+  if (!given) return where
+  const out: Row = {}
+  const further: Row[] = []
+  for (const [key, value] of Object.entries(given)) {
+    const relation = model.relations.get(key)
+    if (value === undefined) continue
+    if (LOGICAL.includes(key)) out[key] = await rewriteWhere(schema, model, value)
+    else if (relation !== undefined) out[key] = await rewriteRelation(schema, schema.get(relation), value)
+    else if (model.sealed?.isSealed(key)) further.push(...(await compare(model.sealed, key, value)))
+    else {
+      const inner = isCombined(model, key) && isPlain(value) ? Object.keys(value) : []
+      const sealed = inner.find((one) => model.sealed?.isSealed(one))
+      if (sealed !== undefined) refuseExpression(model.sealed?.name ?? '', sealed)
+      out[key] = value
+    }
+  }
+  return further.reduce((all, one) => both(all, one), out)
+}
+
+/** Adds a condition; by `AND` where there is one on the same field already. */
+function both(where: Row, condition: Row): Row {
+  const isFree = Object.keys(condition).every((key) => !Object.hasOwn(where, key))
+  return isFree ? { ...where, ...condition } : { ...where, AND: [...[where.AND ?? []].flat(), condition] }
+}
+
+async function rewriteRelation(schema: Schema, model: KnownModel, filter: unknown): Promise<unknown> {
+  const given = readObject(filter, 'a condition')
+  if (!given) return filter
+  if (!Object.keys(given).some((key) => OF_RELATION.includes(key))) return rewriteWhere(schema, model, given)
+  const all = Object.entries(given).map(
+    async ([key, value]) => [key, await rewriteWhere(schema, model, value)] as const,
+  )
+  return Object.fromEntries(await Promise.all(all))
+}
+
+/** Replaces what is asked of an encrypted field. */
+async function compare(table: SealedTable, field: string, filter: unknown): Promise<Row[]> {
+  // Null is stored as null, so that it needs no index.
+  if (isNull(filter)) return [{ [field]: filter }]
+  if (!isPlain(filter)) {
+    const { column, values } = await table.findEqual(field, '=', [filter])
+    return [{ [column]: values[0] }]
+  }
+  const all = Object.entries(filter).map(async ([operator, value]): Promise<Row[]> => {
+    if (value === undefined || (operator === 'mode' && value === 'default')) return []
+    const name = OPERATORS[operator]
+    if (name === undefined) return refuseOperator(table.name, field, operator)
+    if (isNull(value) && (operator === 'equals' || operator === 'not')) return [{ [field]: { [operator]: value } }]
+    if (operator === 'not' && isPlain(value)) {
+      return (await compare(table, field, value)).map((inner) => negate(inner))
+    }
+    const isList = operator === 'in' || operator === 'notIn'
+    if (isList && !Array.isArray(value)) return refuseOperator(table.name, field, operator)
+    const { column, values } = await table.findEqual(field, name, isList ? (value as unknown[]) : [value])
+    return [{ [column]: { [operator]: isList ? values : values[0] } }]
+  })
+  return (await Promise.all(all)).flat()
+}
+
+/** Moves `not` to the field of the index. */
+function negate(condition: Row): Row {
+  return Object.fromEntries(Object.entries(condition).map(([field, filter]) => [field, { not: filter }]))
+}
+
+/** Whether a member of a condition is a combined key, such as `id_email`, whose fields are inside. */
+function isCombined(model: KnownModel, key: string): boolean {
+  return !LOGICAL.includes(key) && !model.fields.has(key)
+}
+
+/** Finds the values that a condition says the row has, as the database spells them. */
+export function pinnedBy(model: KnownModel, where: unknown): Row {
+  if (!isPlain(where)) return {}
+  const found: Row = {}
+  for (const one of [where.AND ?? []].flat()) Object.assign(found, pinnedBy(model, one))
+  for (const [key, value] of Object.entries(where)) {
+    if (isCombined(model, key)) Object.assign(found, pinnedBy(model, value))
+    else if (model.fields.has(key) && !model.relations.has(key) && !LOGICAL.includes(key)) {
+      const pinned = isPlain(value) ? equalTo(value) : value
+      if (pinned !== undefined) found[key] = model.spell(key, pinned)
+    }
+  }
+  return found
+}
+
+/** What a filter compares with exactly. Every other operator, and `mode` beside it, may find further rows. */
+function equalTo(filter: Row): unknown {
+  const given = Object.entries(filter).filter(
+    ([name, value]) => value !== undefined && !(name === 'mode' && value === 'default'),
+  )
+  return given.every(([name]) => name === 'equals') ? filter.equals : undefined
+}

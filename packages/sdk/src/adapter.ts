@@ -1,0 +1,41 @@
+/**
+ * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model, and of SQL. `createSealedTable` seals and opens rows by a model, says what
+ * it cannot, and finds the index that answers a comparison; an adapter translates between it and its ORM.
+ */
+import type { Binary, Bytes } from './input.js'
+
+export { type Conflict, readConflict } from './adapter/conflicts.js'
+export {
+  refuseCall,
+  refuseComputed,
+  refuseExpression,
+  refuseField,
+  refuseOperator,
+  refuseOrder,
+} from './adapter/refusals.js'
+export { createSealedTable, type IndexCondition, type IndexPlan, type SealedTable } from './adapter/sealed-table.js'
+export {
+  isPlainSpelling,
+  isSpelledUuid,
+  isSpelledWhole,
+  refuseSpelling,
+  spellUuid,
+  spellWhole,
+} from './adapter/spelling.js'
+export {
+  findTableInStatement,
+  isClosedSql,
+  isOneSqlValue,
+  type Mention,
+  namesInSql,
+  selectsAll,
+} from './adapter/sql-text.js'
+export type { AnyModel } from './any-model.js'
+export { type AtCaller, rememberCaller, runFor } from './caller-stack.js'
+export type { Row } from './input.js'
+
+/** What a model may declare for a column whose rows have this type: for `bytes()`, a model takes more types than it returns. */
+export type Declared<T> = T extends unknown ? (Bytes extends T ? T | Binary : T) : never
+
+/** What is read of a field for which a model declares this type. */
+export type Read<T> = Binary extends T ? Exclude<T, Binary> | Bytes : T

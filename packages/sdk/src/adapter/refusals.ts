@@ -1,0 +1,38 @@
+/** What the adapters for ORMs refuse, in one sentence each, so that no query silently works on ciphertext. */
+import { InvalidInputError } from '../errors.js'
+
+/** Refuses what the database cannot do with an encrypted field. @throws InvalidInputError */
+export function refuseField(model: string, field: string, message: string, hint: string): never {
+  throw new InvalidInputError(`${model}.${field} is encrypted: ${message}`, hint)
+}
+
+/** Refuses to sort or group rows by an encrypted field. @throws InvalidInputError */
+export function refuseOrder(model: string, field: string): never {
+  refuseField(model, field, 'the database cannot sort or group by it', 'Sort the rows after they are decrypted.')
+}
+
+/** Refuses a comparison that no index can make. @throws InvalidInputError */
+export function refuseOperator(model: string, field: string, operator: string): never {
+  const hint = 'Search for equal values, or filter the rows after they are decrypted.'
+  refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
+}
+
+/** Refuses an expression of SQL in which an encrypted field stands. @throws InvalidInputError */
+export function refuseExpression(
+  model: string,
+  field: string,
+  hint = 'Select it by itself, and compute with it after it is decrypted. To join by it, compare the columns of its indexes.',
+): never {
+  refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
+}
+
+/** Refuses a value that the database computes for an encrypted field, or for a column that it is bound to. @throws InvalidInputError */
+export function refuseComputed(model: string, column: string): never {
+  const hint = 'Give its value, so that it can be encrypted or bound to before it is stored.'
+  throw new InvalidInputError(`${model}.${column}: the database cannot compute its value`, hint)
+}
+
+/** Refuses a part of an ORM's interface that an adapter does not cover. @throws InvalidInputError */
+export function refuseCall(call: string, hint: string): never {
+  throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
+}

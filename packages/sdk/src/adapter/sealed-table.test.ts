@@ -1,0 +1,63 @@
+// What every adapter relies on. The adapters themselves are tested by one contract on a real PostgreSQL, in test/orm.
+import { describe, expect, it } from 'vitest'
+import { createClient, text } from '../index.js'
+import { createTestService } from '../testing.js'
+import { readConflict } from './conflicts.js'
+import { createSealedTable } from './sealed-table.js'
+
+describe('a search for an equal value', () => {
+  it('goes to the index of the whole value, and never to one of parts, which finds other rows too', async () => {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'people' })
+    const indexKey = await eaas.createIndexKey(keyId)
+    const parts = {
+      name_start: { prefix: 'name', length: 3 },
+      name_parts: { ngram: 'name', length: 3, bits: 256 },
+    } as const
+    const options = { name: 'people', keyId, indexKey, indexes: parts }
+    const whole = eaas.model({ ...options, fields: { name: text({ index: 'name_index' }) } })
+    const { name_index } = await whole.encrypt({ name: 'Ada Lovelace' })
+    expect(await createSealedTable(whole).findEqual('name', '=', ['Ada Lovelace'])).toEqual({
+      column: 'name_index',
+      values: [name_index],
+    })
+    const onlyParts = eaas.model({ ...options, fields: { name: text() } })
+    await expect(createSealedTable(onlyParts).findEqual('name', '=', ['Ada Lovelace'])).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('no index by which it could be searched alone'),
+    })
+  })
+})
+
+describe('what an upsert takes from the row that was to be inserted', () => {
+  async function tableOf(options: object) {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'people' })
+    const fields = { name: text(), mail: text().nullable() }
+    return { keyId, table: createSealedTable(eaas.model({ name: 'people', keyId, bind: ['id'], fields, ...options })) }
+  }
+
+  it('is all of a compact row with its own column, also where the key is a column', async () => {
+    const { keyId, table } = await tableOf({
+      format: 'compact',
+      header: 'head',
+      keyId: (row: { key_id?: unknown }) => row.key_id,
+    })
+    const conflict = readConflict(table, ['id', 'key_id'], [{ id: 1, key_id: keyId, name: 'Ada', mail: null }])
+    expect(conflict.excluded(['name', 'mail'])).toEqual(['name', 'mail', 'head'])
+    expect(() => conflict.excluded(['name'])).toThrow('people.mail: a compact row is sealed as a whole')
+    expect(() => table.assertNoneMade({ head: null })).toThrow('people.head cannot be set')
+    const byId = readConflict(table, ['id'], [{ id: 1, key_id: keyId }])
+    expect(() => byId.excluded(['name', 'mail'])).toThrow('does not tell the key of the row')
+  })
+  it('is all that an index is made of', async () => {
+    const { table } = await tableOf({ indexes: { both: { fields: ['name', 'mail'] } } })
+    const conflict = readConflict(table, ['id'], [{ id: 1, name: 'Ada', mail: null }])
+    expect(conflict.excluded(['name', 'mail'])).toEqual(['name', 'mail', 'both'])
+    expect(() => conflict.excluded(['mail'])).toThrow('people.name: the index "both" needs it too')
+  })
+  it('is any field of a row whose values are sealed one by one', async () => {
+    const { table } = await tableOf({})
+    expect(readConflict(table, ['id'], [{ id: 1 }]).excluded(['mail'])).toEqual(['mail'])
+  })
+})

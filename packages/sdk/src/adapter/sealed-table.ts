@@ -1,0 +1,280 @@
+/**
+ * What every adapter does with the rows and conditions of a table whose fields are sealed: a row that goes in, a change of some
+ * columns, a row that comes out, a condition. Adapters only translate between this and their ORM.
+ */
+
+import { InvalidInputError, isEaasError } from '../errors.js'
+import { groupBy } from '../groups.js'
+import { isMissing, type Row } from '../input.js'
+import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
+import { findLacking } from '../models/pick.js'
+import { getAt } from '../records/paths.js'
+import { refuseField, refuseOperator } from './refusals.js'
+
+/** A condition on the column of an index, in place of one on an encrypted field. */
+export interface IndexCondition {
+  column: string
+  values: string[]
+}
+
+/** A condition on the column of an index, of which the values are yet to be made. */
+export interface IndexPlan {
+  column: string
+  hash(): Promise<string[]>
+}
+
+/** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
+export interface SealedTable {
+  readonly name: string
+  /** The columns that must be there: fields, indexes, what the values are bound to, and the one of the compact form. */
+  readonly columns: readonly string[]
+  /** The columns that a value must be bound to, by their names. */
+  readonly bind: readonly string[]
+  /**
+   * Adds what is made with the fields in these columns: their indexes, and the column of the compact form.
+   *
+   * @throws InvalidInputError where a field is missing with which it is made
+   */
+  withMade(columns: readonly string[]): readonly string[]
+  /** Tells whether a column holds sealed values, or an object with some. */
+  isSealed(column: string): boolean
+  /** Whether each row has a key of its own, which other columns of it tell. */
+  readonly keyByRow: boolean
+  /** Tells whether the key of a row is known by these columns of it. */
+  tellsKey(row: Row): boolean
+  /** Refuses to set the column of an index, or of the compact form, without its fields. @throws InvalidInputError */
+  assertNoneMade(changes: Row): void
+  /**
+   * Refuses changes of what says the key of a row, whose other values would not open any more. A value that is no text or number is taken for
+   * another one than before. `known` are the values that the row surely has.
+   *
+   * @throws InvalidInputError
+   */
+  assertKeepsKey(changes: Row, known: Row): void
+  /** Tells whether changes have a value that is sealed to its row: all but null. */
+  isBound(changes: Row): boolean
+  /**
+   * Refuses to select or return an encrypted column without what it is bound to. Called before a query is run: reading would refuse it only
+   * once a row has a value.
+   *
+   * @throws InvalidInputError
+   */
+  assertReadable(columns: readonly string[]): void
+  /** Seals rows to insert. */
+  sealRows(rows: readonly Row[]): Promise<Row[]>
+  /** Seals the changed columns of one row. `known` are the values that the changed row surely has: in the columns of `bind`, and of its key. */
+  sealChanges(changes: Row, known: Row): Promise<Row>
+  /** Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of indexes. */
+  openRows(rows: readonly Row[]): Promise<Row[]>
+  /**
+   * Tells by which column of an index a comparison with an encrypted field is answered; `hash` makes the values to compare it with.
+   *
+   * @throws InvalidInputError when no index can answer it
+   */
+  planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan
+  /** Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError when no index can answer it */
+  findEqual(column: string, operator: string, values: readonly unknown[]): Promise<IndexCondition>
+}
+
+/**
+ * Makes the table of a model. The model may be of another copy of the SDK, such as the one that `require` loads.
+ *
+ * @throws InvalidInputError when it is not a model
+ * @example
+ * ```ts
+ * const table = createSealedTable(users)
+ * const [row] = await table.sealRows([{ id: 7, email: 'ada@example.org' }])
+ * ```
+ */
+export function createSealedTable(model: object): SealedTable {
+  const access = getModelAccess(model)
+  const { name, fields, bind, columns, format, header, keyByRow } = access
+  const sealed = new Set(fields.map(({ path }) => path[0] ?? ''))
+  const table = name || 'the model'
+  const added = new Set([...columns.map(({ column }) => column), header])
+  const made = [...columns, ...(format === 'compact' ? [{ column: header, fields }] : [])]
+  return {
+    name: table,
+    columns: [...new Set([...sealed, ...made.map(({ column }) => column), ...bind.map(({ path }) => path[0] ?? '')])],
+    bind: bind.map((column) => column.name),
+    withMade(given) {
+      const isGiven = ({ path }: NamedPath) => given.includes(path[0] ?? '')
+      const lacking = findLacking(access, isGiven)
+      if (lacking) {
+        const hint = 'Set what belongs together in one statement.'
+        throw new InvalidInputError(`${table}.${lacking.field}: ${lacking.message}`, hint)
+      }
+      const own = made.filter((one) => one.fields.some(isGiven))
+      return [...new Set([...given, ...own.map(({ column }) => column)])]
+    },
+    isSealed: (column) => sealed.has(column),
+    keyByRow,
+    tellsKey: (row) => findKey(access, row) !== undefined,
+    assertNoneMade,
+    assertKeepsKey: (changes, known) => assertSameKey(access, table, changes, known),
+    isBound: (changes) =>
+      bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
+    assertReadable(selected) {
+      const column = selected.find((one) => sealed.has(one))
+      const lacking = bind.flatMap(({ name: one, path }) => (selected.includes(path[0] ?? '') ? [] : [one]))
+      if (column !== undefined && lacking.length > 0) refuseUnbound(table, column, lacking.join(' and '))
+    },
+    sealRows: async (rows) => (await access.load()).seal(rows),
+    async sealChanges(changes, known) {
+      // What a condition says of sealed columns and indexes is what they were before.
+      const bound = Object.fromEntries(
+        Object.entries(known).filter(([column]) => !sealed.has(column) && !added.has(column)),
+      )
+      for (const { name: column, path } of bind) {
+        const value = getAt(changes, path)
+        if (value === undefined || sameText(value, getAt(bound, path))) continue
+        throw new InvalidInputError(
+          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
+          'Insert a new row, and delete this one.',
+        )
+      }
+      assertNoneMade(changes)
+      assertSameKey(access, table, changes, bound)
+      const names = namesIn(access, changes)
+      if (names.length === 0) return changes
+      const rows = await access.load()
+      const [row = {}] = await rows
+        .seal([{ ...bound, ...changes }], names)
+        .catch((error: unknown) => explainBound(access, error))
+      // The row's own columns, which are only known from the condition, are not changed.
+      return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
+    },
+    async openRows(given) {
+      const groups = groupBy(given.keys(), (at) => namesIn(access, given[at] ?? {}).join('\n'))
+      groups.delete('') // nothing to open
+      const out = [...given]
+      // All at once, so that the DEKs of all groups are one request.
+      await Promise.all(
+        [...groups].map(async ([names, places]) => {
+          const list = places.map((at) => given[at] ?? {})
+          const rows = await access.load()
+          const opened = await rows.open(list, names.split('\n'))
+          for (const [number, at] of places.entries())
+            out[at] = withHeader(opened[number] ?? {}, given[at] ?? {}, header)
+        }),
+      )
+      return out
+    },
+    planEqual,
+    async findEqual(column, operator, values) {
+      const plan = planEqual(column, operator, values)
+      return { column: plan.column, values: await plan.hash() }
+    },
+  }
+
+  function assertNoneMade(changes: Row): void {
+    const found = made.find(({ column, fields: own }) => {
+      return changes[column] !== undefined && own.every(({ path }) => getAt(changes, path) === undefined)
+    })
+    if (!found) return
+    const of = found.fields.map(({ name: field }) => field).join(' and ')
+    const what = columns.some(({ column }) => column === found.column)
+      ? { sentence: `it is the index of ${of}, and made for it`, name: 'the index' }
+      : { sentence: `it belongs to ${of}, and is made with them`, name: 'it' }
+    throw new InvalidInputError(
+      `${table}.${found.column} cannot be set: ${what.sentence}`,
+      `Set ${of}, and leave out ${what.name}.`,
+    )
+  }
+
+  function planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan {
+    const field = fields.find(({ path }) => path.join('.') === column)
+    if (!field) return refuseOperator(table, column, operator)
+    const index = columns.find(
+      (one) => one.kind === 'exact' && one.fields.length === 1 && one.fields[0]?.name === field.name,
+    )
+    if (!index) {
+      const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
+      return refuseField(table, column, 'it has no index by which it could be searched alone', hint)
+    }
+    if (index.bits !== undefined) {
+      const hint = 'Search by the column that `index` of the model makes, and filter the opened rows by `matches`.'
+      return refuseField(table, column, 'its index is truncated, so that a search finds other rows too', hint)
+    }
+    if (values.some(isMissing)) {
+      return refuseField(table, column, 'null is equal to nothing', 'Search for rows in which it is null.')
+    }
+    return {
+      column: index.column,
+      async hash() {
+        const rows = await access.load()
+        const found = await Promise.all(values.map((value) => rows.index({ [field.name]: value })))
+        return found.map((one) => one[index.column] as string)
+      },
+    }
+  }
+}
+
+function namesIn({ fields }: ModelAccess, row: Row): string[] {
+  return fields.filter(({ path }) => getAt(row, path) !== undefined).map(({ name }) => name)
+}
+
+/** The column of the compact form stays, since the ORM's types promise it. */
+function withHeader(opened: Row, stored: Row, header: string): Row {
+  return Object.hasOwn(stored, header) && !Object.hasOwn(opened, header)
+    ? { ...opened, [header]: stored[header] }
+    : opened
+}
+
+/** Refuses to select or return an encrypted field without the columns that it is bound to. @throws InvalidInputError */
+function refuseUnbound(model: string, field: string, columns: string): never {
+  throw new InvalidInputError(
+    `${model}.${field} cannot be selected without ${columns}, which its value is bound to`,
+    `Select ${columns} of the same table too. The query was not run.`,
+  )
+}
+
+function sameText(one: unknown, other: unknown): boolean {
+  return !isMissing(other) && String(one) === String(other)
+}
+
+/** The key of a row; undefined where its columns do not tell. */
+function findKey({ keyOf }: ModelAccess, row: Row): string | undefined {
+  try {
+    return keyOf(row, 0)
+  } catch {
+    return undefined
+  }
+}
+
+/** In place of a value that is not known: the id of no key. */
+const ANY_KEY = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
+
+/** Refuses a change of what says the key of a row: its other values would not open any more. @throws InvalidInputError */
+function assertSameKey(access: ModelAccess, table: string, changes: Row, bound: Row): void {
+  if (!access.keyByRow) return
+  const key = findKey(access, bound)
+  for (const [column, value] of Object.entries(changes)) {
+    if (value === undefined) continue
+    const isKnown = value === null || !['object', 'function'].includes(typeof value)
+    if (findKey(access, { ...bound, [column]: isKnown ? value : ANY_KEY }) === key) continue
+    throw new InvalidInputError(
+      `${table}.${column} must not change: it says the key of the row, under which its values are encrypted`,
+      `If it stays as it is, name it in the condition too: ${column} = ….`,
+    )
+  }
+}
+
+function explainBound({ bind }: ModelAccess, error: unknown): never {
+  const place = isEaasError(error) && error.code === 'E_INVALID_INPUT' ? error.place : undefined
+  if (place?.field === 'keyId') {
+    const hint = 'Name its column in the condition too, and in the target of an upsert: key_id = ….'
+    throw new InvalidInputError(
+      'the change does not tell the key of the row, which keyId of the model needs',
+      hint,
+      place,
+    )
+  }
+  const column = bind.find(({ name }) => name === place?.field)?.name
+  if (column === undefined) throw error
+  throw new InvalidInputError(
+    `an encrypted value is bound to ${column}, which the change does not tell`,
+    `Change one row at a time, by a condition that says which: ${column} = ….`,
+    place,
+  )
+}

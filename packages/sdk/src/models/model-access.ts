@@ -1,0 +1,86 @@
+/**
+ * What a model tells the adapters for ORMs. It does no more than the functions of the model do, so that it may be reached by the model: adapters
+ * are packages of their own, and the model may be of another copy of this package, such as the one for CommonJS.
+ */
+import { InvalidInputError } from '../errors.js'
+import type { Row } from '../input.js'
+import type { Path } from '../records/paths.js'
+import type { Definition, RowFormat } from './definition.js'
+import type { IndexKind } from './index-key.js'
+import type { ModelRows } from './model-rows.js'
+
+/** A field, or a column of `bind`, and where it is in a row. */
+export interface NamedPath {
+  readonly name: string
+  readonly path: Path
+}
+
+/** The column of a blind index. */
+export interface NamedIndex {
+  readonly column: string
+  readonly fields: readonly NamedPath[]
+  readonly kind: IndexKind
+  /** How many bits of the index are kept; undefined: all of them. */
+  readonly bits: number | undefined
+}
+
+export interface ModelAccess {
+  /** Empty for a model without a name. */
+  readonly name: string
+  readonly fields: readonly NamedPath[]
+  readonly bind: readonly NamedPath[]
+  readonly columns: readonly NamedIndex[]
+  readonly format: RowFormat
+  /** The column of the compact form. */
+  readonly header: string
+  /** Whether each row has a key of its own. */
+  readonly keyByRow: boolean
+  /** Returns the id of the key of a row, which errors call by its index. @throws InvalidInputError where its columns do not tell */
+  keyOf(row: Row, index: number): string
+  /** Loads what seals and opens. */
+  load(): Promise<AccessRows>
+}
+
+/** What seals, opens and indexes for an adapter. */
+export interface AccessRows {
+  /** Seals rows, or some fields of them, and adds the indexes that are made of these alone. A field that may be missing takes null too. */
+  seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
+  /** Opens some fields of rows, all or none. Keeps null wherever it stands, as in the rows of an outer join, and the columns of indexes. */
+  open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
+  /** Makes the index columns of a query, as `index` of the model does. */
+  index(query: Row): Promise<Row>
+}
+
+/** The member of a model that is its `ModelAccess`. The number changes with what that is. */
+const MODEL_ACCESS = Symbol.for('eaas.model/1')
+
+/** Gives a model the member by which adapters reach it. */
+export function withAccess<M extends object>(
+  model: M,
+  definition: Definition,
+  load: () => Promise<{ rows: ModelRows }>,
+): M {
+  const { name, fields, bind, columns, format, header, keyByRow, keyOf } = definition
+  const access: ModelAccess = {
+    name,
+    fields,
+    bind,
+    columns,
+    format,
+    header,
+    keyByRow,
+    keyOf,
+    load: () => load().then(({ rows }) => rows.access),
+  }
+  return Object.defineProperty(model, MODEL_ACCESS, { value: access })
+}
+
+/** @throws InvalidInputError when it is not a model, or one whose version of the SDK tells other things */
+export function getModelAccess(model: unknown): ModelAccess {
+  const access = (model as Partial<Record<symbol, ModelAccess>> | null | undefined)?.[MODEL_ACCESS]
+  if (access) return access
+  throw new InvalidInputError(
+    'expected a model, made by model() of a client',
+    'Pass the model itself. If it is one, @eaas/sdk is installed in two versions.',
+  )
+}

@@ -1,0 +1,209 @@
+/** TypeORM's query builders, extended: each statement they make is sealed, searched by indexes, opened, or refused. */
+
+import { refuseExpression, refuseOrder, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import type { EntityMetadata } from 'typeorm'
+import { type Located, rewriteCondition } from './conditions.js'
+import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
+import { assertReadable, type Output } from './results.js'
+import type { KnownTable, KnownTables } from './tables.js'
+import { assertBuilt, findNamed, MARK, marked, withoutMarks } from './text.js'
+import type { Prepare } from './writes.js'
+
+export interface Context {
+  tables: KnownTables
+  prepare: Prepare
+  /** The queries that builders are about to send, by the list of their parameters. */
+  runs: WeakMap<object, Run>
+}
+
+/** One execution of a builder. */
+export interface Run {
+  outputs: Output[]
+  /** Opens the rows that the query returned. Those of a select are opened when it has read its cache. */
+  opens: boolean
+}
+
+/** What the adapter keeps of a builder. */
+interface State {
+  run?: Run | undefined
+  /** Whether it is part of a query that another builder sends: TypeORM pages through joins by a query around a clone. */
+  isInner?: boolean
+  isPaging?: boolean
+  /** The entities of the aliases that the conditions of `find` join. */
+  entities: Map<string, EntityMetadata>
+}
+
+const states = new WeakMap<object, State>()
+
+export function stateOf(builder: object): State {
+  const state = states.get(builder) ?? { entities: new Map() }
+  states.set(builder, state)
+  return state
+}
+
+/** The table of the rows that a builder writes, if a model seals it. */
+export function findMain({ tables }: Context, { expressionMap: { mainAlias } }: Builder): KnownTable | undefined {
+  return mainAlias?.hasMetadata ? tables.find(mainAlias.metadata) : undefined
+}
+
+export type Constructor<B> = new (...args: never[]) => B
+
+export type Adopt = <B extends object>(builder: B) => B
+
+/** What all builders have. */
+export function extendBuilder(Base: Constructor<Builder>, context: Context, adopt: Adopt): Constructor<Builder> {
+  return class extends Base {
+    override select(...args: unknown[]): Builder {
+      return adopt(super.select(...args))
+    }
+    override insert(...args: unknown[]): Builder {
+      return adopt(super.insert(...args))
+    }
+    override update(...args: unknown[]): Builder {
+      return adopt(super.update(...args))
+    }
+    override delete(...args: unknown[]): Builder {
+      return adopt(super.delete(...args))
+    }
+    override softDelete(...args: unknown[]): Builder {
+      return adopt(super.softDelete(...args))
+    }
+    override restore(...args: unknown[]): Builder {
+      return adopt(super.restore(...args))
+    }
+    override relation(...args: unknown[]): Builder {
+      return adopt(super.relation(...args))
+    }
+
+    override getQuery(): string {
+      const sql = super.getQuery()
+      const { run, isInner } = stateOf(this)
+      return run || isInner ? sql : withoutMarks(sql)
+    }
+
+    override getQueryAndParameters(): [string, unknown[]] {
+      const { run } = stateOf(this)
+      if (run) {
+        run.outputs.length = 0
+        assertOrder(context, this)
+      }
+      const [sql, parameters] = super.getQueryAndParameters()
+      if (run) {
+        assertBuilt(context.tables, sql, this.expressionMap.aliases)
+        assertReadable(run.outputs)
+        const sealed = run.outputs.find(({ known, name }) => known.sealed.isSealed(name))
+        if (this.expressionMap.selectDistinct && sealed) refuseExpression(sealed.known.sealed.name, sealed.name)
+        context.runs.set(parameters, run)
+      }
+      return [sql, parameters]
+    }
+
+    override getWherePredicateCondition(path: string, value: unknown): Condition {
+      const located = locate(context, this, path)
+      if (!located?.known.sealed.isSealed(located.name)) return super.getWherePredicateCondition(path, value)
+      try {
+        return rewriteCondition(this, located, value)
+      } catch (error) {
+        throw rememberCaller()(error)
+      }
+    }
+
+    override createReturningExpression(type: string): string {
+      const text = super.createReturningExpression(type)
+      const known = findMain(context, this)
+      const { run } = stateOf(this)
+      return known && run && text !== '' ? noteReturning(this, known, run, text) : text
+    }
+
+    override execute(): Promise<unknown> {
+      const state = stateOf(this)
+      state.run = { outputs: [], opens: true }
+      return runFor(rememberCaller(), () => super.execute()).finally(() => {
+        state.run = undefined
+      })
+    }
+  }
+}
+
+/** Finds the column that the path of a condition names, such as `user.email`. */
+function findColumn(builder: Builder, path: string) {
+  const { aliases, mainAlias, joinAttributes, aliasNamePrefixingEnabled: isPrefixed } = builder.expressionMap
+  const dot = isPrefixed ? path.indexOf('.') : -1
+  const alias = isPrefixed ? path.slice(0, dot) : (mainAlias?.name ?? '')
+  const own = [mainAlias, ...aliases, ...joinAttributes.map((join) => join.alias)]
+  const found = own.find((one) => one?.name === alias && one.hasMetadata)?.metadata
+  const metadata = found ?? stateOf(builder).entities.get(alias)
+  const column = metadata?.columns.find(({ propertyPath }) => propertyPath === path.slice(dot + 1))
+  return { alias, isPrefixed, metadata, column }
+}
+
+/** Returns the name that rows of a model have for the column of a condition, of which the model itself may know nothing. */
+export function nameInRow({ tables }: Context, builder: Builder, path: string): string | undefined {
+  const { metadata, column } = findColumn(builder, path)
+  return column && metadata && (tables.find(metadata)?.nameOf(column) ?? column.propertyPath)
+}
+
+/** Finds the column of a model that the path of a condition names. */
+export function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
+  const { alias, isPrefixed, metadata, column } = findColumn(builder, path)
+  const known = metadata && tables.find(metadata)
+  const name = column && known?.nameOf(column)
+  if (!known || name === undefined) return undefined
+  const before = isPrefixed ? `${builder.escape(alias)}.` : ''
+  return { known, name, quote: (one) => before + builder.escape(known.columnOf(metadata, one).databaseName) }
+}
+
+/** @throws InvalidInputError where rows would be sorted or grouped by an encrypted column */
+export function assertOrder(
+  { tables }: Context,
+  { expressionMap: { aliases, allOrderBys, groupBys = [] } }: Builder,
+): void {
+  for (const text of [...Object.keys(allOrderBys), ...groupBys]) {
+    const found = findNamed(tables, text, aliases)
+    if (found) refuseOrder(found.known.sealed.name, found.name)
+  }
+}
+
+/** Notes which columns a write returns, and marks the encrypted ones. */
+function noteReturning(builder: Builder, known: KnownTable, run: Run, text: string): string {
+  const metadata = (builder.expressionMap.mainAlias as Alias).metadata
+  const note = (column: ColumnMetadata) => {
+    const name = known.nameOf(column) ?? column.propertyPath
+    run.outputs.push({ known, alias: '', name, output: column.databaseName })
+  }
+  if (text.trim() === '*') {
+    for (const column of metadata.columns) note(column)
+    return `${MARK}*`
+  }
+  const columns = text.split(',').map((part) => {
+    const name = part.trim().replaceAll(/^"|"$/g, '')
+    return metadata.columns.find((one) => one.propertyPath === name || one.databaseName === name)
+  })
+  if (columns.includes(undefined)) return text // with an expression: what it names is refused
+  return columns
+    .flatMap((column) => (column ? [column] : []))
+    .map((column) => {
+      const name = known.nameOf(column)
+      note(column)
+      const quoted = builder.escape(column.databaseName)
+      return name !== undefined && known.sealed.isSealed(name) ? marked(quoted) : quoted
+    })
+    .join(', ')
+}
+
+/** Makes a builder of TypeORM one of the adapter's. Its methods make others by its constructor, so these are extended too. */
+export function createAdopt(
+  extend: (Base: Constructor<object>, kind: string, adopt: Adopt) => Constructor<object>,
+): Adopt {
+  const extended = new Map<unknown, Constructor<object>>()
+  const own = new Set<unknown>()
+  const adopt: Adopt = (builder) => {
+    const Base = builder.constructor as Constructor<object>
+    if (own.has(Base)) return builder
+    const Extended = extended.get(Base) ?? extend(Base, kindOf(builder) ?? '', adopt)
+    extended.set(Base, Extended)
+    own.add(Extended)
+    return Object.setPrototypeOf(builder, Extended.prototype) as typeof builder
+  }
+  return adopt
+}

@@ -1,0 +1,102 @@
+/** Conditions of TypeORM on an encrypted column: puts the index in its place, and refuses what no index can answer. */
+
+import { isClosedSql, namesInSql, type Row, refuseOperator } from '@eaas/sdk/adapter'
+import type { FindOperator } from 'typeorm'
+import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
+import { once, Pending } from './pending.js'
+import type { KnownTable } from './tables.js'
+
+/** A column of a model, as a condition names it. */
+export interface Located {
+  known: KnownTable
+  name: string
+  /** Quotes a column of the same table, for SQL. */
+  quote(name: string): string
+}
+
+/** Rewrites a comparison with an encrypted column. @throws InvalidInputError for one that no index can answer */
+export function rewriteCondition(builder: Builder, located: Located, value: unknown): Condition {
+  if (!isOperator(value)) return compare(builder, located, 'Equal', [value])
+  const inner = (one: unknown) => rewriteCondition(builder, located, one)
+  const text = (one: unknown) => builder.createWhereConditionExpression(inner(one))
+  const list = () => (Array.isArray(value.value) ? (value.value as unknown[]) : refuse(located, value.type))
+  switch (value.type) {
+    case 'isNull':
+      // Null is stored as null, so that it needs no index.
+      return { operator: 'isNull', parameters: [located.quote(located.name)] }
+    case 'equal':
+      return value.child ? inner(value.child) : compare(builder, located, 'Equal', [value.value])
+    case 'not':
+      return value.child
+        ? { operator: 'not', condition: inner(value.child) }
+        : compare(builder, located, 'Not', [value.value])
+    case 'in':
+      return value.child ? refuse(located, value.type) : compare(builder, located, 'In', list())
+    case 'and':
+    case 'or':
+      return { operator: value.type, parameters: list().map(text) }
+    default:
+      return refuse(located, value.type)
+  }
+}
+
+const OPERATORS = { Equal: 'equal', Not: 'notEqual', In: 'in' }
+
+function compare(
+  builder: Builder,
+  { known, name, quote }: Located,
+  operator: keyof typeof OPERATORS,
+  values: readonly unknown[],
+): Condition {
+  const { column, hash } = known.sealed.planEqual(name, operator, values)
+  const hashes = once(hash)
+  const parameters = values.map((_, at) => builder.createParameter(new Pending(async () => (await hashes())[at])))
+  return { operator: OPERATORS[operator], parameters: [quote(column), ...parameters] }
+}
+
+function isOperator(value: unknown): value is FindOperator<unknown> {
+  return ['FindOperator', 'EqualOperator'].includes(kindOf(value) ?? '')
+}
+
+function refuse({ known, name }: Located, operator: string): never {
+  return refuseOperator(
+    known.sealed.name,
+    name,
+    operator.replace(/^./, (first) => first.toUpperCase()),
+  )
+}
+
+/** Finds the values that conditions say the row has in the columns of `bind`. `nameOf` reads the path of a column in a condition. */
+export function pinnedBy(
+  wheres: readonly Clause[],
+  parameters: Row,
+  nameOf: (path: string) => string | undefined,
+): Row {
+  if (wheres.some(({ type }, at) => type === 'or' && at > 0) || wheres.some(({ condition }) => hasOr(condition)))
+    return {}
+  const found: Row = {}
+  const pin = (path: string, parameter: string | undefined) => {
+    const name = nameOf(path)
+    const key = parameter?.slice(1) ?? ''
+    if (name !== undefined && Object.hasOwn(parameters, key)) found[name] = parameters[key]
+  }
+  for (const { condition } of wheres) {
+    if (typeof condition === 'string') {
+      const [, path = '', parameter] = /^\s*([\w.]+)\s*=\s*(:\w+)\s*$/.exec(condition) ?? []
+      pin(path, parameter)
+    } else if (Array.isArray(condition)) Object.assign(found, pinnedBy(condition, parameters, nameOf))
+    else if (condition.operator === 'brackets' && 'condition' in condition && Array.isArray(condition.condition)) {
+      Object.assign(found, pinnedBy(condition.condition, parameters, nameOf))
+    } else if (condition.operator === 'equal' && 'parameters' in condition) {
+      pin(condition.parameters[0] ?? '', condition.parameters[1])
+    }
+  }
+  return found
+}
+
+/** Whether a text has an `or`, which TypeORM joins to the other conditions without parentheses, or a comment that hides them. */
+function hasOr(condition: Condition): boolean {
+  if (typeof condition === 'object' && !('parameters' in condition)) return false
+  const texts = typeof condition === 'string' ? [condition] : condition.parameters // text too, of `Raw`
+  return texts.some((text) => !isClosedSql(text) || namesInSql(text).some(({ name }) => name === 'or'))
+}

@@ -1,0 +1,121 @@
+/** A data source of TypeORM, of which every query goes through the adapter. */
+
+import { InvalidInputError } from '@eaas/sdk'
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import type { DataSource, QueryRunner } from 'typeorm'
+import { type Constructor, type Context, createAdopt, extendBuilder } from './builders.js'
+import type { Builder, InsertBuilder, SelectBuilder, UpdateBuilder } from './internals.js'
+import { Pending } from './pending.js'
+import { openRows } from './results.js'
+import { extendSelect } from './select-builder.js'
+import { knowTables, type Pair } from './tables.js'
+import { assertRaw, withoutMarks } from './text.js'
+import { extendInsert, extendUpdate } from './write-builders.js'
+
+const wrapped = new WeakSet<DataSource>()
+
+type Method = (...args: never[]) => unknown
+
+/** Replaces a method of one object, of which `assertMethods` made sure. */
+function replace(object: object, name: string, make: (original: Method) => Method): void {
+  const original = (object as Record<string, Method>)[name] as Method
+  Object.defineProperty(object, name, { value: make(original.bind(object)), configurable: true, writable: true })
+}
+
+function assertMethods(object: object, names: readonly string[]): void {
+  const missing = names.find((name) => typeof (object as Record<string, unknown>)[name] !== 'function')
+  if (missing) throw new InvalidInputError(`this version of TypeORM has no ${missing}`, 'Install TypeORM 1.')
+}
+
+export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): void {
+  if (wrapped.has(dataSource))
+    throw new InvalidInputError('the data source has its models already', 'Pass all of them at once.')
+  if (dataSource.options.type !== 'postgres')
+    refuseCall(`a database of the type ${dataSource.options.type}`, 'Use PostgreSQL.')
+  if (dataSource.isInitialized) {
+    throw new InvalidInputError('the data source is initialized already', 'Pass it to `encrypted` before `initialize`.')
+  }
+  const { driver } = dataSource
+  // All at first, so that nothing is replaced where something is missing.
+  assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder'])
+  assertMethods(driver, ['createQueryRunner', 'preparePersistentValue'])
+  wrapped.add(dataSource)
+  const context: Context = {
+    tables: { all: [], find: () => undefined },
+    prepare: driver.preparePersistentValue.bind(driver),
+    runs: new WeakMap(),
+  }
+  const adopt = createAdopt((Base, kind, own) => {
+    const Extended = extendBuilder(Base as Constructor<Builder>, context, own)
+    if (kind === 'SelectQueryBuilder') return extendSelect(Extended as Constructor<SelectBuilder>, context)
+    if (kind === 'InsertQueryBuilder') return extendInsert(Extended as Constructor<InsertBuilder>, context)
+    return kind === 'UpdateQueryBuilder' ? extendUpdate(Extended as Constructor<UpdateBuilder>, context) : Extended
+  })
+
+  replace(dataSource, 'buildMetadatas', (original) => async () => {
+    await original()
+    context.tables = knowTables(dataSource, pairs)
+  })
+  replace(
+    dataSource,
+    'createQueryBuilder',
+    (original) =>
+      (...args) =>
+        adopt(original(...args) as object),
+  )
+  replace(
+    driver,
+    'createQueryRunner',
+    (original) =>
+      (...args) =>
+        guard(context, original(...args) as QueryRunner),
+  )
+  replace(driver, 'preparePersistentValue', () => (value: unknown, column: Parameters<Context['prepare']>[1]) => {
+    if (value instanceof Pending || value === null || value === undefined) return value
+    const known = context.tables.find(column.entityMetadata)
+    const name = known?.nameOf(column)
+    if (known && name !== undefined && known.sealed.isSealed(name)) {
+      refuseCall(
+        `a value for ${known.sealed.name}.${name} that was not encrypted`,
+        'Use repositories and query builders.',
+      )
+    }
+    return context.prepare(value, column)
+  })
+}
+
+/** Guards the one way to the database. */
+function guard(context: Context, runner: QueryRunner): QueryRunner {
+  const assertText = (sql: string, parameters: readonly unknown[] = []) => {
+    assertRaw(context.tables, sql)
+    if (parameters.some((one) => one instanceof Pending)) {
+      refuseCall('a parameter of a query builder elsewhere', 'Execute the query builder itself.')
+    }
+  }
+  assertMethods(runner, ['query', 'stream'])
+  replace(runner, 'query', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {
+    const query = original as (...args: unknown[]) => Promise<{ records?: Row[] }>
+    const run = parameters && context.runs.get(parameters)
+    if (!run) {
+      assertText(sql, parameters)
+      return query(withoutMarks(sql), parameters, ...rest)
+    }
+    const values = await Promise.all(parameters.map((one) => (one instanceof Pending ? one.resolve() : one)))
+    const result = await query(withoutMarks(sql), values, ...rest)
+    if (run.opens && run.outputs.length > 0) await openRows(run.outputs, result.records ?? refuseResult())
+    return result
+  })
+  replace(runner, 'stream', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {
+    assertText(sql, parameters)
+    return (original as (...args: unknown[]) => unknown)(withoutMarks(sql), parameters, ...rest)
+  })
+  return runner
+}
+
+/** Refuses to return what was not opened. @throws InvalidInputError */
+function refuseResult(): never {
+  throw new InvalidInputError(
+    'the statement was executed, but TypeORM returned no list of its rows, which would have to be decrypted',
+    'Install TypeORM 1, with pg as its driver.',
+  )
+}

@@ -1,0 +1,106 @@
+/** What the adapter knows of TypeORM's builders beyond their types: all of it is protected there, or of no exported type. */
+
+import type { Row } from '@eaas/sdk/adapter'
+import type { DataSource, EntityMetadata, QueryRunner } from 'typeorm'
+
+/** TypeORM exports no name for it. */
+export type ColumnMetadata = EntityMetadata['columns'][number]
+
+export interface Alias {
+  name: string
+  hasMetadata: boolean
+  /** Throws where there is none. */
+  metadata: EntityMetadata
+  tablePath?: string
+}
+
+/** A condition, as builders keep it: text, a comparison, or a list of both. */
+export type Condition =
+  | string
+  | Clause[]
+  | { operator: 'not' | 'brackets'; condition: Condition }
+  | { operator: string; parameters: string[] }
+
+export interface Clause {
+  type: 'simple' | 'and' | 'or'
+  condition: Condition
+}
+
+interface ConflictUpdate {
+  conflict?: string | string[]
+  overwrite?: string[]
+  skipUpdateIfNoValuesChanged?: boolean
+}
+
+interface ExpressionMap {
+  mainAlias?: Alias
+  aliases: Alias[]
+  joinAttributes: { alias: Alias }[]
+  aliasNamePrefixingEnabled: boolean
+  parameters: Row
+  wheres: Clause[]
+  allOrderBys: Row
+  groupBys?: string[]
+  selectDistinct?: boolean
+  cache?: boolean
+  insertColumns: string[]
+  insertFromSelect?: unknown
+  onUpdate?: ConflictUpdate
+  returning?: unknown
+}
+
+/** A column that is selected. */
+export interface Selection {
+  selection: string
+  aliasName?: string
+}
+
+export interface Builder {
+  dataSource: DataSource
+  expressionMap: ExpressionMap
+  escape(name: string): string
+  createParameter(value: unknown): string
+  getParameters(): Row
+  getQuery(): string
+  getQueryAndParameters(): [sql: string, parameters: unknown[]]
+  getWherePredicateCondition(path: string, value: unknown): Condition
+  createWhereConditionExpression(condition: Condition): string
+  createReturningExpression(type: string): string
+  select(...args: unknown[]): Builder
+  insert(...args: unknown[]): Builder
+  update(...args: unknown[]): Builder
+  delete(...args: unknown[]): Builder
+  softDelete(...args: unknown[]): Builder
+  restore(...args: unknown[]): Builder
+  relation(...args: unknown[]): Builder
+  clone(): Builder
+  execute(): Promise<unknown>
+}
+
+export interface SelectBuilder extends Builder {
+  buildEscapedEntityColumnSelects(alias: string, metadata: EntityMetadata): Selection[]
+  buildWhere(where: unknown, metadata: EntityMetadata, alias: string, prefix?: string): string
+  loadRawResults(runner: QueryRunner): Promise<Row[]>
+  executeEntitiesAndRawResults(runner: QueryRunner): Promise<unknown>
+  getRawMany(): Promise<Row[]>
+  stream(): Promise<unknown>
+}
+
+export interface InsertBuilder extends Builder {
+  getValueSets(): object[]
+  getInsertedColumns(): ColumnMetadata[]
+  createInsertExpression(): string
+  createValuesExpression(): string
+  createColumnNamesExpression(): string
+}
+
+export interface UpdateBuilder extends Builder {
+  getValueSet(): Row
+  createUpdateExpression(): string
+}
+
+/** The kind of one of TypeORM's objects, which may come from another copy of its package. */
+export function kindOf(value: unknown): string | undefined {
+  const kind: unknown = (value as { '@instanceof'?: unknown } | null | undefined)?.['@instanceof']
+  return typeof kind === 'symbol' ? kind.description : undefined
+}

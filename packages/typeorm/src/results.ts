@@ -1,0 +1,44 @@
+/** Opens the rows of a query, by the columns that it selects. */
+import type { Row } from '@eaas/sdk/adapter'
+import type { KnownTable } from './tables.js'
+
+/** A column of a result which a model knows. */
+export interface Output {
+  known: KnownTable
+  /** Which row of the table it is of: a query may have several. */
+  alias: string
+  /** The column's name in the model, and in the result. */
+  name: string
+  output: string
+}
+
+/** Refuses an encrypted column without those that it is bound to. @throws InvalidInputError */
+export function assertReadable(outputs: readonly Output[]): void {
+  for (const own of byAlias(outputs)) {
+    own[0]?.known.sealed.assertReadable(own.map(({ name }) => name))
+  }
+}
+
+/** Opens rows in place. */
+export async function openRows(outputs: readonly Output[], rows: readonly Row[]): Promise<void> {
+  await Promise.all(byAlias(outputs).map((own) => openAlias(own, rows)))
+}
+
+function byAlias(outputs: readonly Output[]): Output[][] {
+  const aliases = new Set(outputs.map(({ alias }) => alias))
+  return [...aliases].map((alias) => outputs.filter((output) => output.alias === alias))
+}
+
+async function openAlias(outputs: readonly Output[], rows: readonly Row[]): Promise<void> {
+  const [first] = outputs
+  if (!first) return
+  const { sealed } = first.known
+  const opened = await sealed.openRows(
+    rows.map((row) => Object.fromEntries(outputs.map(({ name, output }) => [name, row[output]]))),
+  )
+  for (const [at, row] of rows.entries()) {
+    for (const { name, output } of outputs) {
+      if (sealed.isSealed(name) && (row[output] ?? null) !== null) row[output] = opened[at]?.[name]
+    }
+  }
+}

@@ -1,0 +1,98 @@
+/** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
+
+import { InvalidInputError } from '@eaas/sdk'
+import { createSealedTable, type SealedTable } from '@eaas/sdk/adapter'
+import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
+import type { ColumnMetadata } from './internals.js'
+
+const TEXT: readonly unknown[] = ['text', 'varchar', 'character varying', String]
+const INTEGERS: readonly unknown[] = ['int', 'int2', 'int4', 'int8', 'integer', 'smallint', 'bigint', Number]
+
+/** Whether a column returns the text that was stored. */
+export function isTextual(type: unknown): boolean {
+  return TEXT.includes(type)
+}
+
+/** A table with the model that seals its rows. */
+export interface KnownTable {
+  sealed: SealedTable
+  /** The name in the database, in lower case. */
+  table: string
+  /** The sealed columns in the database, in lower case. */
+  sealedNames: ReadonlySet<string>
+  /** The name that the model gives a column, if it knows it. */
+  nameOf(column: ColumnMetadata): string | undefined
+  /** The column of an entity which the model gives this name. */
+  columnOf(metadata: EntityMetadata, name: string): ColumnMetadata
+}
+
+export interface KnownTables {
+  all: readonly KnownTable[]
+  find(metadata: EntityMetadata): KnownTable | undefined
+}
+
+export type Pair = readonly [EntityTarget<ObjectLiteral>, object]
+
+/** @throws InvalidInputError when an entity lacks a column of its model, or has one that cannot hold what is sealed */
+export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): KnownTables {
+  const pathOf = ({ schema, tableName }: EntityMetadata) =>
+    JSON.stringify([schema ?? dataSource.driver.schema, tableName])
+  const known = new Map<string, KnownTable>()
+  for (const [target, model] of pairs) {
+    const metadata = dataSource.getMetadata(target)
+    known.set(pathOf(metadata), knowTable(metadata, createSealedTable(model)))
+  }
+  // Another entity of the same table would write it, too.
+  for (const metadata of dataSource.entityMetadatas) {
+    const table = known.get(pathOf(metadata))
+    for (const name of table?.sealed.columns ?? []) table?.columnOf(metadata, name)
+  }
+  return { all: [...known.values()], find: (metadata) => known.get(pathOf(metadata)) }
+}
+
+function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
+  const names = new Map<string, string>()
+  for (const name of sealed.columns) {
+    const column = metadata.columns.find(({ propertyPath }) => propertyPath === name)
+    if (!column) return refuseEntity(metadata, `has no column ${JSON.stringify(name)}`)
+    names.set(column.databaseName, name)
+  }
+  const sealedNames = [...names].filter(([, name]) => sealed.isSealed(name)).map(([column]) => column.toLowerCase())
+  return {
+    sealed,
+    table: metadata.tableName.toLowerCase(),
+    sealedNames: new Set(sealedNames),
+    nameOf: (column) => names.get(column.databaseName),
+    columnOf(other, name) {
+      const column = other.columns.find(({ databaseName }) => names.get(databaseName) === name)
+      if (!column) return refuseEntity(other, `has no column ${JSON.stringify(name)}`)
+      assertColumn(other, column, sealed.bind.includes(name) ? 'bound' : sealed.isSealed(name) ? 'sealed' : 'index')
+      return column
+    },
+  }
+}
+
+/** @throws InvalidInputError for a column that the database, or TypeORM, would fill or leave out by itself */
+function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 'sealed' | 'bound' | 'index'): void {
+  const { propertyName, propertyPath } = column
+  const refuse = (what: string) => refuseEntity(metadata, `has a column ${JSON.stringify(propertyPath)} ${what}`)
+  if (propertyName !== propertyPath) refuse('within an embedded entity')
+  if (column.relationMetadata?.propertyName === propertyName) refuse('without a property of its own')
+  if (!column.isInsert) refuse('that is not inserted')
+  if (role === 'bound') {
+    if (column.type === 'uuid' || isTextual(column.type) || INTEGERS.includes(column.type)) return
+    refuse('of a type whose values the database spells in its own way')
+  }
+  if (!column.isUpdate) refuse('that is not updated')
+  if (column.transformer) refuse('with a transformer')
+  if (column.default !== undefined || column.isGenerated || column.asExpression) refuse('that the database fills')
+  if (column.isPrimary || column.isArray || !(isTextual(column.type) || /^jsonb?$/.test(String(column.type))))
+    refuse('of another type than json or text')
+}
+
+function refuseEntity({ name }: EntityMetadata, message: string): never {
+  throw new InvalidInputError(
+    `the entity ${name} ${message}`,
+    'Name fields, indexes and `bind` of the model as the properties of the entity; sealed values and indexes are plain columns of JSON or text. Entities that share a table all have them.',
+  )
+}

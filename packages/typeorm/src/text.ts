@@ -1,0 +1,118 @@
+/**
+ * What builders make is SQL as text. An encrypted column may stand in it only where the adapter has put it: there its name has a mark,
+ * which is taken away before the query is sent. Whatever else names one was written by hand, and is refused.
+ */
+import {
+  findTableInStatement,
+  type Mention,
+  namesInSql,
+  refuseCall,
+  refuseExpression,
+  selectsAll,
+} from '@eaas/sdk/adapter'
+import type { Alias } from './internals.js'
+import type { KnownTable, KnownTables } from './tables.js'
+
+/** Of the private use area: no name has it, and no text of SQL. */
+export const MARK = '\uE000'
+
+export function withoutMarks(sql: string): string {
+  return sql.replaceAll(MARK, '')
+}
+
+/** Marks a column in its quotes, with a table before it or without. */
+export function marked(quoted: string): string {
+  return quoted.replace(/"(?=(?:[^"]|"")+"$)/, `"${MARK}`)
+}
+
+/** Checks the SQL of a builder. @throws InvalidInputError where it names something encrypted that the adapter has not put there */
+export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly Alias[]): void {
+  const mentions = namesInSql(sql)
+  const names = new Set(mentions.map(({ name }) => name))
+  const outputs = new Set([...names].filter((name) => name.startsWith(MARK)).map((name) => name.slice(MARK.length)))
+  for (const known of tables.all) {
+    if (!names.has(known.table)) continue
+    const others = othersThan(known, tables, aliases, mentions)
+    const rows = new Set(aliases.filter((one) => one.hasMetadata && tables.find(one.metadata) === known).map(lowerName))
+    for (const [at, mention] of mentions.entries()) {
+      const isColumn = known.sealedNames.has(mention.name) || outputs.has(mention.name)
+      if (isColumn && isNullTest(mentions, at)) continue
+      if (isColumn && !others.has(mention.qualifier))
+        refuseExpression(known.sealed.name, mention.name, hintFor(mention))
+      if (rows.has(mention.name) && isRow(mention, mentions[at - 1]?.name, known)) {
+        refuseCall(`a row of ${known.sealed.name} as a value`, 'Select its columns.')
+      }
+    }
+    if (selectsAll(sql)) refuseCall(`"*" in a query of ${known.sealed.name}`, 'Select its columns.')
+  }
+}
+
+function hintFor({ name }: Mention): string {
+  return `Search by an object, such as .where({ ${name.replace(MARK, '')}: 'value' }), or select it by itself and compute with it after it is decrypted. To join by it, compare the columns of its indexes.`
+}
+
+/** Whether a column is compared with null: null is stored as null. */
+function isNullTest(mentions: readonly Mention[], at: number): boolean {
+  const [is, not, end] = mentions.slice(at + 1, at + 4).map(({ name }) => name)
+  return is === 'is' && (not === 'null' || (not === 'not' && end === 'null'))
+}
+
+const BEFORE_A_TABLE = ['from', 'join', 'update', 'into', 'of', 'as', 'only']
+
+/** Whether the name of a table stands for its row, rather than for the table, or before a column. */
+function isRow({ qualifier, isQualifier }: Mention, before: string | undefined, { table }: KnownTable): boolean {
+  return !isQualifier && qualifier === undefined && before !== table && !BEFORE_A_TABLE.includes(before ?? '')
+}
+
+/** The aliases that surely stand for other tables. */
+function othersThan(
+  known: KnownTable,
+  tables: KnownTables,
+  aliases: readonly Alias[],
+  mentions: readonly Mention[],
+): Set<string | undefined> {
+  const others = new Set<string | undefined>(
+    aliases.filter((one) => one.hasMetadata && tables.find(one.metadata) !== known).map(lowerName),
+  )
+  for (const [at, { name }] of mentions.entries()) {
+    if (name !== known.table) continue
+    const next = mentions[at + 1]?.name
+    others.delete(next === 'as' ? mentions[at + 2]?.name : next)
+    others.delete(name)
+  }
+  return others
+}
+
+function lowerName({ name }: Alias): string {
+  return name.toLowerCase()
+}
+
+/** Checks SQL that no builder of the data source has made. */
+export function assertRaw({ all }: KnownTables, sql: string): void {
+  const tables = all.map(({ table, sealedNames }) => [table, (column: string) => sealedNames.has(column)] as const)
+  const table = findTableInStatement(withoutMarks(sql), tables)
+  if (table === undefined) return
+  const hint =
+    'Use repositories and query builders, or execute it on a data source without models, which sees what is stored.'
+  refuseCall(`SQL as text that names the table ${table}`, hint)
+}
+
+/** Finds the encrypted column that a text of a builder names, by its property or its column. */
+export function findNamed(
+  tables: KnownTables,
+  text: string,
+  aliases: readonly Alias[],
+): { known: KnownTable; name: string } | undefined {
+  for (const { name, qualifier } of namesInSql(text)) {
+    for (const alias of aliases) {
+      if (!alias.hasMetadata || (qualifier !== undefined && qualifier !== lowerName(alias))) continue
+      const known = tables.find(alias.metadata)
+      const column = alias.metadata.columns.find((one) =>
+        [one.propertyPath, one.databaseName].some((own) => own.toLowerCase() === name),
+      )
+      const found = column && known?.nameOf(column)
+      if (known && found !== undefined && known.sealed.isSealed(found)) return { known, name: found }
+    }
+  }
+  return undefined
+}

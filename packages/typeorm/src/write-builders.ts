@@ -1,0 +1,134 @@
+/** The builders that write rows. */
+import { type Row, readConflict, refuseCall } from '@eaas/sdk/adapter'
+import { type Constructor, type Context, findMain, nameInRow } from './builders.js'
+import { pinnedBy } from './conditions.js'
+import type { Alias, Builder, InsertBuilder, UpdateBuilder } from './internals.js'
+import { Pending } from './pending.js'
+import type { KnownTable } from './tables.js'
+import { marked } from './text.js'
+import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './writes.js'
+
+/** The values with which a builder makes its SQL, in place of those that it was given. */
+const sealedValues = new WeakMap<object, object>()
+
+export function extendInsert(Base: Constructor<InsertBuilder>, context: Context): Constructor<InsertBuilder> {
+  return class extends Base {
+    override getValueSets(): object[] {
+      return (sealedValues.get(this) as object[] | undefined) ?? super.getValueSets()
+    }
+
+    override createValuesExpression(): string {
+      const target = findTarget(context, this)
+      if (!target) return super.createValuesExpression()
+      return withValues(this, sealInserts(target, super.getValueSets()), () => super.createValuesExpression())
+    }
+
+    override createColumnNamesExpression(): string {
+      const text = super.createColumnNamesExpression()
+      const known = findMain(context, this)
+      if (!known) return text
+      const columns = this.getInsertedColumns()
+      return columns.map((one) => markSealed(this, known, one.databaseName)).join(', ')
+    }
+
+    override createInsertExpression(): string {
+      const target = findTarget(context, this)
+      if (!target) return super.createInsertExpression()
+      assertWhole(this, target)
+      const rows = super.getValueSets().map((entity) => readRow(target.known, target.metadata, entity))
+      const moved = readOverwrite(this, target, rows)
+      return moved.reduce((text, column) => {
+        const quoted = this.escape(column)
+        return text.replace(`${quoted} = EXCLUDED.${quoted}`, `${marked(quoted)} = EXCLUDED.${marked(quoted)}`)
+      }, super.createInsertExpression())
+    }
+  }
+}
+
+export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context): Constructor<UpdateBuilder> {
+  return class extends Base {
+    override getValueSet(): Row {
+      return (sealedValues.get(this) as Row | undefined) ?? super.getValueSet()
+    }
+
+    override createUpdateExpression(): string {
+      const target = findTarget(context, this)
+      if (!target) return super.createUpdateExpression()
+      const bound = pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
+      const changes = sealChanges(target, super.getValueSet(), bound)
+      const text = withValues(this, changes, () => super.createUpdateExpression())
+      return markChanges(this, target, text)
+    }
+  }
+}
+
+function findTarget(context: Context, builder: Builder): Target | undefined {
+  const known = findMain(context, builder)
+  return known && { known, metadata: (builder.expressionMap.mainAlias as Alias).metadata, prepare: context.prepare }
+}
+
+function withValues<T>(builder: object, values: object, run: () => T): T {
+  sealedValues.set(builder, values)
+  try {
+    return run()
+  } finally {
+    sealedValues.delete(builder)
+  }
+}
+
+function markSealed(builder: Builder, known: KnownTable, column: string): string {
+  const quoted = builder.escape(column)
+  return known.sealedNames.has(column.toLowerCase()) ? marked(quoted) : quoted
+}
+
+/** @throws InvalidInputError where a row is not of values, or lacks columns of the model */
+function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void {
+  const { insertFromSelect, insertColumns } = builder.expressionMap
+  if (insertFromSelect) refuseCall('an insert from a select', 'Read the rows, and insert them.')
+  const columns = builder.getInsertedColumns()
+  const lacking = known.sealed.columns.find((name) => !columns.includes(known.columnOf(metadata, name)))
+  if (lacking !== undefined && insertColumns.length > 0) {
+    refuseCall(`an insert without the column ${JSON.stringify(lacking)}`, 'Leave out the list of columns.')
+  }
+}
+
+/** Adds the indexes of encrypted columns to those that an upsert changes, and returns the encrypted ones. */
+function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows: readonly Row[]): string[] {
+  const { onUpdate } = builder.expressionMap
+  if (!onUpdate?.overwrite) return []
+  const nameOf = (column: string) => {
+    const found = metadata.findColumnWithDatabaseName(column)
+    return found ? (known.nameOf(found) ?? found.propertyPath) : ''
+  }
+  const targets = Array.isArray(onUpdate.conflict) ? onUpdate.conflict : []
+  const conflict = readConflict(known.sealed, targets.map(nameOf), rows)
+  const rebound = onUpdate.overwrite.find((column) => known.sealed.bind.includes(nameOf(column)))
+  if (rebound !== undefined && !targets.includes(rebound)) {
+    refuseCall(
+      `an upsert that changes ${known.sealed.name}.${rebound}`,
+      'Leave it out: encrypted values are bound to it.',
+    )
+  }
+  const overwritten = onUpdate.overwrite.filter((column) => !targets.includes(column))
+  known.sealed.assertKeepsKey(Object.fromEntries(overwritten.map((column) => [nameOf(column), {}])), {})
+  const moved = onUpdate.overwrite.filter((column) => known.sealed.isSealed(nameOf(column)))
+  if (moved.length > 0 && onUpdate.skipUpdateIfNoValuesChanged) {
+    refuseCall('skipUpdateIfNoValuesChanged', 'Leave it out: encrypted values differ each time.')
+  }
+  const added = conflict.excluded(moved.map(nameOf))
+  const columns = added.map((name) => known.columnOf(metadata, name).databaseName)
+  const made = madeColumns(known)
+  const others = onUpdate.overwrite.filter((column) => !made.includes(nameOf(column)))
+  onUpdate.overwrite = [...new Set([...others, ...columns])]
+  return moved
+}
+
+/** Marks the columns that are set to a sealed value. */
+function markChanges(builder: Builder, { known }: Target, text: string): string {
+  const pending = Object.entries(builder.getParameters()).filter(([, value]) => value instanceof Pending)
+  const parameters = new Set(pending.map(([key]) => `:${key}`))
+  return text.replaceAll(/("(?:[^"]|"")+") = (:\w+)/g, (whole, quoted: string, parameter: string) => {
+    const isSealed = known.sealedNames.has(quoted.slice(1, -1).toLowerCase())
+    return isSealed && parameters.has(parameter) ? `${marked(quoted)} = ${parameter}` : whole
+  })
+}

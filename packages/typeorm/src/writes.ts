@@ -1,0 +1,133 @@
+/** Rows to insert and changes, in which encrypted columns stand as values that are sealed when the query is sent. */
+
+import { InvalidInputError } from '@eaas/sdk'
+import { isSpelledUuid, isSpelledWhole, type Row, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
+import type { EntityMetadata } from 'typeorm'
+import type { ColumnMetadata } from './internals.js'
+import { once, Pending } from './pending.js'
+import { isTextual, type KnownTable } from './tables.js'
+
+/** Prepares a value of an entity's column for the driver. */
+export type Prepare = (value: unknown, column: ColumnMetadata) => unknown
+
+export interface Target {
+  known: KnownTable
+  metadata: EntityMetadata
+  prepare: Prepare
+}
+
+/** Returns the rows, unchanged but for the columns of the model. */
+export function sealInserts({ known, metadata, prepare }: Target, entities: readonly object[]): object[] {
+  const { sealed } = known
+  const rows = entities.map((entity) => {
+    makeIds(known, metadata, entity)
+    return readRow(known, metadata, entity)
+  })
+  const all = once(() => sealed.sealRows(rows))
+  const filled = sealed.columns.filter((name) => !sealed.bind.includes(name))
+  return entities.map((entity, at) => {
+    const values = new Map<unknown, Pending>()
+    for (const name of filled) {
+      const column = known.columnOf(metadata, name)
+      values.set(column.propertyName, new Pending(async () => prepare((await all())[at]?.[name] ?? null, column)))
+    }
+    // Not a copy, since an entity may have private fields.
+    return new Proxy(entity, {
+      get: (target, key) => values.get(key) ?? Reflect.get(target, key, target),
+      has: (target, key) => values.has(key) || Reflect.has(target, key),
+    })
+  })
+}
+
+/** Makes the ids that the database would make: encrypted values are bound to them. */
+function makeIds({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, entity: object): void {
+  for (const name of sealed.bind) {
+    const column = columnOf(metadata, name)
+    if (column.generationStrategy !== 'uuid' || (column.getEntityValue(entity) ?? null) !== null) continue
+    column.setEntityValue(entity, crypto.randomUUID())
+  }
+}
+
+/** Returns the changes, with those of the model's columns. `bound` is what the changed row is known to have. */
+export function sealChanges({ known, metadata, prepare }: Target, changes: Row, bound: Row): Row {
+  const { sealed } = known
+  const row = readRow(known, metadata, changes)
+  const given = metadata.columns.map((column) => [known.nameOf(column) ?? column.propertyPath, column] as const)
+  sealed.assertKeepsKey(
+    Object.fromEntries(given.map(([name, column]) => [name, column.getEntityValue(changes)])),
+    bound,
+  )
+  const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
+  const out = keepMade({ known, metadata }, changes)
+  if (own.length === 0) return out
+  if (own.some((name) => sealed.isSealed(name))) assertSpelling(known, metadata, bound)
+  const all = once(() => sealed.sealChanges(row, bound))
+  const names = new Set(sealed.withMade(own))
+  for (const name of names) {
+    const column = known.columnOf(metadata, name)
+    out[column.propertyName] = new Pending(async () => {
+      const made = await all()
+      const other = sealed.columns.find((one) => names.has(one) !== (made[one] !== undefined))
+      if (other !== undefined) refusePart(sealed.name, other)
+      return prepare(made[name], column)
+    })
+  }
+  return out
+}
+
+/**
+ * Leaves the columns of indexes as they are in the row. An entity that was loaded has their former values, which TypeORM would take for
+ * changes after the field was saved.
+ */
+function keepMade({ known, metadata }: Pick<Target, 'known' | 'metadata'>, changes: Row): Row {
+  const out = { ...changes }
+  for (const name of madeColumns(known)) {
+    const { propertyName, databaseName } = known.columnOf(metadata, name)
+    if (out[propertyName] !== undefined) out[propertyName] = () => `"${databaseName.replaceAll('"', '""')}"`
+  }
+  return out
+}
+
+/** The columns that are filled for the application. */
+export function madeColumns({ sealed }: KnownTable): string[] {
+  return sealed.columns.filter((name) => !sealed.isSealed(name) && !sealed.bind.includes(name))
+}
+
+function refusePart(table: string, column: string): never {
+  throw new InvalidInputError(
+    `${table}.${column} is made of more fields than the change has`,
+    'Change all of its fields together.',
+  )
+}
+
+/** Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of one that matters */
+export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
+  const { sealed } = known
+  const made = madeColumns(known)
+  const row: Row = {}
+  for (const column of metadata.columns) {
+    const name = known.nameOf(column) ?? column.propertyPath
+    const value: unknown = column.getEntityValue(entity)
+    if (value === undefined || made.includes(name)) continue
+    if (typeof value !== 'function') row[name] = value
+    else if (sealed.columns.includes(name)) refuseComputed(sealed.name, name)
+  }
+  assertSpelling(known, metadata, row)
+  return row
+}
+
+/**
+ * The database finds a uuid in upper case, or 7 by '007', but returns another text than a value would be bound to.
+ *
+ * @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it
+ */
+function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, row: Row): void {
+  for (const name of sealed.bind) {
+    const value = row[name]
+    if (value === null || value === undefined) continue
+    const { type } = columnOf(metadata, name)
+    if (isTextual(type)) continue
+    const isSpelled = type === 'uuid' ? isSpelledUuid(value) : isSpelledWhole(value)
+    if (!isSpelled) refuseSpelling(sealed.name, name)
+  }
+}
