@@ -81,7 +81,7 @@ const resolve = {
   // Tests import the sources, so they need no build; those that spawn the `eaas` binary run the built one.
   alias: [
     { find: /^@eaas\/(audit|drizzle|kysely|prisma|sdk|server|typeorm)$/, replacement: `${packages}/$1/src/index.ts` },
-    { find: /^@eaas\/(audit|sdk|server)\/(.+)$/, replacement: `${packages}/$1/src/$2.ts` },
+    { find: /^@eaas\/(audit|cli|sdk|server)\/(.+)$/, replacement: `${packages}/$1/src/$2.ts` },
   ],
 }
 const common = {

@@ -11,7 +11,8 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI } from 'vitest/node'
 
-const BUILT = ['audit', 'sdk', 'drizzle', 'kysely', 'prisma', 'typeorm', 'server'].map((name) => `packages/${name}`)
+const NAMES = ['audit', 'sdk', 'cli', 'drizzle', 'kysely', 'prisma', 'typeorm', 'server']
+const BUILT = NAMES.map((name) => `packages/${name}`)
 const SOURCES = [...BUILT, 'packages/protocol', 'package-lock.json']
 /** Unhandled errors that are printed in full; the rest are counted. */
 const ERRORS_SHOWN = 5

@@ -8,10 +8,11 @@ import { join } from 'node:path'
 
 /** @type {readonly Entry[]} */
 export const API_ENTRIES = [
+  { name: '@eaas/cli/backfill', source: 'packages/cli/src/backfill.ts' },
   { name: '@eaas/sdk', source: 'packages/sdk/src/index.ts' },
   { name: '@eaas/sdk/adapter', source: 'packages/sdk/src/adapter.ts' },
-  { name: '@eaas/sdk/backfill', source: 'packages/sdk/src/backfill.ts' },
   { name: '@eaas/sdk/broker', source: 'packages/sdk/src/broker.ts' },
+  { name: '@eaas/sdk/maintenance', source: 'packages/sdk/src/maintenance.ts' },
   { name: '@eaas/sdk/offline', source: 'packages/sdk/src/offline.ts' },
   { name: '@eaas/sdk/streams', source: 'packages/sdk/src/streams.ts' },
   { name: '@eaas/sdk/sync', source: 'packages/sdk/src/sync.ts' },
@@ -28,9 +29,7 @@ const SDK_DOCS = [
   'models-and-search',
   'index-of-parts',
   'streams',
-  'command-line',
   'rotation',
-  'backfill',
   'deleting-a-person',
   'dek-cache-and-audit',
   'events',
@@ -59,6 +58,7 @@ export function listSections(root) {
   return [
     { title: 'Start', pages: ['README.md', 'SECURITY.md'] },
     { title: 'The SDK', pages: ['packages/sdk/README.md', ...new Set([...first, ...sdk])] },
+    { title: 'The command line', pages: ['packages/cli/README.md', ...markdownIn(root, 'packages/cli/docs')] },
     { title: 'The server', pages: ['packages/server/README.md', ...markdownIn(root, 'packages/server/docs')] },
     { title: 'The audit log', pages: ['packages/audit/README.md'] },
     { title: 'Formats', pages: specs },

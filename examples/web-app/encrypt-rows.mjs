@@ -1,5 +1,5 @@
 // Encrypts the rows that were written before the application did, beside the running application. May be killed, and run as often as you like.
-import { backfill, inspectTable, postgresTable } from '@eaas/sdk/backfill'
+import { backfill, inspectTable, postgresTable } from '@eaas/cli/backfill'
 
 /** @import { Database } from './database.mjs' */
 /** @import { defineUsers } from './schema.mjs' */

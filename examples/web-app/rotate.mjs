@@ -1,5 +1,5 @@
 // Rotates the key and brings the stored rows to its new version. Run it as often as you like, beside the application: rows that are current cost nothing.
-import { backfill } from '@eaas/sdk/backfill'
+import { backfill } from '@eaas/cli/backfill'
 import { usersTable } from './encrypt-rows.mjs'
 
 /** @import { Client } from '@eaas/sdk' */

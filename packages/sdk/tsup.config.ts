@@ -15,8 +15,8 @@ const common: Options = {
 const ENTRIES = [
   'src/index.ts',
   'src/adapter.ts',
-  'src/backfill.ts',
   'src/broker.ts',
+  'src/maintenance.ts',
   'src/offline.ts',
   'src/streams.ts',
   'src/sync.ts',
@@ -39,7 +39,7 @@ export default defineConfig([
   {
     ...common,
     entry: ENTRIES,
-    clean: ['!testing/**', '!cjs/**', '!cli/**'],
+    clean: ['!testing/**', '!cjs/**'],
     dts: DTS,
   },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
@@ -54,6 +54,4 @@ export default defineConfig([
     splitting: true, // so that entries share what is in them, and an error of one is an instance of the other's class
     noExternal: INLINED_IN_COMMONJS,
   },
-  // By itself, for Node: in the files of the others it would be one of their chunks.
-  { ...common, entry: ['src/cli/main.ts'], outDir: 'dist/cli', platform: 'node', clean: true },
 ])

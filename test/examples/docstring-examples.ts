@@ -1,10 +1,11 @@
 // The examples in the comments of the SDK's sources, as pages of snippets: each file is one, its lines where they were.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import * as backfill from '../../packages/cli/src/backfill.js'
 import * as adapter from '../../packages/sdk/src/adapter.js'
-import * as backfill from '../../packages/sdk/src/backfill.js'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as sdk from '../../packages/sdk/src/index.js'
+import * as maintenance from '../../packages/sdk/src/maintenance.js'
 import * as offline from '../../packages/sdk/src/offline.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
@@ -12,12 +13,13 @@ import * as testing from '../../packages/sdk/src/testing.js'
 import { programOf } from '../support/snippets.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
-const SOURCES = 'packages/sdk/src'
+const SOURCES = ['packages/cli/src', 'packages/sdk/src']
 const ENTRIES = {
   '@eaas/sdk': sdk,
   '@eaas/sdk/adapter': adapter,
-  '@eaas/sdk/backfill': backfill,
+  '@eaas/cli/backfill': backfill,
   '@eaas/sdk/broker': broker,
+  '@eaas/sdk/maintenance': maintenance,
   '@eaas/sdk/offline': offline,
   '@eaas/sdk/streams': streams,
   '@eaas/sdk/sync': sync,
@@ -29,7 +31,7 @@ const GIVEN: Record<string, string> = {
   'adapter/sealed-table.ts': `
     import { text } from '@eaas/sdk'
     const users = eaas.model({ name: 'users', keyId, fields: { email: text() } })`,
-  'backfill.ts': `
+  'backfill/backfill.ts': `
     import { text } from '@eaas/sdk'
     declare const query: (text: string, parameters: string[]) => Promise<object[]>
     const users = eaas.model({ name: 'users', keyId, acceptPlaintext: true, fields: { email: text({ index: 'email_index' }) } })`,
@@ -45,6 +47,10 @@ const GIVEN: Record<string, string> = {
     import { text, type Envelope } from '@eaas/sdk'
     declare const users: { email: string; phone: string }[]
     declare const rows: { email: Envelope; phone: Envelope }[]`,
+  'maintenance.ts': `
+    import { text } from '@eaas/sdk'
+    const users = eaas.model({ name: 'users', keyId, fields: { email: text(), phone: text() } })
+    const rows = await users.encryptMany([{ id: 7, email: 'ada@example.org', phone: '1' }])`,
   'models/model.ts': `
     import { text } from '@eaas/sdk'
     const users = eaas.model({ name: 'users', keyId, fields: { email: text({ index: 'email_index' }) } })
@@ -78,7 +84,7 @@ export interface Examples {
 /** The examples of each source that has some, by its path. */
 export function findExamples(): Map<string, Examples> {
   const found = new Map<string, Examples>()
-  for (const path of filesBelow(SOURCES)) {
+  for (const path of SOURCES.flatMap(filesBelow)) {
     const page = pageOf(readFileSync(join(ROOT, path), 'utf8'))
     const [marked = 0, blocks = 0] = [/^@example$/gm, /^```ts$/gm].map((mark) => page.match(mark)?.length)
     if (marked > 0) found.set(path, { program: programFor(path, page), marked, blocks })
@@ -92,7 +98,7 @@ function pageOf(source: string): string {
 }
 
 function programFor(path: string, page: string): string {
-  const given = (GIVEN[path.slice(SOURCES.length + 1)] ?? '').trim().replaceAll(/\n */g, '; ')
+  const given = (GIVEN[path.replace(/^packages\/\w+\/src\//, '')] ?? '').trim().replaceAll(/\n */g, '; ')
   const program = programOf(page)
   const isMissing = (name: string) =>
     new RegExp(`\\b${name}\\(`).test(program + given) && !new RegExp(`import [^;]*\\b${name}\\b`).test(given)

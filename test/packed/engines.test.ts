@@ -42,13 +42,16 @@ function isTakenBy(range: string): boolean {
   return range.split('||').some((part) => Number(/\d+/.exec(part)?.[0]) <= NODE_MAJOR)
 }
 
-describe.each(['packages/audit', 'packages/server', 'packages/sdk'])('all that is installed with %s', (home) => {
-  it(`runs on Node ${NODE_MAJOR}`, () => {
-    const paths = [...installedWith(home)]
-    expect(paths.length).toBeGreaterThan(1)
-    const others = paths.filter((path) => !isTakenBy(packages[path]?.engines?.node ?? '>=0'))
-    expect(others.map((path) => `${path} ${packages[path]?.version} needs ${packages[path]?.engines?.node}`)).toEqual(
-      [],
-    )
-  })
-})
+describe.each(['packages/audit', 'packages/server', 'packages/sdk', 'packages/cli'])(
+  'all that is installed with %s',
+  (home) => {
+    it(`runs on Node ${NODE_MAJOR}`, () => {
+      const paths = [...installedWith(home)]
+      expect(paths.length).toBeGreaterThan(1)
+      const others = paths.filter((path) => !isTakenBy(packages[path]?.engines?.node ?? '>=0'))
+      expect(others.map((path) => `${path} ${packages[path]?.version} needs ${packages[path]?.engines?.node}`)).toEqual(
+        [],
+      )
+    })
+  },
+)

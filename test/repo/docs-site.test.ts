@@ -15,13 +15,14 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import * as backfill from '../../packages/cli/src/backfill.js'
 import * as drizzle from '../../packages/drizzle/src/index.js'
 import * as kysely from '../../packages/kysely/src/index.js'
 import * as prisma from '../../packages/prisma/src/index.js'
 import * as adapter from '../../packages/sdk/src/adapter.js'
-import * as backfill from '../../packages/sdk/src/backfill.js'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as sdk from '../../packages/sdk/src/index.js'
+import * as maintenance from '../../packages/sdk/src/maintenance.js'
 import * as offline from '../../packages/sdk/src/offline.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
@@ -63,7 +64,14 @@ describe('the site', () => {
   })
 
   it('has every page for users, and every specification', () => {
-    const folders = ['docs', 'packages/sdk/docs', 'packages/server/docs', 'packages/sdk/src', 'packages/server/src']
+    const folders = [
+      'docs',
+      'packages/sdk/docs',
+      'packages/cli/docs',
+      'packages/server/docs',
+      'packages/sdk/src',
+      'packages/server/src',
+    ]
     const markdown = [...folders, 'packages/protocol/src'].flatMap(filesBelow).filter((path) => path.endsWith('.md'))
     const expected = markdown.filter(
       (path) => !/\/src\/.*README\.md$/.test(path) && !path.startsWith('docs/performance/'),
@@ -118,8 +126,9 @@ describe('the site', () => {
   it.each([
     ['sdk', sdk],
     ['sdk-adapter', adapter],
-    ['sdk-backfill', backfill],
+    ['cli-backfill', backfill],
     ['sdk-broker', broker],
+    ['sdk-maintenance', maintenance],
     ['drizzle', drizzle],
     ['kysely', kysely],
     ['sdk-offline', offline],

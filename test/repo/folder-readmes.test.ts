@@ -12,6 +12,7 @@ const sources = [
   ...sourcesBelow('packages/protocol/src'),
   ...sourcesBelow('packages/audit/src'),
   ...sourcesBelow('packages/sdk/src'),
+  ...sourcesBelow('packages/cli/src'),
   ...sourcesBelow('packages/server/src'),
 ]
 const paths = sources.map(({ path }) => path)

@@ -20,11 +20,12 @@ import {
 const protocol = sourcesBelow('packages/protocol/src')
 const audit = sourcesBelow('packages/audit/src')
 const sdk = sourcesBelow('packages/sdk/src')
+const cli = sourcesBelow('packages/cli/src')
 const server = sourcesBelow('packages/server/src')
 /** The packages for ORMs. */
 const ADAPTERS = ['drizzle', 'kysely', 'prisma', 'typeorm']
 const adapters = ADAPTERS.flatMap((name) => sourcesBelow(`packages/${name}/src`))
-const all = [...protocol, ...audit, ...sdk, ...adapters, ...server]
+const all = [...protocol, ...audit, ...sdk, ...cli, ...adapters, ...server]
 
 const SERVER = 'packages/server/src/'
 
@@ -89,6 +90,7 @@ describe('the packages', () => {
     expect(protocol.length).toBeGreaterThan(5)
     expect(audit.length).toBeGreaterThan(15)
     expect(sdk.length).toBeGreaterThan(10)
+    expect(cli.length).toBeGreaterThan(10)
     expect(server.length).toBeGreaterThan(40)
   })
 
@@ -102,7 +104,7 @@ describe('the packages', () => {
     ).toEqual([])
   })
 
-  it.each(['protocol', 'audit', 'sdk', 'server', ...ADAPTERS])(
+  it.each(['protocol', 'audit', 'sdk', 'cli', 'server', ...ADAPTERS])(
     'of %s declare each package that they import',
     (name) => {
       const manifest = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
@@ -118,7 +120,7 @@ describe('the packages', () => {
   )
 
   it('import nothing by a name that is computed', () => {
-    const LOADS_MODELS = 'packages/sdk/src/cli/model-module.ts' // a module of the application, which the command line names
+    const LOADS_MODELS = 'packages/cli/src/model-module.ts' // a module of the application, which the command line names
     const files = all.filter(({ path }) => path !== LOADS_MODELS)
     expect(breaches(files, (_, { specifier }) => specifier.startsWith('('))).toEqual([])
   })
@@ -135,8 +137,7 @@ describe('the protocol', () => {
 })
 
 describe('what runs in browsers', () => {
-  const COMMAND = 'packages/sdk/src/cli/' // runs in Node alone, in a file of its own
-  const portable = [...protocol, ...audit, ...sdk, ...adapters].filter(({ path }) => !path.startsWith(COMMAND))
+  const portable = [...protocol, ...audit, ...sdk, ...adapters]
 
   it('imports nothing of Node but types', () => {
     expect(breaches(portable, (_, { specifier, typeOnly }) => isBuiltin(specifier) && !typeOnly)).toEqual([])
@@ -210,6 +211,24 @@ describe('the adapters for ORMs', () => {
     expect(
       breaches([...protocol, ...sdk, ...server], (_, { specifier }) => names.includes(packageOf(specifier))),
     ).toEqual([])
+  })
+})
+
+describe('the command line', () => {
+  it('imports no other package of ours than the SDK, by its public entries, and the protocol', () => {
+    expect(importersOf(cli, '@eaas/sdk').length).toBeGreaterThan(5)
+    expect(
+      breaches(
+        cli,
+        (_, { specifier }) =>
+          specifier.startsWith('@eaas/') && !['@eaas/sdk', '@eaas/protocol'].includes(packageOf(specifier)),
+      ),
+    ).toEqual([])
+  })
+
+  it('has readers and a backfill that know none of its commands', () => {
+    const inside = stepsOf(cli).filter(({ file }) => file.startsWith('packages/cli/src/backfill/'))
+    expect(inside.filter(({ target }) => !target.startsWith('packages/cli/src/backfill/'))).toEqual([])
   })
 })
 
@@ -393,14 +412,13 @@ const SDK_LAYERS: Layers = [
   ['first-call', ['http', 'parts', 'client']],
   ['create-client', ['client', 'first-call']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client', 'create-client']],
-  ['backfill', ['async', 'engines', 'records', 'resources', 'models']],
+  ['maintenance', ['records', 'resources', 'models']],
   ['adapter', ['records', 'models']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
   ['sync', ['async', 'records', 'resources', 'client']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],
-  ['cli', ['async', 'records', 'index', 'backfill', 'streams']],
 ]
 
 const PROTOCOL_LAYERS: Layers = [
@@ -445,6 +463,7 @@ describe.each([
   ['the protocol', protocol],
   ['the SDK', sdk],
   ['the adapters', adapters],
+  ['the command line', cli],
   ['the server', server],
 ])('the files of %s', (_, files) => {
   const steps = stepsOf(files)

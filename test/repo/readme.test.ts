@@ -10,6 +10,8 @@ const folders = [
   '.',
   'docs',
   'packages/audit',
+  'packages/cli',
+  'packages/cli/docs',
   'packages/sdk',
   'packages/drizzle',
   'packages/kysely',

@@ -37,6 +37,7 @@ export interface SuiteRun extends SuiteOutcome {
 export const PUBLISHED = [
   '@eaas/audit',
   '@eaas/sdk',
+  '@eaas/cli',
   '@eaas/drizzle',
   '@eaas/kysely',
   '@eaas/prisma',

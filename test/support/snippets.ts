@@ -11,10 +11,12 @@ const ADAPTERS = ['drizzle', 'kysely', 'prisma', 'typeorm']
 /** The pages whose snippets must hold. */
 export const PAGES = [
   'README.md',
-  'packages/sdk/README.md',
-  ...readdirSync(join(root, 'packages/sdk/docs'))
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `packages/sdk/docs/${name}`),
+  ...['packages/sdk', 'packages/cli'].flatMap((home) => [
+    `${home}/README.md`,
+    ...readdirSync(join(root, home, 'docs'))
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `${home}/docs/${name}`),
+  ]),
   ...ADAPTERS.map((name) => `packages/${name}/README.md`),
 ]
 
@@ -82,9 +84,19 @@ export async function compilePrograms(
   const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
   const adapters = ADAPTERS.map((name) => [`@eaas/${name}`, [join(root, `packages/${name}/src/index.ts`)]])
   const compilerOptions = {
-    paths: { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*'), ...Object.fromEntries(adapters) },
-    // The page of Prisma imports what `prisma generate` makes beside it.
-    rootDirs: [join(folder, 'packages/sdk/docs'), join(folder, 'packages/prisma'), PRISMA],
+    paths: {
+      '@eaas/sdk': sdk('index'),
+      '@eaas/sdk/*': sdk('*'),
+      '@eaas/cli/backfill': [join(root, 'packages/cli/src/backfill.ts')],
+      ...Object.fromEntries(adapters),
+    },
+    // Some pages import what `prisma generate` makes beside it.
+    rootDirs: [
+      join(folder, 'packages/sdk/docs'),
+      join(folder, 'packages/cli/docs'),
+      join(folder, 'packages/prisma'),
+      PRISMA,
+    ],
     // A page may declare values that it never uses.
     noUnusedLocals: false,
     noUnusedParameters: false,

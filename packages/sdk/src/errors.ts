@@ -193,7 +193,7 @@ export class ColdError extends EaasBaseError {
   readonly code = 'E_COLD'
 }
 
-/** The database of a backfill refused a statement, or did not answer. See `@eaas/sdk/backfill`. Holds nothing of what was sent or stored. */
+/** The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds nothing of what was sent or stored. */
 export class DatabaseError extends EaasBaseError {
   override readonly name = 'DatabaseError'
   readonly code = 'E_DATABASE'
@@ -262,12 +262,12 @@ export function nameRecord<E extends EaasError>(
 }
 
 /** The message of an error, without the record and the field that it names. */
-export function withoutPlace(error: EaasError): string {
+export function withoutPlace(error: { readonly message: string; readonly place?: RecordPlace }): string {
   return error.message.slice(placed('', placeOf(error)).length)
 }
 
-function placeOf(error: EaasError): RecordPlace | undefined {
-  return 'place' in error ? error.place : undefined
+function placeOf(error: object): RecordPlace | undefined {
+  return 'place' in error ? (error.place as RecordPlace | undefined) : undefined
 }
 
 function placed(message: string, place: RecordPlace | undefined): string {

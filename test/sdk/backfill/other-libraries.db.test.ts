@@ -15,7 +15,6 @@ import { PrismaPGlite } from 'pglite-prisma-adapter'
 import postgres from 'postgres'
 import { fieldEncryptionExtension } from 'prisma-field-encryption'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encrypted } from '../../../packages/prisma/src/index.js'
 import {
   awsMessageReader,
   backfill,
@@ -25,7 +24,8 @@ import {
   postgresTable,
   type Reader,
   transitReader,
-} from '../../../packages/sdk/src/backfill.js'
+} from '../../../packages/cli/src/backfill.js'
+import { encrypted } from '../../../packages/prisma/src/index.js'
 import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
 import { PrismaClient } from '../../orm/prisma/client.js'
 import { freshDatabase, type TestDatabase } from '../../support/database.js'

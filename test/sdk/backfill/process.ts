@@ -2,7 +2,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import postgres from 'postgres'
-import { backfill, postgresTable } from '../../../packages/sdk/src/backfill.js'
+import { backfill, postgresTable } from '../../../packages/cli/src/backfill.js'
 import { createClient } from '../../../packages/sdk/src/index.js'
 import { peopleOf } from './people.js'
 

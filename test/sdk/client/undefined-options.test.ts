@@ -7,7 +7,7 @@ import type {
   InspectOptions,
   PostgresOptions,
   TransitOptions,
-} from '../../../packages/sdk/src/backfill.js'
+} from '../../../packages/cli/src/backfill.js'
 import type { AllowedKeys, BrokerOptions } from '../../../packages/sdk/src/broker.js'
 import type {
   ApiKeyChanges,

@@ -1,6 +1,6 @@
 // An option that nobody knows does nothing: `binding`, `timeout`, a misspelt `keyID`. Each call refuses it before anything is sent.
 import { describe, expect, it, vi } from 'vitest'
-import { backfill, inspectTable, postgresTable } from '../../../packages/sdk/src/backfill.js'
+import { backfill, inspectTable, postgresTable } from '../../../packages/cli/src/backfill.js'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
 import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
 import { createDek, openExport, seal } from '../../../packages/sdk/src/offline.js'

@@ -1,0 +1,81 @@
+// What `backfill` and `inspect-table` refuse before they reach a database. test/cli/sdk-backfill.test.ts has them work on one.
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type GuardedDir, guardedDir } from '../../../test/support/guarded-dir.js'
+import { runCommand } from './test-support/command.js'
+
+const URL = 'postgres://app:hidden@127.0.0.1:1/app'
+
+let guarded: GuardedDir
+let folder: string
+beforeAll(() => {
+  guarded = guardedDir('eaas-cli-backfill')
+  folder = guarded.path
+})
+afterAll(() => guarded.remove())
+beforeEach(() => {
+  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true })
+  writeFileSync(join(folder, 'model.mjs'), 'export default () => ({})\nexport const users = {}\n')
+  writeFileSync(join(folder, 'broken.mjs'), 'import "./none.mjs"\n')
+})
+
+const command = (argv: string[], env: Record<string, string> = {}) =>
+  runCommand(argv, { env: { DATABASE_URL: URL, EAAS_API_KEY: 'key', ...env }, folder })
+
+describe.each(['backfill', 'inspect-table'])('%s', (name) => {
+  it.each([
+    [['--table', 't'], 'name the module'],
+    [['model.mjs'], '--table is missing'],
+    [['none.mjs', '--table', 't'], 'none.mjs: it does not exist'],
+    [['model.mjs', '--table', 't', '--export', 'toString'], 'no export "toString". It has: "default", "users"'],
+    [['model.mjs', '--table', 't', '--batch-size', '0'], '--batch-size must be a whole number'],
+    [['model.mjs', '--table', 't', '--rows-per-second', '1e3'], '--rows-per-second must be a whole number'],
+    [['model.mjs', '--table', 't', '--column', 'email'], '--column takes name=value'],
+    [['model.mjs', '--table', 't', '--driver', 'mysql'], '--driver must be one of pg, postgres'],
+    [['model.mjs', '--table', 't'], 'no driver of PostgreSQL: run npm install pg'], // beside the module there is none
+    [['model.mjs', '--table', 't', '--work', 'steal', '--dry-run', '--open', '--state', 's'], 'there is no option --'],
+  ])('exits with 2 and says what is wrong: %j', async (argv, message) => {
+    expect(await command([name, ...argv])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  it('takes the database from the environment alone, and shows no part of a URL', async () => {
+    expect(await command([name, 'model.mjs', '--table', 't'], { DATABASE_URL: '' })).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('set DATABASE_URL'),
+    })
+    for (const argv of [[URL], ['--database-url', URL], [`--database-url=${URL}`]]) {
+      const { code, err } = await command([name, 'model.mjs', '--table', 't', ...argv])
+      expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('use DATABASE_URL') })
+      expect(err).not.toMatch(/hidden|127/)
+    }
+  })
+
+  it('shows what a driver says of a connection, without the password', async () => {
+    const home = `${name}-home` // of its own: Node.js remembers where it found a package
+    const pg = join(folder, home, 'node_modules/pg')
+    mkdirSync(pg, { recursive: true })
+    writeFileSync(join(folder, home, 'model.mjs'), 'export default () => ({})')
+    writeFileSync(
+      join(pg, 'index.js'),
+      'exports.Pool = class { constructor({ connectionString: url }) { throw new Error(url + " or " + decodeURIComponent(new URL(url).password)) } }',
+    )
+    const env = { DATABASE_URL: 'postgres://app:hid%2Fden@127.0.0.1:1/app' }
+    expect(await command([name, `${home}/model.mjs`, '--table', 't'], env)).toMatchObject({
+      code: 1,
+      err: 'eaas-cli: no connection to the database of DATABASE_URL: *** or ***\n',
+    })
+  })
+
+  it('shows the error of a module that does not load', async () => {
+    const { code, err } = await command([name, 'broken.mjs', '--table', 't'])
+    expect({ code, err }).toMatchObject({ code: 1, err: expect.stringMatching(/none\.mjs/) })
+  })
+})
+
+describe('backfill', () => {
+  it('keeps no state of a dry run', async () => {
+    const { code, err } = await command(['backfill', 'model.mjs', '--table', 't', '--dry-run', '--state', 's'])
+    expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('leave out --state') })
+  })
+})

@@ -1,0 +1,169 @@
+/** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it. */
+import { AbortedError } from '@eaas/sdk'
+import type { Arguments } from './arguments.js'
+import { type BackfillReport, type BackfillWork, backfillWith } from './backfill/backfill.js'
+import type { Table, TableSource } from './backfill/table.js'
+import { addCounts, openState, type Stand } from './backfill-state.js'
+import type { Command } from './command.js'
+import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
+import { showBar } from './progress.js'
+import {
+  assertNoFailures,
+  describeProgress,
+  type OpenTable,
+  TABLE_HELP,
+  TABLE_OPTIONS,
+  withTable,
+} from './table-command.js'
+
+export const backfill: Command = {
+  summary: 'encrypt a PostgreSQL table in place; add indexes, rewrap, reseal',
+  help: `Usage: eaas-cli backfill <module> --table <name> [options]
+
+Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run
+again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is
+shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value
+depends on it, so the API key needs decrypt beside encrypt.
+
+  --work <work>         seal (default): rows that are not sealed as the model seals, and indexes that are missing
+                        index: indexes that differ from what the values give
+                        rewrap: wrapped keys of an old version, after a rotation
+                        reseal: every row, under new data keys
+  --dry-run             read and check everything, and write nothing
+  --state <file>        keep how far it is in this file, and go on there; it is removed at the end
+  --read <name>         an export that reads what another library encrypted: { email: cloakReader({ ... }) }${TABLE_HELP}`,
+  options: {
+    ...TABLE_OPTIONS,
+    work: { type: 'string' },
+    'dry-run': { type: 'boolean' },
+    state: { type: 'string' },
+    read: { type: 'string' },
+  },
+  positionals: 1,
+  async run(io, given) {
+    const name = given.get('table')
+    const work = given.find('work') ?? 'seal'
+    const dryRun = given.has('dry-run')
+    if (dryRun && given.find('state') !== undefined) {
+      throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
+    }
+    const report = await withTable(io, given, (open) => runBackfill(io, given, { open, work, dryRun }))
+    if (given.has('json')) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))
+    else await print(io, describe(name, report, dryRun))
+    if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
+    assertNoFailures(io, report.failed, report.failures, 'failed, and stay as they were')
+    if (report.contended > 0) throw new CommandError('the table is not done')
+  },
+}
+
+interface Run {
+  open: OpenTable
+  work: string
+  dryRun: boolean
+}
+
+async function runBackfill(io: Io, given: Arguments, { open, work, dryRun }: Run): Promise<BackfillReport> {
+  const { sdk, model, table, speed, identity } = open
+  const readers = given.find('read')
+  const file = given.find('state')
+  const state = file === undefined ? undefined : await openState(io, file, { ...identity, work, read: readers ?? null })
+  const before = state?.found
+  let stand: Stand | undefined = before
+  const bar = showBar(io, VERBS[work] ?? work)
+  const stop = createStop(io.signal)
+  try {
+    const running = backfillWith(sdk, model, stop.between(table), {
+      ...speed,
+      work: work as BackfillWork,
+      dryRun,
+      read: readers === undefined ? undefined : (open.get(readers) as Record<string, never>),
+      after: before?.after,
+      signal: stop.signal,
+      async onProgress(progress) {
+        const done = addCounts(before?.done, progress)
+        const total = progress.total === undefined ? undefined : progress.total + (before?.done.rows ?? 0)
+        bar.show(done.rows, total, describeProgress({ ...progress, ...done }))
+        // With rows that others held, `after` stands still, and the counts are ahead of it.
+        if (dryRun) stand = { after: '', done }
+        else if (progress.after !== undefined && progress.contended === 0) {
+          stand = { after: progress.after, done }
+          await state?.save(stand)
+        }
+        stop.mayEnd()
+      },
+    })
+    const report = await untilAborted(running, stop.signal)
+    if (report.contended === 0) await state?.clear()
+    return { ...report, ...addCounts(before?.done, report) }
+  } catch (error) {
+    bar.done()
+    if (stand) tell(io, describeStop(stand, { isKept: state !== undefined, dryRun }))
+    throw error
+  } finally {
+    bar.done()
+  }
+}
+
+/** Settles as the promise does, or rejects with AbortedError when the signal is aborted first. */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    promise.then(resolve, reject)
+    const refuse = () => reject(new AbortedError(signal))
+    if (signal.aborted) refuse()
+    else signal.addEventListener('abort', refuse, { once: true }) // a signal of this run alone
+  })
+}
+
+/** Lets a run end between two pages, and while it waits, but not while it writes. */
+function createStop(interruption: AbortSignal) {
+  const controller = new AbortController()
+  let isBusy = false
+  const end = () => {
+    if (interruption.aborted && !isBusy) controller.abort(interruption.reason)
+  }
+  interruption.addEventListener('abort', end, { once: true })
+  end()
+  return {
+    signal: controller.signal,
+    between(source: TableSource): TableSource {
+      return async (columns) => {
+        const table: Table = typeof source === 'function' ? await source(columns) : source
+        return {
+          ...table,
+          page(after, limit) {
+            isBusy = true
+            return table.page(after, limit)
+          },
+        }
+      }
+    },
+    mayEnd() {
+      isBusy = false
+      end()
+    },
+  }
+}
+
+const VERBS: Readonly<Record<string, string>> = {
+  seal: 'sealing',
+  index: 'indexing',
+  rewrap: 'rewrapping',
+  reseal: 'resealing',
+}
+
+function describe(name: string, report: BackfillReport, dryRun: boolean): string {
+  const { rows, changed, current, failed, contended, gone } = report
+  const more = Object.entries({ failed, contended, gone }).flatMap(([word, count]) =>
+    count === 0 ? [] : [`, ${count} ${word}`],
+  )
+  return `${name}: ${rows} rows, ${changed} ${dryRun ? 'to change' : 'changed'}, ${current} current${more.join('')}`
+}
+
+function describeStop({ done }: Stand, { isKept, dryRun }: { isKept: boolean; dryRun: boolean }): string {
+  const so = `stopped after ${done.rows} rows`
+  if (dryRun) return `${so}; nothing was written`
+  const how = isKept
+    ? 'run the same command again to go on there'
+    : 'run the same command again: rows that are done cost reading only, and with --state <file> not even that'
+  return `${so}, which stay as they are now: ${how}`
+}

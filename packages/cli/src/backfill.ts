@@ -1,0 +1,29 @@
+/**
+ * `@eaas/cli/backfill`: encrypts a table that is in use, row by row and in place, adds indexes, rewraps and reseals, and tells in which form its
+ * values are.
+ */
+export {
+  type AnyModel,
+  DatabaseError,
+  type FieldCounts,
+  type IndexCounts,
+  type Reader,
+  type Row,
+  type TableColumns,
+  type TableCounts,
+} from '@eaas/sdk/maintenance'
+export { type AwsDecrypted, type AwsMessageOptions, awsMessageReader } from './backfill/aws.js'
+export {
+  type BackfillOptions,
+  type BackfillReport,
+  type BackfillWork,
+  backfill,
+  type InspectOptions,
+  type InspectReport,
+  inspectTable,
+} from './backfill/backfill.js'
+export { type CloakOptions, cloakReader } from './backfill/cloak.js'
+export { type PostgresOptions, type PostgresQuery, postgresTable } from './backfill/postgres.js'
+export type { BackfillProgress, RowFailure } from './backfill/run.js'
+export type { Table, TableChange, TableRow, TableSource } from './backfill/table.js'
+export { type TransitOptions, type TransitPost, transitReader } from './backfill/transit.js'

@@ -1,0 +1,173 @@
+/** Runs of `backfill` and `inspectTable`: their options, and the SDK's part of the work for a model of any copy of the SDK. */
+import { InvalidInputError } from '@eaas/sdk'
+import type { AnyModel, Reader, TableCounts } from '@eaas/sdk/maintenance'
+import * as sdk from '@eaas/sdk/maintenance'
+import { type BackfillProgress, type RowFailure, runWork } from './run.js'
+import type { TableSource } from './table.js'
+
+const WORKS = ['seal', 'index', 'rewrap', 'reseal'] as const
+const MAX_BATCH_ROWS = 10_000
+const BATCH_ROWS = 200
+const MAX_ROWS_PER_SECOND = 1_000_000
+
+/**
+ * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals (plaintext, format v1, a former key, another
+ * library's), and adds indexes that are missing. `index`: makes all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old
+ * versions, and no ciphertext. `reseal`: seals every row anew under new DEKs.
+ */
+export type BackfillWork = (typeof WORKS)[number]
+
+export interface InspectOptions {
+  /** Ends the run with AbortedError. */
+  signal?: AbortSignal | undefined
+  /** Rows that are read and written at a time, 1 to 10,000; 200 by default. */
+  batchSize?: number | undefined
+  /** Begins behind this key: `after` of the last progress, to go on after a stop. */
+  after?: string | undefined
+  /** At most so many rows in a second; no limit by default. */
+  rowsPerSecond?: number | undefined
+  /** Called after each page, when its rows are written, and awaited. What it throws ends the run. */
+  onProgress?: ((progress: BackfillProgress) => unknown) | undefined
+  /** For `inspectTable`: whether each row is opened too, and its indexes are compared; otherwise only the forms are looked at. */
+  open?: boolean | undefined
+}
+
+export interface BackfillOptions extends Omit<InspectOptions, 'open'> {
+  /** `seal` by default. */
+  work?: BackfillWork | undefined
+  /**
+   * By field: turns what a column holds that is no envelope into the field's value, such as another library's ciphertext into its
+   * plaintext. Null, undefined and an error of its own refuse the value, and the row is left as it is.
+   */
+  read?: Readonly<Record<string, Reader>> | undefined
+  /** Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done. */
+  dryRun?: boolean | undefined
+}
+
+/** What was found in a table. Holds keys of rows, and no value of a field. */
+export interface InspectReport {
+  /** What was found, before anything was written. */
+  found: TableCounts
+  /** How many rows do not open, or stay as they were because they cannot be sealed or written. */
+  failed: number
+  /** The first 100 of them, and why. */
+  failures: RowFailure[]
+  /** The key of the last row. */
+  after: string | undefined
+}
+
+/** What a run found and did; with `dryRun`, what it would have done. */
+export interface BackfillReport extends InspectReport {
+  rows: number
+  changed: number
+  /** Rows with nothing to do. */
+  current: number
+  /** Rows that others changed or held locked each time: run it again. */
+  contended: number
+  /** Rows that were deleted while the run worked on them. */
+  gone: number
+}
+
+/**
+ * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all columns of the model still hold what
+ * was read, so that no write of the application is lost; a row that changed meanwhile is read again. A row that fails stays as it
+ * is, and is in `failures`. May be killed at any time, and run again from the beginning or behind `after`: rows that are done cost
+ * reading only. Accepts what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and `acceptUnbound`.
+ *
+ * Needs `keys:read`, `encrypt` and `decrypt`, and `hash` where the service makes the indexes.
+ *
+ * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the database fails; what `onProgress` and a
+ * table of the application throw; and the errors of a client, when the service fails. Rows that were written stay so
+ * @example
+ * ```ts
+ * const report = await backfill(users, postgresTable(query, 'users'), { onProgress: (progress) => console.log(progress) })
+ * ```
+ */
+export async function backfill(
+  model: AnyModel,
+  table: TableSource,
+  options: BackfillOptions = {},
+): Promise<BackfillReport> {
+  return backfillWith(sdk, model, table, options)
+}
+
+/**
+ * Reads a whole table and counts in which form its values are; with `open` also opens each row and compares its indexes. Writes nothing. `left` of
+ * `found` is zero when every value is sealed as the model seals, under the current version of its key, and every index is there. Options and errors
+ * as of `backfill`; needs `keys:read`, and with `open` also `decrypt`, and `hash` where the service makes the indexes.
+ *
+ * @example
+ * ```ts
+ * const { found, failures } = await inspectTable(users, postgresTable(query, 'users'), { open: true })
+ * ```
+ */
+export async function inspectTable(
+  model: AnyModel,
+  table: TableSource,
+  options: InspectOptions = {},
+): Promise<InspectReport> {
+  return inspectWith(sdk, model, table, options)
+}
+
+/** The SDK's part of a run: of the copy that made the model, which an application may have beside another one. */
+export type Sdk = Pick<typeof sdk, 'describeModel' | 'isModel' | 'maintain'>
+
+/** `backfill`, by the copy of the SDK that made the model. */
+export async function backfillWith(
+  sdkOfModel: Sdk,
+  model: AnyModel,
+  table: TableSource,
+  options: BackfillOptions,
+): Promise<BackfillReport> {
+  sdk.assertOptions('backfill()', options, [...SHARED_OPTIONS, 'work', 'read', 'dryRun'])
+  const { work = 'seal', read = {}, dryRun = false } = options
+  if (!WORKS.includes(work)) throw new InvalidInputError(`work must be one of ${WORKS.join(', ')}`)
+  sdk.assertFlag('dryRun', dryRun)
+  return run(sdkOfModel, { model, table, options, work, read, dryRun, isResumable: !dryRun })
+}
+
+/** `inspectTable`, by the copy of the SDK that made the model. */
+export async function inspectWith(
+  sdkOfModel: Sdk,
+  model: AnyModel,
+  table: TableSource,
+  options: InspectOptions,
+): Promise<InspectReport> {
+  sdk.assertOptions('inspectTable()', options, [...SHARED_OPTIONS, 'open'])
+  sdk.assertFlag('open', options.open)
+  const work = options.open ? 'open' : 'look'
+  const plan = { model, table, options, work, read: {}, dryRun: true, isResumable: true } as const
+  const { found, failed, failures, after } = await run(sdkOfModel, plan)
+  return { found, failed, failures, after }
+}
+
+const SHARED_OPTIONS = ['signal', 'batchSize', 'after', 'rowsPerSecond', 'onProgress'] as const
+
+interface Plan {
+  model: AnyModel
+  table: TableSource
+  options: InspectOptions
+  work: sdk.MaintenanceWork
+  read: Readonly<Record<string, Reader>>
+  dryRun: boolean
+  isResumable: boolean
+}
+
+async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<BackfillReport> {
+  const { model, table: source, options, work, read, dryRun, isResumable } = plan
+  const { batchSize = BATCH_ROWS, after, rowsPerSecond, onProgress, signal } = options
+  sdk.assertNotAborted(signal)
+  sdk.assertWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)
+  if (rowsPerSecond !== undefined) sdk.assertWhole('rowsPerSecond', rowsPerSecond, 1, MAX_ROWS_PER_SECOND)
+  if (after !== undefined && typeof after !== 'string') {
+    throw new InvalidInputError('after must be the text that progress told', 'Omit it to begin at the first row.')
+  }
+  const { table: columns } = describeModel(model)
+  const maintenance = await maintain(model, { work, read, dryRun, signal })
+  const table = typeof source === 'function' ? await source(columns) : source
+  const { progress, failures } = await runWork(table, maintenance, {
+    ...{ batchSize, after, rowsPerSecond, dryRun, isResumable, signal, onProgress },
+  })
+  const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ...done } = progress
+  return { ...done, found: maintenance.found, failures }
+}

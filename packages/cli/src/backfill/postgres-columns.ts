@@ -1,0 +1,138 @@
+/** The columns of a table of PostgreSQL: which there are, and which of them are the model's. */
+import { InvalidInputError } from '@eaas/sdk'
+import { assertOptions, nearestName, type TableColumns } from '@eaas/sdk/maintenance'
+import { assertBinds, assertHoldsEnvelopes, type PostgresColumn } from './postgres-values.js'
+
+/** Runs a statement whose only column is JSON text, and returns its parsed values. */
+export type Ask = (text: string, parameters?: string[]) => Promise<unknown[]>
+
+/** A column of the model and of the table. */
+export interface Placed {
+  name: string
+  column: PostgresColumn
+}
+
+/** What a table has. */
+export interface FoundTable {
+  /** Its database, its schema and its own name, quoted where they have to be. */
+  name: string
+  columns: Map<string, PostgresColumn>
+  primary: string[]
+  unique: string[][]
+}
+
+/** What the database tells of a table. */
+interface Catalogue {
+  name: string
+  hasChildren: boolean
+  hidesRows: boolean
+  columns: [string, string, string, number, boolean][]
+  indexes: [boolean, string[] | null, number][] | null
+}
+
+/** Reads the columns and the unique keys of a table. @throws InvalidInputError when there is none */
+export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
+  const [found] = (await ask(
+    `select json_build_object(
+       'name', format('%I.%I.%I', current_database(), (select n.nspname from pg_catalog.pg_namespace n where n.oid = c.relnamespace), c.relname),
+       'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
+       'hidesRows', row_security_active(c.oid),
+       'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, -1), case b.typname when 'citext' then 'citext' else format_type(b.oid, null) end, a.atttypmod, b.typtype = 'e'))
+         from pg_catalog.pg_attribute a
+         join lateral (with recursive of_domain(oid) as (
+           select a.atttypid union all
+           select t.typbasetype from of_domain join pg_catalog.pg_type t on t.oid = of_domain.oid where t.typbasetype <> 0
+         ) select t.oid, t.typname, t.typtype from of_domain join pg_catalog.pg_type t on t.oid = of_domain.oid where t.typbasetype = 0) b on true
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+       'indexes', (select json_agg(json_build_array(i.indisprimary, (select json_agg(a.attname order by k.at)
+           from unnest(i.indkey::int2[]) with ordinality as k(attnum, at)
+           join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum and a.attnotnull
+           where k.at <= i.indnkeyatts), i.indnkeyatts))
+         from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null)
+     )::text as r from pg_catalog.pg_class c where c.oid = to_regclass($1::text)`,
+    [table],
+  )) as [Catalogue?]
+  if (!found) throw new InvalidInputError(`there is no table ${table}`, 'Name its schema too: "crm.users".')
+  if (found.hasChildren) {
+    throw new InvalidInputError(
+      `tables inherit from ${table}, and its key does not tell their rows apart`,
+      'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
+    )
+  }
+  // By the catalogue: `row_security = off` has to be set before a statement is parsed, which one that any pooler runs cannot do for itself.
+  if (found.hidesRows) {
+    throw new InvalidInputError(
+      `row-level security may hide rows of ${table} from this role`,
+      'Connect as the owner of the table, or as a role with `bypassrls`; with `force row level security` the owner needs that too.',
+    )
+  }
+  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of several.
+  const columns = found.columns.map(([name, type, base, modifier, isEnum]): [string, PostgresColumn] => {
+    const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
+    return [name, { name, type, base, maxLength, isEnum }]
+  })
+  // An index over an expression, or over a column that may be null, does not tell rows apart.
+  const unique = (found.indexes ?? []).filter(([, names, count]) => names?.length === count)
+  const [, primary] = unique.find(([isPrimary]) => isPrimary) ?? []
+  return {
+    name: found.name,
+    columns: new Map(columns),
+    primary: primary ?? [],
+    unique: unique.map(([, names]) => names ?? []),
+  }
+}
+
+export interface Places {
+  key: PostgresColumn[]
+  columns: Placed[]
+}
+
+/** Finds the columns of the model in the table. @throws InvalidInputError naming the one that is missing or cannot hold what it has to */
+export function placeColumns(
+  { fields, indexes, bind, header }: TableColumns,
+  { columns, primary, unique }: FoundTable,
+  {
+    key = primary,
+    renamed,
+    readColumns,
+  }: { key?: readonly string[] | undefined; renamed: Readonly<Record<string, string>>; readColumns: readonly string[] },
+): Places {
+  const get = (name: string): PostgresColumn => {
+    const column = columns.get(name)
+    if (column) return column
+    const near = nearestName(name, [...columns.keys()])
+    const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
+    throw new InvalidInputError(`the table has no column ${JSON.stringify(name)}${meant}`, 'Name it in `columns`.')
+  }
+  const placed = (name: string): Placed => ({ name, column: get(renamed[name] ?? name) })
+  const names = [...fields, ...indexes.map(({ column }) => column), ...bind, header.column, ...readColumns]
+  assertOptions('columns', renamed, names)
+  const sealed = fields.map(placed)
+  const hasHeader =
+    header.required || ['json', 'jsonb'].includes(columns.get(renamed[header.column] ?? header.column)?.base ?? '')
+  const envelopes = [...sealed, ...(hasHeader ? [placed(header.column)] : [])]
+  for (const { column } of envelopes) assertHoldsEnvelopes(column)
+  for (const { column: name, list } of indexes) {
+    const { base } = placed(name).column
+    const fitting = list ? ['text[]', 'json', 'jsonb'] : ['text', 'character varying', 'citext']
+    if (!fitting.includes(base)) {
+      throw new InvalidInputError(
+        `the column of the index ${JSON.stringify(name)} is of type ${base}`,
+        `Give it the type ${fitting[0]}.`,
+      )
+    }
+  }
+  for (const name of bind) assertBinds(placed(name).column)
+  const own = new Map(
+    [...envelopes, ...indexes.map(({ column }) => placed(column)), ...bind.map(placed)].map((one) => [one.name, one]),
+  )
+  const others = readColumns.filter((name) => !own.has(name)).map(placed)
+  for (const { column } of others) assertBinds(column, '`readColumns` names')
+  if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name)))) {
+    throw new InvalidInputError(
+      'the rows have no unique key',
+      'Name columns of a unique index, none of which may be null, in `key`.',
+    )
+  }
+  return { key: key.map(get), columns: [...own.values(), ...others] }
+}

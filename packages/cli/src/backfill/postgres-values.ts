@@ -1,0 +1,94 @@
+/** Values of PostgreSQL as text, by which they are compared and written, and as a model takes them. */
+import { InvalidInputError } from '@eaas/sdk'
+
+/** A column that the table has. */
+export interface PostgresColumn {
+  name: string
+  /** The type without a length, for casts. */
+  type: string
+  /** The type that a domain is made of, or the type itself. */
+  base: string
+  /** The number in `varchar(100)`; undefined without one. */
+  maxLength: number | undefined
+  /** Whether the base is an enum. */
+  isEnum: boolean
+}
+
+const JSON_TYPES = ['json', 'jsonb']
+const TEXT_TYPES = ['text', 'character varying', 'citext']
+/** The shortest envelope has about so many characters. */
+const LEAST_LENGTH = 256
+
+/** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
+export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn): void {
+  const column = `the column ${JSON.stringify(name)}`
+  const hint = `Give it the type text first: alter table … alter column ${quoteName(name)} type text${usingText(name, base)}; or add a column of that type, and move the values into it in the same way.`
+  if (![...JSON_TYPES, ...TEXT_TYPES].includes(base)) {
+    throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
+  }
+  if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
+    throw new InvalidInputError(`${column} holds at most ${maxLength} characters, which no encrypted value fits`, hint)
+  }
+}
+
+/** The clause by which a column becomes text, where the values do not simply stay what they are. */
+function usingText(name: string, base: string): string {
+  const column = quoteName(name)
+  if (base === 'bytea')
+    return ` using encode(${column}, 'base64'), or convert_from(${column}, 'UTF8') where the bytes are text`
+  return TEXT_TYPES.includes(base) ? '' : ` using ${column}::text`
+}
+
+/**
+ * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as JSON like this entry. Not `character`, whose text
+ * has no padding, and `inet`, whose text has a mask: drivers return the one and leave out the other.
+ */
+const BOUND_TYPES = [
+  ...[...TEXT_TYPES, ...JSON_TYPES, 'name', 'uuid'],
+  ...['smallint', 'integer', 'bigint', 'numeric', 'oid'],
+]
+
+/** Refuses a column to whose values an application would bind otherwise: what is sealed would never open there. @throws InvalidInputError */
+export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
+  if (isEnum || BOUND_TYPES.includes(base)) return
+  throw new InvalidInputError(
+    `${use} the column ${JSON.stringify(name)} of type ${base}, which drivers return otherwise than as its text`,
+    'Bind to a column of a type such as text, varchar, uuid, bigint, numeric or an enum, or give this one such a type first.',
+  )
+}
+
+/** Reads a value for the model: JSON of JSON columns, lists of arrays, text of all others. */
+export function readColumn({ base }: PostgresColumn, text: string | null): unknown {
+  if (text === null) return null
+  if (JSON_TYPES.includes(base))
+    return keepsNumbers(text) ? JSON.parse(text) : Symbol('a number that JavaScript cannot hold')
+  // Of indexes alone: their values are hexadecimal digits, so none is quoted.
+  if (base === 'text[]') return text === '{}' ? [] : text.slice(1, -1).split(',')
+  return text
+}
+
+/** Writes a value of a sealed row. */
+export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (base === 'text[]' && Array.isArray(value)) return `{${value.join(',')}}`
+  return typeof value === 'string' && !JSON_TYPES.includes(base) ? value : JSON.stringify(value)
+}
+
+/** Tells whether JavaScript reads each number of a JSON text as it is written. */
+function keepsNumbers(json: string): boolean {
+  const numbers = json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').match(/-?\d[\d.eE+-]*/g) ?? []
+  return numbers.every((number) => decimalOf(number) === decimalOf(String(Number(number))))
+}
+
+/** One spelling for each decimal number: its digits without zeros around them, and the exponent. */
+function decimalOf(number: string): string {
+  const [, sign = '', whole = '', part = '', exponent = '0'] =
+    /^(-?)(\d+)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
+  const digits = (whole + part).replace(/^0+/, '')
+  const short = digits.replace(/0+$/, '')
+  return short === '' ? '0' : `${sign}${short}e${Number(exponent) - part.length + digits.length - short.length}`
+}
+
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

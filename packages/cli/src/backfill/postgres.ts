@@ -1,0 +1,224 @@
+/** A table of PostgreSQL, read and written by any function that runs a query. */
+import { InvalidInputError, isEaasError } from '@eaas/sdk'
+import { assertOptions, DatabaseError, kindOf } from '@eaas/sdk/maintenance'
+import { type Ask, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
+import { type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
+import type { Table, TableChange, TableRow, TableSource } from './table.js'
+
+/**
+ * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns of the result: `(text, parameters) =>
+ * sql.unsafe(text, parameters)` with postgres.js, `async (text, parameters) => (await pool.query(text, parameters)).rows` with pg.
+ */
+export type PostgresQuery = (text: string, parameters: string[]) => Promise<readonly object[]>
+
+export interface PostgresOptions {
+  /** The columns by which pages are read, unique together and never null; those of the primary key by default. */
+  key?: readonly string[] | undefined
+  /** The names of columns in the database, where they differ from those of the model: `{ emailIndex: 'email_index' }`. */
+  columns?: Readonly<Record<string, string>> | undefined
+  /** Further columns for the rows that readers are called with, such as one of an encryption context. A run writes none of them. */
+  readColumns?: readonly string[] | undefined
+}
+
+/** What the run needs of a row besides its values: what is compared before it is written. */
+interface Read {
+  key: readonly string[]
+  texts: readonly (string | null)[]
+}
+
+/**
+ * Reads and writes a table of PostgreSQL 12 or later. Statements run by themselves, each at once, and skip rows that are locked: none waits for the
+ * application while it holds a lock. Pass a function that runs them outside of a transaction. Does not use the network before the run.
+ *
+ * @param table its name as it is spelled, with its schema where that is not on the search path: `users`, `crm.users`, `userTable`. A part with a dot or
+ * a quote stands in quotes, as in SQL: `crm."users.old"`
+ */
+export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
+  assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])
+  if (typeof query !== 'function') throw new InvalidInputError(`query must be a function, got ${kindOf(query)}`)
+  const { columns: renamed = {}, key, readColumns = [] } = options
+  assertOptions('columns', renamed)
+  if (!Array.isArray(readColumns) || !readColumns.every(isName))
+    throw new InvalidInputError('readColumns must be a list of names')
+  const name = readTableName(table).map(quoteName).join('.')
+  const ask = async (text: string, parameters: string[] = []): Promise<unknown[]> => {
+    const rows = await query(text, parameters).catch((error) => refuse(error))
+    // The only column, whatever the driver calls it.
+    return rows.map((row) => JSON.parse(String(Object.values(row)[0] ?? 'null')))
+  }
+  return async (wanted) => {
+    const found = await readTable(ask, name)
+    const places = placeColumns(wanted, found, { key, renamed, readColumns })
+    const scope = `${found.name} (${places.key.map((one) => quoteName(one.name)).join(', ')})`
+    return { scope, ...createTable(ask, name, places) }
+  }
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value !== '__proto__'
+}
+
+/** The name of a table or a schema as it is spelled, or in the quotes of SQL. */
+const NAME_PART = /^(?:"(?<quoted>(?:[^"]|"")+)"|(?<plain>[^".][^.]*))(?<dot>\.(?!$)|$)/
+
+/** Reads a name with the schemas before it. @throws InvalidInputError */
+function readTableName(table: unknown): string[] {
+  const parts: string[] = []
+  let rest = typeof table === 'string' ? table : ''
+  do {
+    const { quoted, plain = '', dot = '' } = NAME_PART.exec(rest)?.groups ?? {}
+    const part = quoted?.replaceAll('""', '"') ?? plain
+    if (!isName(part)) {
+      const hint = 'Put quotes around a part with a dot or a quote, as in SQL: \'crm."users.old"\'.'
+      throw new InvalidInputError('table must be a name', hint)
+    }
+    parts.push(part)
+    rest = rest.slice((quoted === undefined ? plain.length : quoted.length + 2) + dot.length)
+  } while (rest !== '')
+  return parts
+}
+
+/**
+ * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in every session, and gives a time with its
+ * offset: PostgreSQL may read an abbreviation such as IST as another zone. Each statement sets it for itself, since behind a pooler the next one may run in
+ * another session. As a condition without a column, it is evaluated before a row is read. Statements that write do without: they read
+ * these texts alike under all settings, and triggers of the table must find the settings of the session.
+ */
+const PINNED = `(select count(set_config(name, value, true)) from (values
+  ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'), ('TimeZone', 'UTC'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on')
+) as pinned(name, value)) > 0`
+
+/** Invalid argument for a power function: nothing else in the statement takes a root. */
+const NEGATIVE_ROOT = '2201F'
+const ALTERED = new DatabaseError('a trigger of the table changes what is written, so the row was left', NEGATIVE_ROOT)
+
+function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
+  const reads = new WeakMap<TableRow, Read>()
+  const of = ({ name }: PostgresColumn) => `t.${quoteName(name)}`
+  const keyFrom = (source: string) => key.map(({ type }, at) => `(${source}->>${at})::${type}`).join(', ')
+  const keyColumns = key.map(of).join(', ')
+  const selected = `json_build_array(json_build_array(${key.map((one) => `${of(one)}::text`).join(', ')}), json_build_array(${columns
+    .map(({ column }) => `${of(column)}::text`)
+    .join(', ')}), (${keyColumns}) = (${key.map((one) => `${of(one)}::text::${one.type}`).join(', ')}))::text as r`
+  const behind = (after: string | undefined) =>
+    after === undefined ? 'true' : `(${keyColumns}) > (${keyFrom('$1::text::json')})`
+  // As texts: a value that only a type or a collation calls equal has changed, and json has no equality.
+  const unchanged = columns
+    .map(({ column }, at) => `${of(column)}::text collate "C" is not distinct from (given.o->>${at})`)
+    .join(' and ')
+  const isRow = (source: string) => `(${keyColumns}) = (${keyFrom(source)})`
+
+  const rowsOf = (found: unknown[]): TableRow[] =>
+    (found as [string[], (string | null)[], boolean][]).map(([texted, texts, leadsBack]) => {
+      // The next page would begin elsewhere, and the row would look deleted.
+      if (!leadsBack) throw notFoundByText(key)
+      const row = Object.fromEntries(
+        columns.map(({ name, column }, at) => [name, readColumn(column, texts[at] ?? null)]),
+      )
+      const read = { key: JSON.stringify(texted), row }
+      reads.set(read, { key: texted, texts })
+      return read
+    })
+  const swapSome = async (changes: readonly TableChange[], written: readonly Placed[]): Promise<number[]> => {
+    const given = changes.map(({ from, to }) => {
+      const { key, texts } = reads.get(from) ?? { key: [], texts: [] }
+      return { k: key, o: texts, n: written.map(({ name, column }) => writeColumn(column, to[name])) }
+    })
+    const set = written
+      .map(({ column }, at) => `${quoteName(column.name)} = (given.n->>${at})::${column.type}`)
+      .join(', ')
+    const isAsSent = written
+      .map(({ column: { name, type } }, at) => {
+        const sent = `(given.n->>${at})::${type}::text`
+        return `t.${quoteName(name)}::text collate "C" is not distinct from ${sent}`
+      })
+      .join(' and ')
+    // Locks only what it need not wait for, so that it never holds a row while it waits for the application.
+    // The root of a negative number fails the statement where a trigger changed what it writes: an envelope that was altered never opens.
+    const [swapped] = await ask(
+      `with sent as materialized (
+         select (at - 1)::int as at, value->'k' as k, value->'o' as o, value->'n' as n
+         from json_array_elements($1::text::json) with ordinality as e(value, at)
+       ), given as materialized (
+         select given.* from sent as given join ${table} as t on ${isRow('given.k')} where ${unchanged} for update of t skip locked
+       ), done as (
+         update ${table} as t set ${set} from given where ${isRow('given.k')} and ${unchanged} returning given.at, ${isAsSent} as "isAsSent"
+       ) select (select coalesce(json_agg(at), '[]') from done)::text as r where sqrt(-(select count(*) from done where not "isAsSent")) = 0`,
+      [JSON.stringify(given)],
+    ).catch((error) => {
+      throw isEaasError(error) && error.code === 'E_DATABASE' && error.sqlState === NEGATIVE_ROOT ? ALTERED : error
+    })
+    return swapped as number[]
+  }
+  return {
+    page: async (after, limit) =>
+      rowsOf(
+        await ask(
+          `select ${selected} from ${table} as t where ${PINNED} and ${behind(after)} order by ${keyColumns} limit ${limit}`,
+          after === undefined ? [] : [readKey(after, key.length)],
+        ),
+      ),
+    again: async (keys) =>
+      rowsOf(
+        await ask(
+          `select ${selected} from json_array_elements($1::text::json) as given(k) join ${table} as t on ${isRow('given.k')} where ${PINNED} order by ${keyColumns}`,
+          [`[${keys.join(',')}]`],
+        ),
+      ),
+    async swap(changes) {
+      const done = new Set<TableChange>()
+      for (const [names, some] of byColumns(changes)) {
+        const written = columns.filter(({ name }) => names.includes(name))
+        for (const at of await swapSome(some, written)) if (some[at]) done.add(some[at])
+      }
+      return changes.map((change) => done.has(change))
+    },
+    async count(after) {
+      const [count] = await ask(
+        `select count(*)::text as r from ${table} as t where ${behind(after)}`,
+        after === undefined ? [] : [readKey(after, key.length)],
+      )
+      return Number(count)
+    },
+  }
+}
+
+function notFoundByText(key: readonly PostgresColumn[]): InvalidInputError {
+  const columns = key.map(({ name, type }) => `${JSON.stringify(name)} of type ${type}`).join(', ')
+  return new InvalidInputError(
+    `PostgreSQL does not find a row by its key as text: ${columns}`,
+    'Name other columns in `key`, of types such as integers, uuid and text.',
+  )
+}
+
+/** Changes of the same columns, which one statement writes. */
+function byColumns(changes: readonly TableChange[]): [string[], TableChange[]][] {
+  const groups = new Map<string, TableChange[]>()
+  for (const change of changes) {
+    const names = JSON.stringify(Object.keys(change.to).sort())
+    groups.set(names, [...(groups.get(names) ?? []), change])
+  }
+  return [...groups].map(([names, some]) => [JSON.parse(names) as string[], some])
+}
+
+/** @throws InvalidInputError when it is no key of this table */
+function readKey(after: string, length: number): string {
+  try {
+    const key: unknown = JSON.parse(after)
+    if (Array.isArray(key) && key.length === length && key.every((one) => typeof one === 'string')) return after
+  } catch {
+    // not JSON
+  }
+  throw new InvalidInputError('after is no key of this table', 'Pass the text that progress told, or omit it.')
+}
+
+/** The messages of drivers and their details quote rows and parameters. */
+function refuse(error: unknown): never {
+  const seen = [error, (error as { cause?: unknown } | null)?.cause] as { code?: unknown }[]
+  const state = seen.map((one) => one?.code).find((code) => typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code))
+  const message =
+    state === undefined
+      ? 'the database did not answer a statement'
+      : `the database refused a statement: SQLSTATE ${state}`
+  throw new DatabaseError(message, state as string | undefined)
+}

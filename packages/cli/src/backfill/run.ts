@@ -1,0 +1,254 @@
+/** Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was faster. */
+import { setTimeout } from 'node:timers/promises'
+import { type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
+import { assertNotAborted, type Maintenance, type Outcome, withoutPlace } from '@eaas/sdk/maintenance'
+import { readAfter, type Table, type TableChange, type TableRow, writeAfter } from './table.js'
+
+/** How often a row is read again before the run goes on without it, and once more at the end. */
+const MAX_ROUNDS = 6
+const FIRST_PAUSE_MS = 10
+const MAX_FAILURES = 100
+
+/** A row that stays as it was. */
+export interface RowFailure {
+  key: string
+  /** The field of the model that it is about, if it is about one. */
+  field: string | undefined
+  code: string
+  message: string
+}
+
+/** How far a run is. */
+export interface BackfillProgress {
+  /** The rows that were read, without those that were there twice. */
+  rows: number
+  changed: number
+  /** Rows with nothing to do. */
+  current: number
+  failed: number
+  /** Rows that others changed or held locked each time. The run comes back to them at the end. */
+  contended: number
+  /** Rows that were deleted while the run worked on them. */
+  gone: number
+  /** How many rows there were behind `after` when the run began; undefined where the table does not count them. */
+  total: number | undefined
+  rowsPerSecond: number
+  /** By the rate so far; undefined without `total`. */
+  secondsLeft: number | undefined
+  /** All rows up to this key are done, or failed. Begin behind it to go on after a stop: `after` of the options. */
+  after: string | undefined
+}
+
+export interface RunOptions {
+  signal: AbortSignal | undefined
+  batchSize: number
+  after: string | undefined
+  rowsPerSecond: number | undefined
+  dryRun: boolean
+  /** Whether `after` tells where to go on. A dry run does no row, and a run that went on behind its last key would skip them all. */
+  isResumable: boolean
+  onProgress: ((progress: BackfillProgress) => unknown) | undefined
+}
+
+export interface RunResult {
+  progress: BackfillProgress
+  /** The first 100. */
+  failures: RowFailure[]
+}
+
+/** A row that others changed each time, and the key behind which its page was read. */
+interface Contended {
+  key: string
+  behind: string | undefined
+}
+
+interface Run {
+  table: Table
+  maintenance: Maintenance
+  options: RunOptions
+  result: RunResult
+}
+
+/** @throws what the table, the service or `onProgress` throw. All pages that were reported are written then. */
+export async function runWork(table: Table, maintenance: Maintenance, options: RunOptions): Promise<RunResult> {
+  const { batchSize, onProgress, signal } = options
+  let after = readAfter(table, options.after)
+  const total = await table.count?.(after)
+  const zero = { rows: 0, changed: 0, current: 0, failed: 0, contended: 0, gone: 0 }
+  const progress = { ...zero, total, rowsPerSecond: 0, secondsLeft: undefined, after: options.after }
+  const run: Run = { table, maintenance, options, result: { progress, failures: [] } }
+  const tempo = createTempo(options.rowsPerSecond)
+  let later: Contended[] = []
+  const report = async () => {
+    Object.assign(run.result.progress, tempo.figures(run.result.progress.rows, total), { contended: later.length })
+    await onProgress?.({ ...run.result.progress })
+  }
+  for (;;) {
+    assertNotAborted(signal)
+    const page = await table.page(after, batchSize)
+    if (page.length === 0) break
+    const behind = after
+    const contended = await workOn(run, page, { behind, isFirst: true })
+    later.push(...contended.map((key) => ({ key, behind })))
+    const last = page.at(-1)?.key
+    if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
+    after = last
+    // A run that goes on behind this key would never see a row that is still to be done.
+    if (later.length === 0) reach(run, after)
+    await report()
+    await tempo.wait(run.result.progress.rows, signal)
+  }
+  const pages = new Map<string | undefined, Contended[]>()
+  for (const one of later) pages.set(one.behind, [...(pages.get(one.behind) ?? []), one])
+  later = []
+  for (const [behind, some] of pages) {
+    const found = await readAgain(
+      run,
+      some.map(({ key }) => key),
+      behind,
+    )
+    const contended = await workOn(run, found, { behind, isFirst: false })
+    later.push(...contended.map((key) => ({ key, behind })))
+  }
+  if (later.length === 0) reach(run, after)
+  await report()
+  return run.result
+}
+
+/** Notes that all rows up to a key are done. */
+function reach({ table, options, result }: Run, key: string | undefined): void {
+  if (options.isResumable && key !== undefined) result.progress.after = writeAfter(table, key)
+}
+
+/** Works on rows until each is done. Returns the keys of those that others kept changing. */
+async function workOn(
+  run: Run,
+  page: readonly TableRow[],
+  { behind, isFirst }: { behind: string | undefined; isFirst: boolean },
+): Promise<string[]> {
+  const { result, maintenance, options } = run
+  if (isFirst) result.progress.rows += page.length
+  let pending = page
+  for (let round = 0; ; round++) {
+    const outcomes = await maintenance.workOn(
+      pending.map(({ row }) => row),
+      !(isFirst && round === 0),
+    )
+    const changes = settle(run, pending, outcomes)
+    const lost = await swapEach(run, changes)
+    if (lost.length === 0 || round === MAX_ROUNDS) return lost
+    await rest(FIRST_PAUSE_MS * 2 ** round, options.signal)
+    pending = await readAgain(run, lost, behind)
+    if (pending.length === 0) return []
+  }
+}
+
+/** Reads rows of the page behind a key again. @throws InvalidInputError when one is still there and its key does not lead back to it */
+async function readAgain(
+  { table, result, options }: Run,
+  keys: readonly string[],
+  behind: string | undefined,
+): Promise<readonly TableRow[]> {
+  const rows = await table.again(keys)
+  if (rows.length === keys.length) return rows
+  const found = new Set(rows.map(({ key }) => key))
+  const missing = new Set(keys.filter((key) => !found.has(key)))
+  const there = (await table.page(behind, options.batchSize)).filter(({ key }) => missing.has(key))
+  // The application may have inserted them again between the two statements.
+  const back = there.length === 0 ? [] : await table.again(there.map(({ key }) => key))
+  if (back.length < there.length) {
+    throw new InvalidInputError(
+      'again() of the table leaves out rows that page() returns',
+      'Their keys do not lead back to them, so no row of the page can be told from a deleted one. Read the table by another key.',
+    )
+  }
+  result.progress.gone += missing.size - back.length
+  return [...rows, ...back]
+}
+
+/** Counts what is done, and returns what is to be written. */
+function settle({ result }: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
+  const changes: TableChange[] = []
+  for (const [at, from] of rows.entries()) {
+    const outcome = outcomes[at]
+    if (outcome?.status === 'changed') changes.push({ from, to: outcome.to })
+    else if (outcome?.status === 'failed') fail(result, from.key, outcome.error)
+    else result.progress.current++
+  }
+  return changes
+}
+
+/** Writes all changes at once, or one by one where the database refuses one of them. Returns the keys of those that somebody else was faster with. */
+async function swapEach(run: Run, changes: readonly TableChange[]): Promise<string[]> {
+  const { progress } = run.result
+  if (run.options.dryRun) progress.changed += changes.length
+  if (changes.length === 0 || run.options.dryRun) return []
+  try {
+    const swapped = await run.table.swap(changes)
+    const lost = changes.flatMap(({ from }, at) => (swapped[at] === true ? [] : [from.key]))
+    progress.changed += changes.length - lost.length
+    return lost
+  } catch (error) {
+    const kind = refusalOf(error)
+    if (kind === 'conflict') return changes.map(({ from }) => from.key)
+    if (kind === undefined) throw error
+    const [only] = changes
+    if (changes.length > 1) {
+      const lost: string[] = []
+      for (const change of changes) lost.push(...(await swapEach(run, [change])))
+      return lost
+    }
+    if (only && isEaasError(error)) fail(run.result, only.from.key, error)
+    return []
+  }
+}
+
+/** Tells whether the database refused because of a row, or because of others who write; undefined for all else. */
+function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
+  if (!isEaasError(error) || error.code !== 'E_DATABASE') return undefined
+  const state = error.sqlState ?? ''
+  if (['40001', '40P01', '55P03'].includes(state)) return 'conflict' // serialization, deadlock, lock
+  // A value that does not fit, a constraint, a trigger that raises, a limit of the index.
+  return /^(22|23|44|54|P0)/.test(state) ? 'row' : undefined
+}
+
+function fail({ progress, failures }: RunResult, key: string, error: EaasError): void {
+  progress.failed++
+  if (failures.length < MAX_FAILURES) failures.push(describeFailure(key, error))
+}
+
+function describeFailure(key: string, error: EaasError): RowFailure {
+  const field = 'place' in error ? error.place?.field : undefined
+  return { key, field, code: error.code, message: `${withoutPlace(error)}. ${error.hint}` } // the key says which row
+}
+
+interface Tempo {
+  /** What a run tells of its speed after so many rows. */
+  figures(rows: number, total: number | undefined): { rowsPerSecond: number; secondsLeft: number | undefined }
+  /** Waits until so many rows may have been done. */
+  wait(rows: number, signal: AbortSignal | undefined): Promise<void>
+}
+
+/** Starts counting. @param limit rows in a second */
+function createTempo(limit: number | undefined): Tempo {
+  const start = performance.now()
+  return {
+    figures(rows, total) {
+      const seconds = Math.max((performance.now() - start) / 1_000, 0.001)
+      const rate = rows / seconds
+      const left = total === undefined ? undefined : Math.max(0, total - rows)
+      return {
+        rowsPerSecond: Math.round(rate),
+        secondsLeft: left === undefined || rate === 0 ? undefined : Math.round(left / rate),
+      }
+    },
+    async wait(rows, signal) {
+      if (limit !== undefined) await rest(start + (rows / limit) * 1_000 - performance.now(), signal)
+    },
+  }
+}
+
+/** Waits. @throws AbortedError as soon as the signal is aborted */
+function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return setTimeout(Math.max(0, ms), undefined, { signal }).catch(() => assertNotAborted(signal))
+}

@@ -1,0 +1,69 @@
+/** Where a backfill reads rows and writes them back. `postgres.ts` makes one for PostgreSQL; others are the application's. */
+import { InvalidInputError } from '@eaas/sdk'
+import type { Row, TableColumns } from '@eaas/sdk/maintenance'
+
+/** A row of the table, as it was read. */
+export interface TableRow {
+  /** Tells the row from all others, and its place in their order. */
+  readonly key: string
+  /** The columns of the model by the model's names, as values that the model opens: objects, text, numbers, null. */
+  readonly row: Readonly<Row>
+}
+
+/** A row to write. */
+export interface TableChange {
+  /** What was read: the very object that `page` or `again` returned. */
+  readonly from: TableRow
+  /** The columns to write. All others stay as they are. */
+  readonly to: Readonly<Row>
+}
+
+/** A table whose rows a backfill reads in the order of their keys. */
+export interface Table {
+  /**
+   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of the progress holds it too, and that of another
+   * table is refused. Without it `after` is a key alone, which fits any table that has keys of this form.
+   */
+  readonly scope?: string | undefined
+  /** Reads the next rows behind a key, or the first ones; at most `limit`, and none only at the end. */
+  page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
+  /** Reads rows again. Leaves out those that are gone; the run ends with an error when `page` still returns one of them. */
+  again(keys: readonly string[]): Promise<readonly TableRow[]>
+  /**
+   * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and must not write it otherwise. Tells
+   * for each whether it was written. What it rejects with must hold no value of a row.
+   */
+  swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
+  /** Counts the rows behind a key, for the time left. */
+  count?(after: string | undefined): Promise<number>
+}
+
+/** A table, or a function that opens one for the columns of the model. */
+export type TableSource = Table | ((columns: TableColumns) => Promise<Table>)
+
+/** Returns what the next run is given as `after`. */
+export function writeAfter({ scope }: Table, key: string): string {
+  return scope === undefined ? key : JSON.stringify({ scope, key })
+}
+
+/** Returns the key behind which to go on. @throws InvalidInputError when it is one of another table */
+export function readAfter({ scope }: Table, after: string | undefined): string | undefined {
+  if (scope === undefined || after === undefined) return after
+  const { scope: from, key } = parse(after) ?? {}
+  if (typeof from !== 'string' || typeof key !== 'string') {
+    throw new InvalidInputError('after is no key of this table', 'Pass the text that progress told, or omit it.')
+  }
+  if (from === scope) return key
+  throw new InvalidInputError(
+    `after belongs to ${from}, and this is ${scope}`,
+    'Omit it to begin at the first row: rows that are done cost reading only.',
+  )
+}
+
+function parse(after: string): { scope?: unknown; key?: unknown } | undefined {
+  try {
+    return JSON.parse(after) ?? undefined
+  } catch {
+    return undefined // not JSON
+  }
+}

@@ -1,0 +1,231 @@
+/** `encrypt-csv` and `decrypt-csv`: columns of a CSV file, block by block, as a model encrypts them. */
+import { type Client, isEaasError, isEnvelope, text } from '@eaas/sdk'
+import { withoutPlace } from '@eaas/sdk/maintenance'
+import { type Arguments, OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
+import { assertReportable, type Command, report } from './command.js'
+import { inCommandWords } from './command-words.js'
+import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
+import { type Cell, writeRow } from './csv.js'
+import { readBlocks } from './csv-blocks.js'
+import { openInput } from './files.js'
+import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, USAGE, UsageError } from './io.js'
+import { openOutput, PRIVATE_MODE, plainName, readOut, sealedName, writing } from './output.js'
+import { showProgress } from './progress.js'
+
+const OPTIONS_HELP = `
+  --key <name>          name or id of the key
+  --model <name>        name of the model; each cell is bound to it and to its column
+  --columns <a,b>       the columns; quotes stand around a name with a comma: '"last, first",email'. May be repeated
+  --index <a,b>         those of them to search by their exact value, in columns <name>_index. Their values are sent to the service, which hashes them
+  --bind <a,b>          columns that say which row it is, such as id: each cell is bound to them too. They must never change
+  --delimiter <c>       what stands between cells: , by default; tab for a tab
+  --empty-is-null       an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Otherwise both are an empty text
+  -o, --out <file>      where to write; - for standard output
+  -f, --force           replace an existing file; write what is no text to a terminal
+  --json                print the result as JSON
+
+The file must be UTF-8 with a header line, quoted as RFC 4180 says, and a record at most 8 MiB long. An application reads the rows with a model of the same name, format: 'text', bind and fields.
+${CONNECTION_HELP}`
+
+const OPTIONS = {
+  ...SERVICE_OPTIONS,
+  ...OUTPUT_OPTIONS,
+  key: { type: 'string' },
+  model: { type: 'string' },
+  columns: { type: 'string', multiple: true },
+  index: { type: 'string', multiple: true },
+  bind: { type: 'string', multiple: true },
+  delimiter: { type: 'string' },
+  'empty-is-null': { type: 'boolean' },
+} as const
+
+export const encryptCsv: Command = {
+  summary: 'encrypt columns of a CSV file',
+  help: `Usage: eaas-cli encrypt-csv [file] --key <name> --model <name> --columns <a,b> [options]
+
+Encrypts columns of a CSV file, or of standard input; the others stay as they are. Each cell becomes the text of an envelope, empty cells too. A
+cell that is encrypted already is refused.
+Without --out, a file becomes <file>.eaas, and standard input goes to standard output.
+
+  --create-key          create the key if there is none of that name${OPTIONS_HELP}`,
+  options: { ...OPTIONS, 'create-key': { type: 'boolean' } },
+  positionals: 1,
+  run: (io, given) => runCsv(io, given, true),
+}
+
+export const decryptCsv: Command = {
+  summary: 'decrypt the columns that encrypt-csv encrypted',
+  help: `Usage: eaas-cli decrypt-csv [file] --key <name> --model <name> --columns <a,b> [options]
+
+Decrypts the columns of a file that encrypt-csv made, with the same --model, --columns, --index and --bind, and leaves the index columns out. All cells
+come back as they were. Only its owner may read the new file (mode 0600). A cell that does not decrypt ends the command with exit code 3.
+${OPTIONS_HELP}`,
+  options: OPTIONS,
+  positionals: 1,
+  run: (io, given) => runCsv(io, given, false),
+}
+
+interface Choice {
+  model: string
+  columns: readonly string[]
+  index: readonly string[]
+  bind: readonly string[]
+  delimiter: string
+  /** Whether a cell without text and without quotes is null, as COPY of PostgreSQL writes it. */
+  emptyIsNull: boolean
+}
+
+type Row = Record<string, Cell>
+
+/** The most names of columns in a message. */
+const MOST_SHOWN = 20
+
+async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<void> {
+  const key = given.get('key')
+  const choice = readChoice(given)
+  const [name = '-'] = given.positionals
+  const out = readOut(given, () => (isEncrypting ? sealedName(name) : plainName(name)))
+  assertReportable(given, out)
+  await withClient(io, given, {}, async (eaas) => {
+    const input = await openInput(io, name)
+    const output = await openOutput(io, out, {
+      force: given.has('force'),
+      mode: isEncrypting ? undefined : PRIVATE_MODE,
+      source: input.stats,
+    })
+    const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
+    const rows = await writing(output, async () => {
+      const keyId = await findKeyId(eaas, key, io, isEncrypting ? given.has('create-key') : undefined)
+      let count = 0
+      try {
+        const chunks = counted(input.stream, (bytes) => progress.add(bytes))
+        for await (const { part, rows } of convert(io, chunks, { eaas, keyId, choice, isEncrypting })) {
+          await output.write(part)
+          count += rows
+        }
+      } finally {
+        progress.done()
+      }
+      return count
+    })
+    const result = { out, rows, columns: choice.columns }
+    await report(io, { given, out }, result, `${out}: ${rows} rows, columns ${choice.columns.join(', ')}`)
+  })
+}
+
+function readChoice(given: Arguments): Choice {
+  const [columns, index, bind] = [given.names('columns'), given.names('index'), given.names('bind')]
+  if (columns.length === 0) throw new ArgumentsError('--columns is missing')
+  const stranger = index.find((column) => !columns.includes(column))
+  if (stranger !== undefined) throw new ArgumentsError(`--index: ${JSON.stringify(stranger)} is none of --columns`)
+  const delimiter = given.find('delimiter') === 'tab' ? '\t' : (given.find('delimiter') ?? ',')
+  if ([...delimiter].length !== 1 || /["\r\n]/.test(delimiter))
+    throw new ArgumentsError('--delimiter must be one character other than a quote or a line break, or the word tab')
+  return { model: given.get('model'), columns, index, bind, delimiter, emptyIsNull: given.has('empty-is-null') }
+}
+
+interface Work {
+  eaas: Client
+  keyId: string
+  choice: Choice
+  isEncrypting: boolean
+}
+
+/** Converts a file part by part: the header, then a block of rows at a time. */
+async function* convert(
+  { signal }: Io,
+  chunks: AsyncIterable<Uint8Array>,
+  { eaas, keyId, choice, isEncrypting }: Work,
+): AsyncGenerator<{ part: string; rows: number }, void> {
+  const { columns, index, bind, delimiter, emptyIsNull } = choice
+  const indexColumns = index.map(indexColumnOf)
+  const fieldOf = (name: string) => {
+    const field = text(index.includes(name) ? { index: indexColumnOf(name) } : {})
+    return emptyIsNull ? field.nullable() : field
+  }
+  const fields = Object.fromEntries(columns.map((name) => [name, fieldOf(name)]))
+  // What is neither encrypted nor bound stays as it is, with quotes or without.
+  const isText = new Set([...(emptyIsNull ? [] : columns), ...bind])
+  let done = 0
+  for await (const { header, rows, lineBreak, mark } of readBlocks(chunks, delimiter)) {
+    if (rows === undefined) assertHeader(header, choice, isEncrypting)
+    const kept = header.filter((name) => !indexColumns.includes(name))
+    const written = isEncrypting ? [...header, ...indexColumns] : kept
+    const write = (cells: readonly Cell[]) => writeRow(cells, { delimiter, lineBreak })
+    if (rows === undefined) {
+      yield { part: mark + write(written.map((name) => name || null)), rows: 0 }
+      continue
+    }
+    const model = eaas.model({ name: choice.model, keyId, bind, format: 'text', fields })
+    const read = (cells: readonly Cell[]) =>
+      header.map((name, at): [string, Cell] => [name, cells[at] ?? (isText.has(name) ? '' : null)])
+    const records = rows.map((cells): Row => Object.fromEntries(read(cells)))
+    if (isEncrypting) assertPlain(records, columns, done)
+    const converted = isEncrypting
+      ? await model.encryptMany(records, { signal }).catch((error) => refuseCell(error, done))
+      : await model.decryptMany(records as never, { signal }).then(({ ok, failed: [first] }) => {
+          return first ? refuseCell(first.error, done, first.index) : ok
+        })
+    done += rows.length
+    // An empty text needs quotes only where it is not the same as none.
+    const cellOf = (row: Row, name: string) => row[name] || (isText.has(name) ? null : (row[name] ?? null))
+    const part = (converted as unknown as Row[]).map((row) => write(written.map((name) => cellOf(row, name)))).join('')
+    yield { part, rows: rows.length }
+  }
+}
+
+/** Refuses to encrypt a cell twice. @throws UsageError */
+function assertPlain(records: readonly Row[], columns: readonly string[], before: number): void {
+  for (const [at, record] of records.entries()) {
+    const sealed = columns.find((name) => record[name] && isEnvelope(record[name]))
+    if (sealed === undefined) continue
+    const where = `row ${before + at + 1}, column ${JSON.stringify(sealed)}`
+    throw new UsageError(`${where}: it is encrypted already; leave the column out of --columns`)
+  }
+}
+
+/** Says in which row of the file it is what the SDK found at a record of a block. @throws CommandError, or the error itself where it is not about a row */
+function refuseCell(error: unknown, before: number, index?: number): never {
+  if (!isEaasError(error)) throw error
+  const place = 'place' in error ? error.place : undefined
+  const at = place?.index ?? index
+  if (at === undefined) throw error
+  const field = place === undefined ? '' : `, column ${JSON.stringify(place.field)}`
+  const found = inCommandWords({ message: withoutPlace(error), hint: error.hint })
+  const isAltered = error.code === 'E_DECRYPTION'
+  const hint = isAltered ? 'Pass the same --model, --columns and --bind as to encrypt-csv.' : found.hint
+  const exitCode = isAltered ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : 1
+  throw new CommandError(`row ${before + at + 1}${field}: ${found.message}. ${hint}`, exitCode)
+}
+
+/** Refuses a header that does not fit the choice. @throws UsageError */
+function assertHeader(header: readonly string[], { columns, index, bind }: Choice, isEncrypting: boolean): void {
+  const shown = header.slice(0, MOST_SHOWN).map((name) => JSON.stringify(name))
+  const known = [...shown, ...(header.length > MOST_SHOWN ? ['…'] : [])].join(', ')
+  const seen = new Set<string>()
+  for (const name of header) {
+    if (seen.has(name)) throw new UsageError(`the file has two columns ${JSON.stringify(name)}`)
+    seen.add(name)
+  }
+  if (header.includes('__proto__')) throw new UsageError('a column cannot be named "__proto__"')
+  const needed = [...columns, ...bind, ...(isEncrypting ? [] : index.map(indexColumnOf))]
+  for (const name of needed) {
+    if (!header.includes(name)) throw new UsageError(`the file has no column ${JSON.stringify(name)}. It has: ${known}`)
+  }
+  const dotted = columns.find((name) => name.includes('.'))
+  if (dotted !== undefined)
+    throw new UsageError(`${JSON.stringify(dotted)}: a dot leads into an object in a model, so rename the column`)
+  const taken = isEncrypting ? index.map(indexColumnOf).find((name) => header.includes(name)) : undefined
+  if (taken !== undefined) throw new UsageError(`the file already has a column ${JSON.stringify(taken)}`)
+}
+
+function indexColumnOf(name: string): string {
+  return `${name}_index`
+}
+
+async function* counted(chunks: AsyncIterable<Uint8Array>, add: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    add(chunk.length)
+    yield chunk
+  }
+}

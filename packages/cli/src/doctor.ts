@@ -1,0 +1,70 @@
+/** `doctor`: whether this machine can encrypt and decrypt with the service, step by step, and what to do where it cannot. */
+import { type Client, isEaasError } from '@eaas/sdk'
+import { SERVICE_OPTIONS } from './arguments.js'
+import type { Command } from './command.js'
+import { inCommandWords } from './command-words.js'
+import { baseUrlOf, CONNECTION_HELP, findKeyId, tellService, withClient } from './connection.js'
+import { CommandError, type Io, print } from './io.js'
+
+interface Finding {
+  check: string
+  ok: boolean
+  detail: string
+}
+
+const PROBE = 'eaas-cli doctor'
+
+export const doctor: Command = {
+  summary: 'check address, API key, permissions and a round trip',
+  help: `Usage: eaas-cli doctor [--key <name>] [--json]
+
+Checks that the service answers, that it knows the API key, and, with --key, that a value can be encrypted and decrypted under that key. Exit code 1
+if a check fails. The round trip writes two entries into the tenant's audit log.
+
+  --key <name>          name or id of the key of the round trip
+  --json                print JSON
+${CONNECTION_HELP}`,
+  options: { ...SERVICE_OPTIONS, key: { type: 'string' } },
+  positionals: 0,
+  async run(io, given) {
+    const findings = await withClient(io, given, {}, (eaas) => examine(io, eaas, given.find('key')))
+    if (given.has('json')) await print(io, JSON.stringify({ ok: findings.every(({ ok }) => ok), findings }))
+    else await print(io, ...findings.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`))
+    if (findings[0]?.ok === false) tellService(io)
+    if (!findings.every(({ ok }) => ok)) throw new CommandError('a check failed')
+  },
+}
+
+async function examine(io: Io, eaas: Client, key: string | undefined): Promise<Finding[]> {
+  const findings: Finding[] = []
+  const { signal } = io
+  const check = async (name: string, run: () => Promise<string>): Promise<boolean> => {
+    try {
+      findings.push({ check: name, ok: true, detail: await run() })
+      return true
+    } catch (error) {
+      if (signal.aborted || !(isEaasError(error) || error instanceof CommandError)) throw error
+      const { message, hint } = isEaasError(error) ? inCommandWords(error) : { message: error.message, hint: '' }
+      findings.push({ check: name, ok: false, detail: `${message}. ${hint}`.trim() })
+      return false
+    }
+  }
+  const answers = await check('service', async () => {
+    const { status } = await eaas.health({ signal })
+    return `${new URL(baseUrlOf(io)).origin} is ${status}`
+  })
+  if (!answers) return findings
+  await check('API key', async () => {
+    const { name } = await eaas.tenant({ signal })
+    return `it belongs to the tenant ${name}`
+  })
+  if (key === undefined) return findings
+  await check('round trip', async () => {
+    const keyId = await findKeyId(eaas, key, io)
+    const sealed = await eaas.encrypt(PROBE, { keyId, dek: 'call', signal })
+    const opened = await eaas.decryptText(sealed, { signal })
+    if (opened !== PROBE) throw new CommandError('what was decrypted is not what was encrypted')
+    return `encrypted and decrypted under version ${sealed.key_version} of the key ${keyId}`
+  })
+  return findings
+}

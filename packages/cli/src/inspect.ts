@@ -1,0 +1,104 @@
+/** `inspect`: what can be known of encrypted data without the service. */
+import {
+  decodeEnvelope,
+  decodeEnvelopeText,
+  decodeEnvelopeV2,
+  decodeStreamHeader,
+  type EnvelopeParts,
+  findStreamHeaderEnd,
+  MAX_STREAM_HEADER_BYTES,
+  SEALED_SEGMENT_BYTES,
+  TAG_BYTES,
+} from '@eaas/protocol'
+import type { Command } from './command.js'
+import { type Content, readContent } from './content.js'
+import { openInput } from './files.js'
+import { CommandError, print, USAGE } from './io.js'
+import { readKeyVersions, tellDifference } from './key-versions.js'
+
+/** What is printed. The members that are not known are left out. */
+interface Inspected {
+  format: string
+  form: Content['form']
+  key_id: string
+  key_version?: number
+  claimed_key_version?: number
+  /** Whether an envelope is bound to a context. A stream does not tell. */
+  bound?: boolean
+  ciphertext_bytes?: number
+  plaintext_bytes?: number
+}
+
+export const inspect: Command = {
+  summary: 'show key id, version and format of encrypted data, offline',
+  help: `Usage: eaas-cli inspect [file] [--json]
+
+Shows the format of an encrypted stream, or of the text or the JSON of an envelope, with the id and version of its key. Needs neither the service
+nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: that takes decrypting it. key_version is the version that
+wrapped the data key; where the number beside it is another one, which only somebody's change makes it, that is claimed_key_version.
+
+  --json                print JSON`,
+  options: {},
+  positionals: 1,
+  async run(io, given) {
+    const input = await openInput(io, given.positionals[0])
+    const content = await readContent(input)
+    const found = content.form === 'stream' ? inspectStream(content, input.size) : await inspectEnvelope(content)
+    input.stream.destroy()
+    if (given.has('json')) await print(io, JSON.stringify(found))
+    else await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(20)}${value}`))
+    tellDifference(io, found)
+  },
+}
+
+/** The members of a stream's first line. @throws CommandError when it is none */
+export function readFirstLine(head: Uint8Array) {
+  const end = findStreamHeaderEnd(head)
+  if (end === undefined)
+    throw new CommandError(`not an encrypted stream: its first line is longer than ${MAX_STREAM_HEADER_BYTES} bytes`)
+  try {
+    return { ...decodeStreamHeader(head.subarray(0, end)), end }
+  } catch (error) {
+    throw new CommandError(`not an encrypted stream: ${(error as Error).message}`) // it names a member, and no content
+  }
+}
+
+/** The decoded parts of an envelope, from its text or its JSON. @throws CommandError when it is none */
+export function readEnvelope(text: string): EnvelopeParts & { commitment?: Uint8Array } {
+  try {
+    const envelope = text.startsWith('{') ? parseJson(text) : decodeEnvelopeText(text)
+    return envelope.envelope_version === 2 ? decodeEnvelopeV2(envelope) : decodeEnvelope(envelope)
+  } catch (error) {
+    throw new CommandError(`not an envelope: ${(error as Error).message}`, USAGE) // it names a member, and no content
+  }
+}
+
+function parseJson(text: string): { envelope_version?: unknown } {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error('its JSON is cut or wrong') // the parser's message quotes the text
+  }
+}
+
+function inspectStream({ form, head }: Content, size: number | undefined): Inspected {
+  const { end, ...line } = readFirstLine(head)
+  const found = { format: 'eaas/stream/v1', form, key_id: line.key_id, ...readKeyVersions(line) }
+  if (size === undefined) return found
+  const sealed = size - end
+  const segments = Math.max(1, Math.ceil(sealed / SEALED_SEGMENT_BYTES))
+  return { ...found, ciphertext_bytes: sealed, plaintext_bytes: Math.max(0, sealed - segments * TAG_BYTES) }
+}
+
+async function inspectEnvelope(content: Content): Promise<Inspected> {
+  const { sealed, commitment, ...wrapped } = readEnvelope(await content.readText())
+  return {
+    format: commitment ? 'envelope v2' : 'envelope v1',
+    form: content.form,
+    key_id: wrapped.key_id,
+    ...readKeyVersions(wrapped),
+    bound: commitment !== undefined,
+    ciphertext_bytes: sealed.length,
+    plaintext_bytes: sealed.length - TAG_BYTES,
+  }
+}

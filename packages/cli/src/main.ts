@@ -1,0 +1,30 @@
+#!/usr/bin/env node
+/** The command `eaas-cli`: hands the process to `run`. */
+import type { Writable } from 'node:stream'
+import { run } from './run.js'
+import { openStandardOutput } from './standard-output.js'
+
+const interruption = new AbortController()
+// Once each: a second signal of the same kind ends the process at once.
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interruption.abort(name))
+// Writing tells of the error too, and ends the command.
+const stdout = openStandardOutput()
+stdout.on('error', () => undefined)
+process.stderr.on('error', () => undefined)
+
+const exitCode = await run(process.argv.slice(2), {
+  env: process.env,
+  folder: process.cwd(),
+  stdin: process.stdin,
+  stdout,
+  stderr: process.stderr,
+  signal: interruption.signal,
+})
+// Standard input that nobody read to its end, or a module that `backfill` loaded, would keep the process alive.
+await Promise.all([stdout, process.stderr].map(drained))
+process.exit(exitCode)
+
+/** Resolves when all that was written has been taken, or when nobody takes it any more. */
+function drained(stream: Writable): Promise<void> {
+  return new Promise((resolve) => stream.write('', () => resolve()))
+}

@@ -1,0 +1,73 @@
+/** Loads a module of the application, and finds the copy of the SDK that made its model. */
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { AnyModel } from '@eaas/sdk/maintenance'
+import * as own from '@eaas/sdk/maintenance'
+import type { Sdk } from './backfill/backfill.js'
+import { refusePath, resolvePath } from './files.js'
+import { type Io, UsageError } from './io.js'
+
+export interface ModelModule {
+  /** The file, without symbolic links. */
+  path: string
+  /** Returns what an export holds. @throws UsageError naming the exports, where there is none of the name */
+  get(name: string): unknown
+}
+
+/** Loads a module, ES or CommonJS. @throws UsageError when there is none, or Node.js cannot load it; and what the module throws */
+export async function loadModule(io: Io, file: string): Promise<ModelModule> {
+  const path = findModule(resolvePath(io, file), file)
+  let loaded: Record<string, unknown>
+  try {
+    loaded = await import(pathToFileURL(path).href)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
+    throw new UsageError(
+      `${file}: this Node.js does not load such a file. Name the compiled one, or set NODE_OPTIONS="--import tsx"`,
+    )
+  }
+  return {
+    path,
+    get(name) {
+      if (Object.hasOwn(loaded, name)) return loaded[name]
+      const names = Object.keys(loaded).map((one) => JSON.stringify(one))
+      throw new UsageError(`${file}: it has no export ${JSON.stringify(name)}. It has: ${names.join(', ') || 'none'}`)
+    },
+  }
+}
+
+function findModule(path: string, file: string): string {
+  try {
+    return createRequire(path).resolve(path)
+  } catch {
+    return refusePath(file, { code: 'ENOENT' })
+  }
+}
+
+/**
+ * Finds the copy of the SDK that made a model: the command's own, if the command made the client, otherwise the one that the application has,
+ * as an ES module or for `require`.
+ *
+ * @throws UsageError when none of them made it
+ */
+export async function findSdk({ path }: ModelModule, model: unknown): Promise<{ sdk: Sdk; model: AnyModel }> {
+  if (own.isModel(model)) return { sdk: own, model }
+  for (const file of copiesBeside(path)) {
+    const sdk: Sdk = await import(pathToFileURL(file).href)
+    if (sdk.isModel(model)) return { sdk, model }
+  }
+  throw new UsageError(
+    'the export is no model, and no function that returns one: name another one by --export. If it is, @eaas/sdk is installed twice',
+  )
+}
+
+/** The entries that the module gets by `import` and by `require`. */
+function copiesBeside(path: string): string[] {
+  try {
+    const required = createRequire(path).resolve('@eaas/sdk/maintenance') // dist/cjs/maintenance.cjs
+    return [join(dirname(dirname(required)), 'maintenance.js'), required]
+  } catch {
+    return [] // the application does not have the SDK
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * `@eaas/sdk/maintenance`: tells of the stored rows of a model in which form their values are, and what to write so that they are as the model
+ * stores them now. For tools that work through a table, such as the backfill of `@eaas/cli`; they read and write the table themselves.
+ */
+import type { AnyModel } from './any-model.js'
+import { InvalidInputError } from './errors.js'
+import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row } from './input.js'
+import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
+import { createOpening, lookOnly } from './maintenance/opening.js'
+import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
+import type { Definition } from './models/definition.js'
+import { findInternals, getInternals } from './models/internals.js'
+import type { CallOptions } from './resources/keys.js'
+
+export { DatabaseError, withoutPlace } from './errors.js'
+// With these, the functions of a tool refuse their options as those of the SDK do.
+export { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from './input.js'
+export { spelledAs } from './maintenance/foreign.js'
+export type { FieldCounts, IndexCounts, TableCounts } from './maintenance/forms.js'
+export type { Outcome, Reader } from './maintenance/works.js'
+export { nearestName } from './nearest-name.js'
+export type { AnyModel }
+
+/** The columns of a model's table, by the model's names. */
+export interface TableColumns {
+  /** Hold a sealed value, or an object with some. */
+  readonly fields: readonly string[]
+  /** Hold the value of an index, or with `list` several. */
+  readonly indexes: readonly { readonly column: string; readonly list: boolean }[]
+  /** Identify the row, and are read only. */
+  readonly bind: readonly string[]
+  /** Holds what the fields of a compact row share; the table may lack it where the model writes another form. */
+  readonly header: { readonly column: string; readonly required: boolean }
+}
+
+/**
+ * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals (plaintext, format v1, a former key, another
+ * library's), and adds indexes that are missing. `index`: makes all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old
+ * versions, and no ciphertext. `reseal`: seals every row anew under new DEKs. `look` counts the forms alone; `open` also opens each row and compares
+ * its indexes.
+ */
+export type MaintenanceWork = keyof typeof WORKS | 'look' | 'open'
+
+export interface MaintenanceOptions extends CallOptions {
+  work: MaintenanceWork
+  /** By field: turns what a column holds that is no envelope into the field's value. Null, undefined and an error of its own refuse the value. */
+  read?: Readonly<Record<string, Reader>> | undefined
+  /** Whether nothing is sealed: what would be written is then left out of the outcomes. */
+  dryRun?: boolean | undefined
+}
+
+/** Works on the rows of one table, page by page. */
+export interface Maintenance {
+  /** What was found in the rows so far, before anything was written. Holds no value of a field. */
+  readonly found: TableCounts
+  /**
+   * Returns an outcome for each row, in their order. The error of a row holds no value of a field.
+   *
+   * @param again whether the rows were counted in `found` before, and changed since
+   * @throws the errors of a client that are about all rows, such as NetworkError
+   */
+  workOn(rows: readonly Readonly<Row>[], again?: boolean): Promise<Outcome[]>
+}
+
+/**
+ * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a model from a module of
+ * an application, which may hold another copy.
+ *
+ * @example
+ * ```ts
+ * console.log(isModel(users), isModel({})) // → true false
+ * ```
+ */
+export function isModel(value: unknown): value is AnyModel {
+  return findInternals(value) !== undefined
+}
+
+/**
+ * Returns what tells a model from others, as values of JSON: its name, keys, fields, indexes and forms, and the columns of its table. For tools
+ * that go on where an earlier run stopped, which must have had the same model.
+ *
+ * @throws InvalidInputError when it is not a model of this copy of the SDK
+ * @example
+ * ```ts
+ * console.log(describeModel(users).fields) // → [ 'email', 'phone' ]
+ * ```
+ */
+export function describeModel(model: AnyModel) {
+  const { definition } = getInternals(model)
+  const { name, envelope, format, keyByRow, keyIds, bind, fields, columns } = definition
+  return {
+    name,
+    envelope,
+    format,
+    keys: keyByRow ? ('by row' as const) : [...keyIds],
+    bind: bind.map((column) => column.name),
+    fields: fields.map((field) => field.name),
+    indexes: columns.map(({ column }) => column),
+    table: columnsOf(definition),
+  }
+}
+
+/**
+ * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs `keys:read`, `encrypt` and `decrypt`, and `hash`
+ * where the service makes the indexes; `look` and `open` need no `encrypt`.
+ *
+ * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the errors of a client
+ * @example
+ * ```ts
+ * const { workOn } = await maintain(users, { work: 'rewrap' })
+ * for (const outcome of await workOn(rows)) if (outcome.status === 'changed') console.log(Object.keys(outcome.to))
+ * ```
+ */
+export async function maintain(model: AnyModel, options: MaintenanceOptions): Promise<Maintenance> {
+  assertOptions('maintain()', options, ['work', 'read', 'dryRun', 'signal'] satisfies (keyof MaintenanceOptions)[])
+  const { work, read = {}, dryRun = false, signal } = options
+  assertNotAborted(signal)
+  assertOneOf('work', work, [...Object.keys(WORKS), 'look', 'open'])
+  assertFlag('dryRun', dryRun)
+  const { definition, load } = getInternals(model)
+  if (definition.keyByRow) {
+    const hint = 'Seal such rows by `encryptMany` or `reseal` of the model.'
+    throw new InvalidInputError('a backfill needs a model with one key, not a key for each row', hint)
+  }
+  assertReaders(read, definition)
+  // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
+  const { rows, deps } = await load({ ...definition, acceptPlaintext: true, warn: false })
+  const currentVersion = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
+  const versions: Versions = new Map(await Promise.all([...definition.keyIds].map(currentVersion)))
+  const found = createCounts(definition)
+  const shop = { definition, read, rows, deps, signal }
+  const run = work === 'look' ? lookOnly : work === 'open' ? createOpening(found) : WORKS[work]
+  return {
+    found,
+    workOn(list, again = false) {
+      const read = list.map((row): FoundRow => ({ row, forms: readForms(definition, row, versions) }))
+      if (!again) for (const { forms } of read) countForms(found, definition, forms)
+      return run(shop, read, dryRun)
+    },
+  }
+}
+
+function columnsOf({ fields, columns, bind, header, format }: Definition): TableColumns {
+  const heads = (list: readonly { path: readonly string[] }[]) => [...new Set(list.map(({ path }) => path[0] ?? ''))]
+  return {
+    fields: heads(fields),
+    indexes: columns.map(({ column, kind }) => ({ column, list: kind === 'ngram' })),
+    bind: heads(bind),
+    header: { column: header, required: format === 'compact' },
+  }
+}
+
+function assertReaders(read: Readonly<Record<string, unknown>>, { fields }: Definition): void {
+  const names = fields.map(({ name }) => name)
+  assertOptions('read', read, names)
+  const wrong = Object.values(read).find((reader) => typeof reader !== 'function')
+  if (wrong !== undefined) throw new InvalidInputError(`read: a reader must be a function, got ${kindOf(wrong)}`)
+}

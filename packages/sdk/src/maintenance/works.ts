@@ -1,0 +1,268 @@
+/** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
+import { ContentError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import type { Definition } from '../models/definition.js'
+import type { IndexColumn } from '../models/index-columns.js'
+import { hashColumnTexts } from '../models/index-values.js'
+import type { ModelDeps } from '../models/model-deps.js'
+import type { ModelRows } from '../models/model-rows.js'
+import { rewrapRows } from '../models/rotation.js'
+import { type RowRead, readEach } from '../models/seal-rows.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
+import { findLibrary } from './foreign.js'
+import { isUnsealed, lacksIndex, type RowForms } from './forms.js'
+
+/**
+ * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the model as they were read, those of
+ * `bind` too: compare with it what the other library bound the value to. What it throws, but an error of the SDK, is not shown.
+ */
+export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
+
+/** What a run works with. */
+export interface Workshop {
+  definition: Definition
+  /** By the name of the field. */
+  read: Readonly<Record<string, Reader>>
+  rows: ModelRows
+  deps: ModelDeps
+  signal: AbortSignal | undefined
+}
+
+export interface FoundRow {
+  row: Row
+  forms: RowForms
+}
+
+/** What is to do with a row. */
+export type Outcome = { status: 'changed'; to: Row } | { status: 'current' } | { status: 'failed'; error: EaasError }
+
+/** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
+export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
+
+const CURRENT: Outcome = { status: 'current' }
+/** What is about one row. Any other error would come for all others too, so it ends the run. */
+const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]
+
+export const WORKS = {
+  seal: sealWhatIsNot,
+  index: writeIndexes,
+  rewrap: rewrapOld,
+  reseal: resealAll,
+} as const satisfies Record<string, Work>
+
+/** Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack only these. */
+async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  const { definition } = shop
+  const toSeal = found.filter(({ forms }) => isUnsealed(definition, forms))
+  const toIndex = found.filter(({ forms }) => !isUnsealed(definition, forms) && lacksIndex(forms))
+  const outcomes = new Map<FoundRow, Outcome>()
+  const sealed = dry ? await trySealing(shop, toSeal) : await sealAgain(shop, toSeal, { ownDek: false })
+  for (const [at, outcome] of sealed.entries()) put(outcomes, toSeal[at], outcome)
+  for (const [at, outcome] of (await writeIndexes(shop, toIndex)).entries()) put(outcomes, toIndex[at], outcome)
+  return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
+
+/** Opens all rows and seals them again, under a DEK that is new for each page. */
+async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  return dry ? trySealing(shop, found) : sealAgain(shop, found, { ownDek: true })
+}
+
+/** Opens rows and seals them, under a DEK of their own or under the one that the client shares. */
+async function sealAgain(
+  shop: Workshop,
+  found: readonly FoundRow[],
+  { ownDek }: { ownDek: boolean },
+): Promise<Outcome[]> {
+  const { definition, rows, signal } = shop
+  const { outcomes, opened } = await openEach(shop, found)
+  const plain = opened.map(({ plain }) => plain)
+  const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
+  for (const [at, row] of sealed.entries()) {
+    const one = opened[at]?.one
+    // A closed key that seals ends the run: all rows of the page failed with it. One that only opens fails its own rows, in `openEach`.
+    if (isEaasError(row) && row.code === 'E_API') throw row
+    if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
+    else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
+  }
+  return inOrder(found, outcomes)
+}
+
+/** Opens rows and reads them as for sealing, for a dry run: what would fail fails, and nothing is sealed. */
+async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const { outcomes, opened } = await openEach(shop, found)
+  for (const { one, row } of readOpened(shop.definition, opened)) {
+    if (isEaasError(row)) outcomes.set(one, failRowOrThrow(row))
+    else outcomes.set(one, isAllEmpty(one) ? CURRENT : { status: 'changed', to: {} })
+  }
+  return inOrder(found, outcomes)
+}
+
+/** Makes the indexes of rows anew, and writes those that differ. No value is sealed. */
+export async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const { definition, deps, signal } = shop
+  const { outcomes, opened } = await openEach(shop, found)
+  const read = readOpened(definition, opened)
+  const texts = read.map(({ row }) => (isEaasError(row) ? [] : row.texts))
+  const getValue = await hashColumnTexts(deps, definition, texts, { signal })
+  const columnsOf = ({ texts }: RowRead, row: Row) =>
+    definition.columns.flatMap((column, number): [string, unknown][] => {
+      const made = texts[number]
+      const value = made === undefined ? null : getValue(column, made)
+      return isSameIndex(column, row[column.column], value) ? [] : [[column.column, value]]
+    })
+  for (const { one, row } of read) {
+    outcomes.set(one, isEaasError(row) ? failRowOrThrow(row) : write(Object.fromEntries(columnsOf(row, one.row))))
+  }
+  return inOrder(found, outcomes)
+}
+
+/** Renews wrapped keys of old versions. Values that are not sealed stay so. */
+async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  const { definition, deps, signal } = shop
+  const accepting = { ...definition, acceptUnbound: definition.envelope === 2 }
+  const old = found.filter(({ forms }) => [...forms.fields.values()].some(({ isOld }) => isOld))
+  const outcomes = new Map<FoundRow, Outcome>()
+  if (dry) for (const one of old) outcomes.set(one, { status: 'changed', to: {} })
+  else {
+    const rows = old.map(({ row }) => row)
+    const batches = rewrapRows(deps, accepting, rows, { signal, batchSize: Math.max(1, rows.length) })
+    for await (const { items } of batches) {
+      for (const item of items) {
+        const one = old[item.index]
+        if (item.status === 'failed') put(outcomes, one, failRowOrThrow(item.error))
+        else if (one && item.status === 'changed') {
+          outcomes.set(one, { status: 'changed', to: changedColumns(definition, one.row, item.row) })
+        }
+      }
+    }
+  }
+  return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
+
+interface OpenedRow {
+  one: FoundRow
+  plain: Row
+}
+
+/** Reads opened rows as the model reads what it seals; an error in place of each that it refuses. */
+function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
+  const plain = opened.map(({ plain }) => plain)
+  const read = [...readEach(definition, plain, [...opened.keys()])]
+  return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
+}
+
+/** Opens rows, after the readers have read what is no envelope. Rows that do not open have their outcome then. */
+async function openEach(shop: Workshop, found: readonly FoundRow[]) {
+  const outcomes = new Map<FoundRow, Outcome>()
+  const readable: { one: FoundRow; row: Row }[] = []
+  // At once, so that a reader that calls a service can send them together.
+  const read = await Promise.all(found.map((one) => readForeign(shop, one)))
+  for (const [at, one] of found.entries()) {
+    const row = read[at] ?? one.row
+    if (isEaasError(row)) outcomes.set(one, failRowOrThrow(row))
+    else readable.push({ one, row })
+  }
+  const result = await shop.rows.open(
+    readable.map(({ row }) => row),
+    { signal: shop.signal },
+  )
+  const opened: OpenedRow[] = []
+  for (const [at, plain] of result.ok.entries()) {
+    const one = readable[result.indexes[at] ?? at]?.one
+    if (one) opened.push({ one, plain })
+  }
+  for (const { index, error } of result.failed) put(outcomes, readable[index]?.one, failRowOrThrow(error))
+  return { outcomes, opened }
+}
+
+/** Replaces what is no envelope by what its reader reads. Returns an error where the model does not accept a value in its form. */
+async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
+  const values: [Path, unknown][] = []
+  for (const { name, path } of definition.fields) {
+    const form = forms.fields.get(name)?.form
+    const place = { index: 0, field: name }
+    if (form === 'v1' && definition.envelope === 2 && !definition.acceptUnbound) {
+      return new InvalidInputError('it is bound to nothing', 'Pass a model with `acceptUnbound: true`.', place)
+    }
+    if (form !== 'plaintext') continue
+    const stored = getAt(row, path)
+    const reader = read[name]
+    const plain = reader ? await readOne(reader, { stored, row }, place) : stored
+    if (isEaasError(plain)) return plain
+    if (isMissing(plain)) return new ContentError('its reader refused the value', 'Look at the stored value.', place)
+    const library = plain === stored ? findLibrary(stored) : undefined
+    if (library) {
+      const hint = `Give the column ${library.reader}() as its reader: it would be sealed as if it were plaintext.`
+      return new ContentError(`it begins as what ${library.name} encrypted`, hint, place)
+    }
+    if (reader) values.push([path, plain])
+    else if (!definition.acceptPlaintext) {
+      const hint = 'Pass a model with `acceptPlaintext: true`, or give the column a reader.'
+      return new InvalidInputError('it is not encrypted', hint, place)
+    }
+  }
+  return values.length === 0 ? row : withValues(row, values)
+}
+
+/** Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this value, such as E_NETWORK */
+async function readOne(
+  reader: Reader,
+  { stored, row }: { stored: unknown; row: Row },
+  place: RecordPlace,
+): Promise<unknown> {
+  if (typeof stored === 'symbol') return undefined // what a table could not represent
+  try {
+    return await reader(stored, row)
+  } catch (error) {
+    if (!isEaasError(error)) return undefined // another library's error may quote the value
+    if (!ROW_ERRORS.includes(error.code)) throw error
+    return error.code === 'E_CONTENT' && !error.place ? new ContentError(error.message, error.hint, place) : error
+  }
+}
+
+/** Returns the outcome of a row that failed. @throws the error where it would come for rows of other keys too, so that it ends the run */
+function failRowOrThrow(error: EaasError): Outcome {
+  if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
+  throw error
+}
+
+/** Tells whether a key opens nothing, or not now: that is about the rows under this key. */
+function isClosedKey(error: EaasError): boolean {
+  return error.code === 'E_API' && (error.problem === 'E_STATE' || error.problem === 'E_KEY_DESTROYED')
+}
+
+function write(to: Row): Outcome {
+  return Object.keys(to).length === 0 ? CURRENT : { status: 'changed', to }
+}
+
+function isAllEmpty({ forms }: FoundRow): boolean {
+  return [...forms.fields.values()].every(({ form }) => form === 'empty')
+}
+
+/** The columns of the model in which a row differs from what was read. */
+function changedColumns({ fields, columns, header }: Definition, before: Row, after: Row): Row {
+  const names = [...fields.map(({ path }) => path[0] ?? ''), ...columns.map(({ column }) => column), header]
+  const to: Row = {}
+  for (const name of new Set(names)) {
+    const value = after[name] ?? null
+    if (value !== (before[name] ?? null)) to[name] = value
+  }
+  return to
+}
+
+function isSameIndex({ kind }: IndexColumn, stored: unknown, made: unknown): boolean {
+  if (kind !== 'ngram' || !Array.isArray(stored) || !Array.isArray(made)) return (stored ?? null) === made
+  return stored.length === made.length && stored.every((one, at) => one === made[at])
+}
+
+function put(outcomes: Map<FoundRow, Outcome>, one: FoundRow | undefined, outcome: Outcome): void {
+  if (one) outcomes.set(one, outcome)
+}
+
+function inOrder(found: readonly FoundRow[], outcomes: ReadonlyMap<FoundRow, Outcome>): Outcome[] {
+  return found.map((one) => {
+    const outcome = outcomes.get(one)
+    if (!outcome) throw new Error('a row has no outcome') // it must never count as done
+    return outcome
+  })
+}

@@ -1,0 +1,390 @@
+// `backfill` and `inspect-table` of the command line, on a table of PostgreSQL: in this process, and as processes that are killed.
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import postgres from 'postgres'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type CommandOptions, runCommand } from '../../packages/cli/src/test-support/command.js'
+import { type Client, createClient } from '../../packages/sdk/src/index.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
+import { type Service, startService } from '../support/service.js'
+import { ROOT } from '../support/source-files.js'
+
+const MAIN = join(ROOT, 'packages/cli/dist/main.js')
+const here = (name: string) => fileURLToPath(new URL(`./tables/${name}`, import.meta.url))
+const MODULE = here('people.mjs')
+const COLUMN = ['--column', 'emailIndex=email_index']
+
+// The command connects by DATABASE_URL, and nobody can connect to the embedded database.
+describe.runIf(backend() === 'postgres')('the commands for tables', () => {
+  let database: TestDatabase
+  let service: Service
+  let sql: postgres.Sql
+  let dir: GuardedDir
+  let folder: string
+  let eaas: Client
+  let environment: Record<string, string>
+  let table: string
+  let keyName: string
+  let keyId: string
+
+  beforeAll(async () => {
+    ;[database, service] = await Promise.all([freshDatabase('sdk_backfill'), startService()])
+    if (database.backend !== 'postgres') throw new Error('a PostgreSQL')
+    sql = postgres(database.directUrl, { max: 1, onnotice: () => undefined })
+    const { secret } = await service.createTenant()
+    eaas = createClient({ baseUrl: service.url, apiKey: secret })
+    environment = { EAAS_BASE_URL: service.url, EAAS_API_KEY: secret, DATABASE_URL: database.directUrl }
+    dir = guardedDir('eaas-test-cli-backfill')
+    folder = dir.path
+  })
+  afterAll(async () => {
+    eaas.close()
+    await sql.end()
+    await service.close()
+    await database.drop()
+    await dir.remove()
+  })
+  beforeEach(async () => {
+    table = `people_${randomUUID().slice(0, 8)}`
+    keyName = table
+    keyId = (await eaas.keys.create({ name: keyName })).id
+  })
+
+  async function createPeople(count: number) {
+    await sql`create table ${sql(table)} (id int primary key, email text not null, phone text, email_index text)`
+    await sql`insert into ${sql(table)} (id, email) select n, 'Secret' || n || '@x.org' from generate_series(1, ${count}) n`
+  }
+
+  const command = (argv: string[], more: Partial<CommandOptions> = {}) =>
+    runCommand([...argv, '--table', table, ...COLUMN], { env: environment, folder, ...more })
+  const backfill = (argv: string[] = [], more: Partial<CommandOptions> = {}) =>
+    command(['backfill', MODULE, '--key', keyName, ...argv], more)
+  const inspect = (argv: string[] = []) => command(['inspect-table', MODULE, '--key', keyName, ...argv])
+  const sealed = async () => {
+    const [row] = await sql`select count(*)::int as count from ${sql(table)} where email like 'eaas.%'`
+    return row?.count as number
+  }
+  /** The state, with the key alone of `after`. */
+  const state = () => {
+    const { after, ...rest } = JSON.parse(readFileSync(join(folder, 'state.json'), 'utf8'))
+    const { scope, key } = JSON.parse(after)
+    expect(scope).toMatch(new RegExp(`^\\w+\\.public\\.${table} \\("id"\\)$`))
+    return { ...rest, after: key }
+  }
+
+  it.each(['pg', 'postgres'])('encrypt it, and say what was found, by the driver %s', async (driver) => {
+    await createPeople(50)
+    const before = await inspect(['--driver', driver])
+    expect(before).toMatchObject({ code: 0, err: '' })
+    expect(String(before.out)).toBe(
+      `${table}: 50 rows, 50 with something to do\n  email: 50 plaintext\n  phone: 50 empty\n  emailIndex: 50 missing\n`,
+    )
+    const dry = await backfill(['--driver', driver, '--dry-run'])
+    expect({ ...dry, out: String(dry.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `${table}: 50 rows, 50 to change, 0 current\n`,
+    })
+    expect(await sealed()).toBe(0)
+    const ran = await backfill(['--driver', driver, '--batch-size', '7'])
+    expect({ ...ran, out: String(ran.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `${table}: 50 rows, 50 changed, 0 current\n`,
+    })
+    const after = await inspect(['--driver', driver, '--export', 'strict', '--open', '--json'])
+    expect(JSON.parse(String(after.out))).toMatchObject({
+      table,
+      failed: 0,
+      found: { rows: 50, left: 0, fields: { email: { v2: 50 } }, indexes: { emailIndex: { present: 50 } } },
+    })
+  })
+
+  it('rewrap and reseal after a rotation, and take what a reader reads', async () => {
+    await createPeople(5)
+    await sql`update ${sql(table)} set phone = 'v1.aesgcm256.3bab9a53.7TL8lBQwmVghjHMQ.0_d9ytGHVHzoVv2bi64W6itmVbCdYjQyaFTvE6CA5g==' where id = 3`
+    expect(await backfill(['--read', 'readers'])).toMatchObject({ code: 0, err: '' })
+    await eaas.keys.rotate(keyId)
+    expect(String((await inspect()).out)).toMatch(/5 with something to do\n {2}email: 5 v2, 5 old key version/)
+    const ran = await backfill(['--work', 'rewrap', '--json'])
+    expect(JSON.parse(String(ran.out))).toMatchObject({
+      table,
+      work: 'rewrap',
+      dryRun: false,
+      rows: 5,
+      changed: 5,
+      failed: 0,
+    })
+    expect(String((await inspect(['--open'])).out)).toMatch(/5 rows, 0 with something to do/)
+    expect(JSON.parse(String((await backfill(['--work', 'reseal', '--json'])).out))).toMatchObject({ changed: 5 })
+    const model = (await import(MODULE)).strict(eaas, keyId)
+    const [row] = await sql`select id, email, phone, email_index as "emailIndex" from ${sql(table)} where id = 3`
+    expect(await model.decrypt(row)).toMatchObject({ email: 'Secret3@x.org', phone: 'ada@example.org' })
+  })
+
+  it('take names in the quotes of SQL and of CSV', async () => {
+    await sql.unsafe(
+      `create table "odd.${table}" (id int, "b,c" int not null unique, email text not null, phone text, email_index text)`,
+    )
+    await sql.unsafe(`insert into "odd.${table}" (id, "b,c", email) values (1, 1, 'a@x.org'), (2, 2, 'b@x.org')`)
+    const names = ['--table', `"odd.${table}"`, '--key-columns', '"b,c"']
+    const argv = ['backfill', MODULE, '--key', keyName, ...COLUMN, ...names]
+    const ran = await runCommand(argv, { env: environment, folder })
+    expect({ ...ran, out: String(ran.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `"odd.${table}": 2 rows, 2 changed, 0 current\n`,
+    })
+  })
+
+  it('leave what does not seal, show its key and no value, and exit with 1', async () => {
+    await createPeople(4)
+    await sql`create unique index on ${sql(table)} (email_index)`
+    await sql`update ${sql(table)} set email = 'SECRET1@x.org' where id = 2`
+    const { code, out, err } = await backfill()
+    expect({ code, out: String(out) }).toEqual({ code: 1, out: `${table}: 4 rows, 3 changed, 0 current, 1 failed\n` })
+    expect(err).toMatch(/^row \["2"\]: E_DATABASE: .*SQLSTATE 23505/)
+    expect(err).not.toMatch(/secret/i)
+  })
+
+  it('show a bar with rate and time left on a terminal alone', async () => {
+    await createPeople(10)
+    const shown: string[] = []
+    const ran = await backfill([], { onTerminal: (part) => shown.push(part) })
+    expect(ran.code).toBe(0)
+    expect(shown[0]).toMatch(/^\r.{3}sealing \[#{24}\] 100 % 10 rows, \d+ a second, 0 s left$/s)
+    expect(shown.at(-1)).toMatch(/^\r.\[K$/s)
+  })
+
+  it('end on Ctrl-C when the page in flight is written, and go on there', async () => {
+    await createPeople(30)
+    const interruption = new AbortController()
+    const options = ['--state', 'state.json', '--batch-size', '10']
+    // The service is asked while the first page is in flight.
+    const stopped = await backfill(options, {
+      signal: interruption.signal,
+      fetch: (url, init) => {
+        if (String(url).endsWith('/wrap') || String(url).endsWith('/batch')) interruption.abort('SIGINT')
+        return fetch(url, init)
+      },
+    })
+    expect(stopped).toMatchObject({ code: 130, out: Buffer.alloc(0) })
+    expect(stopped.err).toBe(
+      'stopped after 10 rows, which stay as they are now: run the same command again to go on there\n',
+    )
+    expect(await sealed()).toBe(10)
+    expect(state()).toMatchObject({ after: '["10"]', done: { rows: 10, changed: 10, failed: 0 } })
+    const rest = await backfill([...options, '--json'])
+    expect(JSON.parse(String(rest.out))).toMatchObject({ rows: 30, changed: 30, found: { rows: 20 } })
+    expect(readdirSync(folder).filter((name) => name.startsWith('state'))).toEqual([])
+  })
+
+  it('end on Ctrl-C while they wait for their turn', async () => {
+    await createPeople(20)
+    const interruption = new AbortController()
+    const begun = performance.now()
+    const stopped = await backfill(['--batch-size', '10', '--rows-per-second', '1'], {
+      signal: interruption.signal,
+      onTerminal: () => setTimeout(() => interruption.abort('SIGINT'), 20),
+    })
+    expect(stopped).toMatchObject({ code: 130, err: expect.stringContaining('run the same command again: rows') })
+    expect(performance.now() - begun).toBeLessThan(9_000) // ten rows have ten seconds
+    expect(await sealed()).toBe(10)
+  })
+
+  it('count what failed before a stop, and go on for the same table, work, database and model only', async () => {
+    await createPeople(30)
+    const options = ['--state', 'state.json', '--batch-size', '10']
+    await sql`update ${sql(table)} set phone = 'eaas.2.cut' where id = 5`
+    const interruption = new AbortController()
+    await backfill(options, { signal: interruption.signal, onTerminal: () => interruption.abort('SIGINT') })
+    expect(state()).toMatchObject({ after: '["10"]', done: { rows: 10, changed: 9, failed: 1 } })
+    for (const other of [
+      ['--work', 'reseal'],
+      ['--key-columns', 'id'],
+      ['--export', 'strict'],
+      ['--read', 'readers'],
+    ]) {
+      expect(await backfill([...options, ...other])).toMatchObject({
+        code: 2,
+        err: expect.stringContaining('another run'),
+      })
+    }
+    const { name: otherKey } = await eaas.keys.create({ name: `${keyName} 2` })
+    const elsewhere = new URL(environment.DATABASE_URL ?? '')
+    elsewhere.pathname = '/postgres'
+    const env = { ...environment, DATABASE_URL: elsewhere.href }
+    expect(await backfill(options, { env })).toMatchObject({ code: 2, err: expect.stringContaining('another run') })
+    expect(await command(['backfill', MODULE, '--key', otherKey, ...options])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('another run'),
+    })
+    expect(await sealed()).toBe(9)
+    const rest = await backfill(options)
+    expect(rest).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^1 more rows failed.*\neaas-cli: 1 rows failed/),
+    })
+    expect(String(rest.out)).toBe(`${table}: 30 rows, 29 changed, 0 current, 1 failed\n`)
+    expect(await inspect(['--open'])).toMatchObject({ code: 1, err: expect.stringMatching(/^row \["5"\], phone: E_/) })
+    expect(existsSync(join(folder, 'state.json'))).toBe(false) // the next run reads the row that failed
+  })
+
+  it('go on with the same model only: the module may have changed meanwhile', async () => {
+    await createPeople(30)
+    const options = ['--state', 'state.json', '--batch-size', '10']
+    const interruption = new AbortController()
+    await backfill(options, { signal: interruption.signal, onTerminal: () => interruption.abort('SIGINT') })
+    process.env.PEOPLE_NAME = 'persons'
+    try {
+      expect(await backfill(options)).toMatchObject({ code: 2, err: expect.stringContaining('another run') })
+    } finally {
+      delete process.env.PEOPLE_NAME
+    }
+    expect(await backfill(options)).toMatchObject({ code: 0 })
+  })
+
+  it('refuse a wrapped key that opens nothing, of a service that answers wrongly', async () => {
+    await createPeople(10)
+    const lying = async (url: Parameters<typeof fetch>[0], init?: Parameters<typeof fetch>[1]) => {
+      const response = await fetch(url, init)
+      if (!/\/(wrap|batch)$/.test(String(url))) return response
+      const text = (await response.text()).replaceAll(
+        /"wrapped_key":"(.{60})(.)/g,
+        (_, start, changed) => `"wrapped_key":"${start}${changed === 'A' ? 'B' : 'A'}`,
+      )
+      return new Response(text, { status: response.status, headers: response.headers })
+    }
+    const { code, err } = await backfill([], { fetch: lying })
+    expect({ code, err }).toMatchObject({ code: 1, err: expect.stringContaining('does not unwrap to the same DEK') })
+    expect(await sealed()).toBe(0)
+  })
+
+  it('keep a state behind which a row that others hold is still to do', async () => {
+    await createPeople(30)
+    const options = ['--state', 'state.json', '--batch-size', '10']
+    const holder = await sql.reserve()
+    await holder`begin`
+    await holder`select id from ${sql(table)} where id = 15 for update`
+    const held = await backfill(options)
+    await holder`commit`
+    holder.release()
+    expect(held).toMatchObject({ code: 1, err: expect.stringContaining('1 rows were changed or locked each time') })
+    expect(String(held.out)).toBe(`${table}: 30 rows, 29 changed, 0 current, 1 contended\n`)
+    expect(state()).toMatchObject({ after: '["10"]', done: { rows: 10, changed: 10 } })
+    const rest = await backfill(options)
+    expect({ ...rest, out: String(rest.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `${table}: 30 rows, 11 changed, 19 current\n`,
+    })
+  })
+
+  it.each(['', '{', 'null', '{"format":"eaas/backfill-state/2"}', '{"format":"eaas/backfill-state/0","after":"[]"}'])(
+    'refuse a state that is none: %s',
+    async (text) => {
+      await createPeople(1)
+      writeFileSync(join(folder, 'broken.json'), text)
+      const ran = await backfill(['--state', 'broken.json'])
+      expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('it is no state of a backfill') })
+      expect(await sealed()).toBe(0)
+    },
+  )
+
+  it.each([
+    ['a password', (url: URL) => Object.assign(url, { username: 'nobody', password: 'hidden%21' })],
+    ['no database', (url: URL) => Object.assign(url, { pathname: '/none', password: 'hidden%21' })],
+    ['no server', (url: URL) => Object.assign(url, { port: '1', password: 'hidden%21' })],
+  ])('say why there is no connection, and no secret: %s', async (_, change) => {
+    const env = { ...environment, DATABASE_URL: change(new URL(environment.DATABASE_URL ?? '')).href }
+    for (const driver of ['pg', 'postgres']) {
+      const { code, err } = await backfill(['--driver', driver], { env })
+      expect({ code, err }).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(/no connection to the database.*[A-Z0-9]{5}/),
+      })
+      expect(err).not.toMatch(/hidden/)
+    }
+  })
+
+  describe('as processes', () => {
+    const start = (argv: string[]) => {
+      const env = {
+        ...environment,
+        PATH: process.env.PATH,
+        APP_API_KEY: environment.EAAS_API_KEY,
+        APP_KEY_ID: keyId,
+        EAAS_API_KEY: '',
+      }
+      const child = spawn(process.execPath, [MAIN, ...argv, '--table', table, ...COLUMN], {
+        cwd: folder,
+        env,
+        stdio: ['ignore', 'pipe', 'pipe'],
+      })
+      const printed = { out: '', err: '' }
+      child.stdout.on('data', (part) => (printed.out += part))
+      child.stderr.on('data', (part) => (printed.err += part))
+      const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, ...printed }))
+      return { child, ended }
+    }
+
+    it('say what to do with a module that Node.js does not load', async () => {
+      writeFileSync(join(dir.path, 'model.unknown'), 'export default {}')
+      expect(await start(['backfill', join(dir.path, 'model.unknown')]).ended).toMatchObject({
+        code: 2,
+        err: expect.stringContaining('NODE_OPTIONS="--import tsx"'),
+      })
+    })
+
+    it('are killed and go on, with a model that has a client of its own, by import and by require', async () => {
+      await createPeople(60)
+      const argv = [
+        'backfill',
+        MODULE,
+        '--export',
+        'own',
+        '--state',
+        'killed.json',
+        '--batch-size',
+        '5',
+        '--rows-per-second',
+        '50',
+      ]
+      const first = start(argv)
+      await expect.poll(() => existsSync(join(folder, 'killed.json'))).toBe(true)
+      first.child.kill('SIGKILL')
+      expect(await first.ended).toMatchObject({ signal: 'SIGKILL' })
+      const kept = JSON.parse(readFileSync(join(folder, 'killed.json'), 'utf8'))
+      expect(kept.done.rows).toBeGreaterThanOrEqual(5)
+      expect(kept.done.rows).toBeLessThan(60)
+      const second = start(argv)
+      await expect
+        .poll(() => JSON.parse(readFileSync(join(folder, 'killed.json'), 'utf8')).done.rows)
+        .toBeGreaterThan(kept.done.rows)
+      second.child.kill('SIGINT')
+      const { code, err } = await second.ended
+      expect({ code, err }).toEqual({
+        code: 130,
+        err: expect.stringMatching(/^stopped after \d+ rows.*to go on there\n$/),
+      })
+      const last = await start([...argv.slice(0, -2), '--json']).ended
+      expect({ ...last, out: JSON.parse(last.out) }).toMatchObject({
+        code: 0,
+        err: '',
+        out: { rows: 60, failed: 0, contended: 0 },
+      })
+      expect(existsSync(join(folder, 'killed.json'))).toBe(false)
+      const byRequire = await start(['inspect-table', here('people.cjs'), '--open', '--json']).ended
+      expect({ ...byRequire, out: JSON.parse(byRequire.out) }).toMatchObject({
+        code: 0,
+        err: '',
+        out: { failed: 0, found: { rows: 60, left: 0 } },
+      })
+    })
+  })
+})

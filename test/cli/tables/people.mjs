@@ -1,0 +1,34 @@
+// The module of an application, as `eaas-cli backfill` loads it: functions that are given a client, and a model with a client of its own.
+
+import { cloakReader } from '@eaas/cli/backfill'
+import { createClient, text } from '@eaas/sdk'
+
+/** @import { Client } from '@eaas/sdk' */
+
+/** @param {Client} eaas @param {string} keyId */
+export default (eaas, keyId) => definePeople(eaas, keyId, true)
+
+/** @param {Client} eaas @param {string} keyId */
+export const strict = (eaas, keyId) => definePeople(eaas, keyId, false)
+
+const { EAAS_BASE_URL, APP_API_KEY, APP_KEY_ID } = process.env
+/** Of an application that makes its own client. */
+export const own =
+  EAAS_BASE_URL && APP_API_KEY && APP_KEY_ID
+    ? definePeople(createClient({ baseUrl: EAAS_BASE_URL, apiKey: APP_API_KEY }), APP_KEY_ID, true)
+    : undefined
+
+export const readers = { phone: cloakReader({ keys: ['k1.aesgcm256.AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='] }) }
+
+/** @param {Client} eaas @param {string} keyId @param {boolean} acceptPlaintext */
+function definePeople(eaas, keyId, acceptPlaintext) {
+  return eaas.model({
+    name: process.env.PEOPLE_NAME ?? 'people',
+    keyId,
+    bind: ['id'],
+    format: 'text',
+    acceptPlaintext,
+    warn: false,
+    fields: { email: text({ index: 'emailIndex', normalize: ['lowercase'] }), phone: text().nullable() },
+  })
+}
