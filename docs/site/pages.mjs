@@ -44,6 +44,28 @@ const SDK_DOCS = [
   'errors',
 ]
 
+/** Those of the server, likewise. */
+const SERVER_DOCS = [
+  'production',
+  'postgresql',
+  'several-processes',
+  'monitoring',
+  'limits',
+  'tenants',
+  'other-languages',
+  'verify-the-log',
+  'verify-an-export',
+  'checkpoints',
+  'witnesses',
+  'what-is-detected',
+  'retention',
+  'backup-and-restore',
+  'alarms',
+  'rollback',
+  'rollback-cases',
+  'repair-a-log',
+]
+
 /**
  * The sections of the site. A page that is added to one of the folders is added to the site.
  *
@@ -51,21 +73,29 @@ const SDK_DOCS = [
  * @returns {Section[]}
  */
 export function listSections(root) {
-  const sdk = markdownIn(root, 'packages/sdk/docs')
-  const first = SDK_DOCS.map((name) => `packages/sdk/docs/${name}.md`).filter((page) => sdk.includes(page))
   const examples = readdirSync(join(root, 'examples')).flatMap((name) => markdownIn(root, `examples/${name}`))
   const specs = ['protocol', 'audit', 'sdk', 'server'].flatMap((name) => markdownBelow(root, `packages/${name}/src`))
   return [
     { title: 'Start', pages: ['README.md', 'SECURITY.md'] },
-    { title: 'The SDK', pages: ['packages/sdk/README.md', ...new Set([...first, ...sdk])] },
+    { title: 'The SDK', pages: ['packages/sdk/README.md', ...inOrder(root, 'packages/sdk/docs', SDK_DOCS)] },
     { title: 'The command line', pages: ['packages/cli/README.md', ...markdownIn(root, 'packages/cli/docs')] },
-    { title: 'The server', pages: ['packages/server/README.md', ...markdownIn(root, 'packages/server/docs')] },
+    {
+      title: 'The server',
+      pages: ['packages/server/README.md', ...inOrder(root, 'packages/server/docs', SERVER_DOCS)],
+    },
     { title: 'The audit log', pages: ['packages/audit/README.md'] },
     { title: 'Formats', pages: specs },
     { title: 'Examples', pages: examples },
     { title: 'The project', pages: [...markdownIn(root, 'docs'), 'CONTRIBUTING.md'] },
     { title: 'Decisions', pages: markdownIn(root, 'docs/decisions') },
   ]
+}
+
+/** @param {string} root @param {string} folder @param {string[]} names of the first pages @returns {string[]} */
+function inOrder(root, folder, names) {
+  const pages = markdownIn(root, folder)
+  const first = names.map((name) => `${folder}/${name}.md`).filter((page) => pages.includes(page))
+  return [...new Set([...first, ...pages])]
 }
 
 /** @param {string} root @param {string} folder @returns {string[]} */

@@ -1,4 +1,4 @@
-// Faults that somebody with SQL alone can make, and the remedies of docs/rollback.md, whose statements these tests run.
+// Faults that an attacker with SQL alone can make, and the remedies of docs/repair-a-log.md and of the pages on rollbacks, whose statements these tests run.
 import { execFile, spawnSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { connectTo, EAAS, environmentOf } from '../support/eaas-process.js'
 import { readGuide, shellOf } from '../support/server-docs.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
-const PAGE = readGuide('rollback.md')
+const PAGE = readGuide('repair-a-log.md')
 
 /** The statement under a heading of the page, for a tenant and an entry. */
 function statementOf(heading: string, tenant_id: string, entry = 0): string {
@@ -418,7 +418,7 @@ describe.skipIf(!HAS_JQ)('a checkpoint that was kept when a backup was restored'
       await service.close()
       expect((await run('audit', 'accept-rollback', '--installation', '--reason', 'r')).stderr).toContain('no alarm')
 
-      const recipe = shellOf('rollback.md', 'jq -nc').join('\n')
+      const recipe = shellOf('rollback-cases.md', 'jq -nc').join('\n')
       const command = `eaas() { '${process.execPath}' '${EAAS}' "$@"; }\n${recipe.replace('rm told', 'cat told >&2')}`
       const env = { ...process.env, ...environmentOf({ database, rootKey: ROOT_KEY, environment }) }
       const { stdout, stderr } = await promisify(execFile)('sh', ['-ec', command], { cwd: folder, env })

@@ -13,7 +13,7 @@ import { MAX_BATCH_BODY_BYTES } from '../../packages/protocol/src/limits.js'
 import { freePort } from '../support/postgres.js'
 
 const guide = readFileSync(
-  fileURLToPath(new URL('../../packages/server/docs/self-hosting.md', import.meta.url)),
+  fileURLToPath(new URL('../../packages/server/docs/several-processes.md', import.meta.url)),
   'utf8',
 )
 const NGINX = process.env.EAAS_TEST_NGINX || 'nginx'

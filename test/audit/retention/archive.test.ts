@@ -107,7 +107,7 @@ describe('an archive', () => {
     expect((await eaas('audit', 'export', '--tenant', tenant_id, '--out', today)).code).toBe(0)
     const publicKey = (await eaas('audit', 'public-key')).stdout.trim()
     const verdictOfJoined = async (files: string[]) => {
-      const lines = shellOf('auditing.md', 'whole.ndjson').filter((line) => !/^(eaas|set) /.test(line))
+      const lines = shellOf('retention.md', 'whole.ndjson').filter((line) => !/^(eaas|set) /.test(line))
       await promisify(execFile)('sh', ['-c', `set -- ${files.join(' ')}\n${lines.join('\n')}`], { cwd: archiveDir })
       const whole = join(archiveDir, 'whole.ndjson')
       const { code, stdout } = await eaas('audit', 'verify-export', whole, '--public-key', publicKey, '--json')

@@ -54,7 +54,7 @@ export interface Expectation {
   headIsBad?: boolean
   /** the attack deletes what a newly started server needs to admit the caller */
   isShutOut?: boolean
-  /** the chain alone does not show it (packages/server/docs/auditing.md, first column); by default so for anything but entries */
+  /** the chain alone does not show it (packages/server/docs/what-is-detected.md, first column); by default so for anything but entries */
   isBeyondChain?: boolean
 }
 

@@ -1,4 +1,4 @@
-// Attacks that no verification detects. packages/server/docs/auditing.md lists the same ones, so that nobody claims otherwise.
+// Attacks that no verification detects. packages/server/docs/what-is-detected.md lists the same ones, so that nobody claims otherwise.
 import { describe, expect, it } from 'vitest'
 import type { Target } from '../../support/audit-scene.js'
 import { expectReported, judgeExport, LOGS, of, readExport, run, scene, takeCheckpoint, useScene } from './attacks.js'
