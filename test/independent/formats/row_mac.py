@@ -1,0 +1,154 @@
+"""The vectors of row-mac.md."""
+import json
+
+from .chain import json_string
+from .common import KEY, MADE_BY, OTHER_KEY, OTHER_TENANT, TENANT, b64, flip, hmac_sha256, key_of, sha256, stream
+
+
+ROW_COLUMNS = {
+    "tenants": ("tenant_id", "name", "envelope_only", "monthly_encrypt_quota", "wrapped_audit_key", "created_at", "entry_id",
+                "plaintext_encoding", "status"),
+    "keys": ("tenant_id", "key_id", "name", "algorithm", "status", "current_version", "rotation_interval_days",
+             "next_rotation_at", "destroy_at", "wrapped_hash_key", "created_at", "updated_at", "entry_id"),
+    "key_versions": ("tenant_id", "key_id", "version", "status", "wrapped_kek", "created_at", "entry_id"),
+    "api_keys": ("tenant_id", "api_key_id", "digest", "name", "prefix", "permissions", "allowed_ips", "expires_at", "revoked_at",
+                 "created_at", "entry_id"),
+}
+LEFT_OUT = {"tenants": {"plaintext_encoding": "utf8", "status": "active"}}
+
+
+def json_of(value):
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list):
+        return "[" + ",".join(json_of(item) for item in value) + "]"
+    return json_string(value)
+
+
+def row_values(table, row):
+    left_out = LEFT_OUT.get(table, {})
+    return [row[column] for column in ROW_COLUMNS[table] if not (column in left_out and row[column] == left_out[column])]
+
+
+def row_bytes(table, row, label="eaas/row/v1", values=None):
+    return json_of([label, table, row_values(table, row) if values is None else values]).encode()
+
+
+def row_mac_vectors():
+    audit_key, other_audit_key = key_of("audit"), key_of("another audit")
+    key, other = (hmac_sha256(secret, b"eaas/row-key/v1") for secret in (audit_key, other_audit_key))
+    early, late = "2026-08-11T09:30:00.000Z", "2026-11-09T09:30:00.000Z"
+    wrapped = (b"\x01" + stream("a sealed secret", 60)).hex()
+    tenant = {"tenant_id": TENANT, "name": "first", "envelope_only": True, "monthly_encrypt_quota": None,
+              "plaintext_encoding": "utf8", "status": "active", "wrapped_audit_key": wrapped, "created_at": early, "entry_id": 1}
+    named = {"tenant_id": TENANT, "key_id": KEY, "name": "users", "algorithm": "AES-256-GCM", "status": "active",
+             "current_version": 2, "rotation_interval_days": 90, "next_rotation_at": late, "destroy_at": None,
+             "wrapped_hash_key": wrapped, "created_at": early, "updated_at": early, "entry_id": 3}
+    version = {"tenant_id": TENANT, "key_id": KEY, "version": 2, "status": "active", "wrapped_kek": wrapped,
+               "created_at": early, "entry_id": 3}
+    api_key = {"tenant_id": TENANT, "api_key_id": OTHER_KEY, "digest": sha256(b"an API key").hex(), "name": "backend",
+               "prefix": "eaas_sk_AbCd", "permissions": ["encrypt", "decrypt"], "allowed_ips": ["10.0.0.0/8", "::1"],
+               "expires_at": late, "revoked_at": None, "created_at": early, "entry_id": 2}
+    rows = [
+        ("a tenant of the defaults: neither encoding nor status", "tenants", tenant),
+        ("a tenant of another encoding", "tenants", {**tenant, "plaintext_encoding": "base64"}),
+        ("a suspended tenant", "tenants", {**tenant, "status": "suspended"}),
+        ("a tenant with every column", "tenants", {**tenant, "envelope_only": False, "monthly_encrypt_quota": 1000,
+                                                   "plaintext_encoding": "base64", "status": "deleted"}),
+        ("a key that rotates", "keys", named),
+        ("a key without times", "keys", {**named, "rotation_interval_days": None, "next_rotation_at": None}),
+        ("a destroyed key: no secret", "keys", {**named, "status": "destroyed", "wrapped_hash_key": None}),
+        ("a key whose name needs escapes", "keys", {**named, "name": 'a"b\\c\n\u2028\U0001f510'}),
+        ("a key version", "key_versions", version),
+        ("a destroyed key version", "key_versions", {**version, "status": "destroyed", "wrapped_kek": None}),
+        ("an API key", "api_keys", api_key),
+        ("an API key without lists and times", "api_keys", {**api_key, "permissions": [], "allowed_ips": [], "expires_at": None}),
+        ("a revoked API key", "api_keys", {**api_key, "revoked_at": late}),
+        ("an API key whose lists hold quotes and commas", "api_keys", {**api_key, "allowed_ips": ['a","b', "c,d", "]"]}),
+    ]
+    mac = [{"name": name, "row_key": key.hex(), "table": table, "row": row, "bytes": row_bytes(table, row).decode(),
+            "mac": hmac_sha256(key, row_bytes(table, row)).hex()} for name, table, row in rows]
+    mac.append({"name": "a key of another tenant, under its row key", "row_key": other.hex(), "table": "keys",
+                "row": {**named, "tenant_id": OTHER_TENANT},
+                "bytes": row_bytes("keys", {**named, "tenant_id": OTHER_TENANT}).decode(),
+                "mac": hmac_sha256(other, row_bytes("keys", {**named, "tenant_id": OTHER_TENANT})).hex()})
+
+    refuse = []
+
+    def wrong(name, table, row, data, row_key=key):
+        refuse.append({"name": name, "row_key": key.hex(), "table": table, "row": row,
+                       "mac": (hmac_sha256(row_key, data)).hex()})
+
+    good = row_bytes("keys", named)
+    values = row_values("keys", named)
+    wrong("the audit key in place of the row key", "keys", named, good, audit_key)
+    wrong("another tenant's row key", "keys", named, good, other)
+    wrong("a row key of one other bit", "keys", named, good, flip(key, 31))
+    wrong("no label", "keys", named, json_of(["keys", values]).encode())
+    wrong("label of another format", "keys", named, row_bytes("keys", named, "eaas/row/v2"))
+    wrong("label of an audit entry", "keys", named, row_bytes("keys", named, "eaas/audit/entry/v1"))
+    wrong("the name of another table", "keys", named, json_of(["eaas/row/v1", "key_versions", values]).encode())
+    wrong("no name of a table", "keys", named, json_of(["eaas/row/v1", values]).encode())
+    wrong("columns not in a list of their own", "keys", named, json_of(["eaas/row/v1", "keys", *values]).encode())
+    wrong("columns as an object", "keys", named, json.dumps(["eaas/row/v1", "keys", named], separators=(",", ":")).encode())
+    wrong("columns in reverse", "keys", named, row_bytes("keys", named, values=values[::-1]))
+    wrong("the last column missing", "keys", named, row_bytes("keys", named, values=values[:-1]))
+    wrong("missing values left out", "keys", named, row_bytes("keys", named, values=[v for v in values if v is not None]))
+    wrong("missing values as empty text", "keys", named, row_bytes("keys", named, values=["" if v is None else v for v in values]))
+    wrong("numbers as text", "keys", named, row_bytes("keys", named, values=[str(v) if isinstance(v, int) else v for v in values]))
+    wrong("white space between the values", "keys", named, json.dumps(["eaas/row/v1", "keys", values]).encode())
+    wrong("a line feed behind", "keys", named, good + b"\n")
+    wrong("bytes in upper case", "keys", named, good.replace(wrapped.encode(), wrapped.upper().encode()))
+    wrong("bytes in base64", "keys", named, good.replace(wrapped.encode(), b64(bytes.fromhex(wrapped)).encode()))
+    wrong("times without milliseconds", "keys", named, good.replace(b".000Z", b"Z"))
+    wrong("UUIDs in upper case", "keys", named, good.replace(KEY.encode(), KEY.upper().encode()))
+    wrong("UUIDs without dashes", "keys", named, good.replace(KEY.encode(), KEY.replace("-", "").encode()))
+    wrong("SHA-256 without a key", "keys", named, good, b"")
+    wrong("the encoding not left out where it is utf8", "tenants", tenant,
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "utf8"]))
+    wrong("the status not left out where it is active", "tenants", tenant,
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "active"]))
+    wrong("the encoding as null where it is utf8", "tenants", {**tenant, "status": "suspended"},
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), None, "suspended"]))
+    wrong("the status left out of a suspended tenant", "tenants", {**tenant, "status": "suspended"}, row_bytes("tenants", tenant))
+    wrong("status and encoding exchanged", "tenants", {**tenant, "plaintext_encoding": "base64", "status": "suspended"},
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "suspended", "base64"]))
+    wrong("truth values as numbers", "tenants", tenant,
+          row_bytes("tenants", tenant, values=[1 if v is True else v for v in row_values("tenants", tenant)]))
+    wrong("lists joined with commas", "api_keys", api_key, row_bytes("api_keys", api_key, values=[
+        ",".join(v) if isinstance(v, list) else v for v in row_values("api_keys", api_key)]))
+    wrong("when it was last used, which is not covered", "api_keys", api_key,
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), late]))
+    for name, table, row, changes in (
+        ("a tenant resumed", "tenants", {**tenant, "status": "suspended"}, {"status": "active"}),
+        ("a quota lifted", "tenants", {**tenant, "monthly_encrypt_quota": 1000}, {"monthly_encrypt_quota": None}),
+        ("server mode allowed", "tenants", tenant, {"envelope_only": False}),
+        ("a key enabled", "keys", {**named, "status": "disabled"}, {"status": "active"}),
+        ("a key taken to an old version", "keys", named, {"current_version": 1}),
+        ("a key moved to another tenant", "keys", named, {"tenant_id": OTHER_TENANT}),
+        ("a secret exchanged", "key_versions", version, {"wrapped_kek": flip(bytes.fromhex(wrapped), 60).hex()}),
+        ("a version renumbered", "key_versions", version, {"version": 3}),
+        ("a permission added", "api_keys", api_key, {"permissions": ["encrypt", "decrypt", "admin"]}),
+        ("permissions in another order", "api_keys", api_key, {"permissions": ["decrypt", "encrypt"]}),
+        ("addresses lifted", "api_keys", api_key, {"allowed_ips": []}),
+        ("an expiry removed", "api_keys", api_key, {"expires_at": None}),
+        ("a revocation removed", "api_keys", {**api_key, "revoked_at": late}, {"revoked_at": None}),
+        ("a row of another entry", "api_keys", api_key, {"entry_id": 9}),
+    ):
+        wrong(name, table, {**row, **changes}, row_bytes(table, row))
+    right = hmac_sha256(key, good)
+    for name, value in (("cut to 16 bytes", right[:16]), ("empty", b""), ("one byte more", right + b"\x00"),
+                        ("one other bit", flip(right, 31, 7)), ("zeros", bytes(32)), ("bytes in reverse", right[::-1])):
+        refuse.append({"name": f"the MAC: {name}", "row_key": key.hex(), "table": "keys", "row": named, "mac": value.hex()})
+    return {
+        "format": "row MAC 1",
+        "about": "row-mac.md 4. Byte strings are lower-case hexadecimal, in the rows too; `bytes` is UTF-8. `mac` holds rows with their "
+                 "MAC, `refuse` rows whose MAC is wrong by one mistake of the writer, or by one change of the row after it.",
+        "made_by": MADE_BY,
+        "mac": mac,
+        "refuse": refuse,
+    }
