@@ -26,7 +26,10 @@ export const API_ENTRIES = [
 
 /** Pages to be read in this order; those of the folder that are not named come after them. */
 const SDK_DOCS = [
-  'models-and-search',
+  'models',
+  'binding',
+  'search',
+  'choose-indexes',
   'index-of-parts',
   'streams',
   'rotation',

@@ -52,7 +52,6 @@ const MAX_WORDS = new Map([
   ['packages/sdk/docs/backfill.md', 3_600],
   ['packages/sdk/docs/command-line.md', 1_650],
   ['packages/sdk/docs/deleting-a-person.md', 2_000],
-  ['packages/sdk/docs/models-and-search.md', 4_800],
 ])
 
 describe('a page', () => {
