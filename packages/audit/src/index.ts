@@ -1,4 +1,6 @@
-/** Formats of the audit log of an EaaS server, and their verification offline. Runs in Node and in browsers. */
+/**
+ * Formats of the audit log of an EaaS server, and their verification offline. Runs in Node and in browsers.
+ */
 export type { SigningKey } from './crypto.js'
 export * from './formats/anchor.js'
 export * from './formats/chain.js'

@@ -53,7 +53,10 @@ export class Arguments {
     return Array.isArray(value) ? (value as string[]) : []
   }
 
-  /** The names of an option that takes several by commas, and may be repeated. As in CSV, quotes stand around one with a comma. @throws UsageError */
+  /**
+   * The names of an option that takes several by commas, and may be repeated. As in CSV, quotes stand around
+   * one with a comma. @throws UsageError
+   */
   names(name: string): readonly string[] {
     return this.list(name).flatMap((list) => readNames(name, list))
   }

@@ -22,7 +22,10 @@ export interface StateFile {
   clear(): Promise<void>
 }
 
-/** @param run what the file belongs to: another table, another work or another database never goes on where this one stopped. @throws UsageError */
+/**
+ * @param run what the file belongs to: another table, another work or another database never goes on where
+ * this one stopped. @throws UsageError
+ */
 export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>): Promise<StateFile> {
   const path = resolvePath(io, file)
   const text = await readFile(path, 'utf8').catch((error: unknown) => {

@@ -1,4 +1,7 @@
-/** Says what the errors of the SDK say in words of the command: options and variables instead of the members that a program passes. */
+/**
+ * Says what the errors of the SDK say in words of the command: options and variables instead of the members
+ * that a program passes.
+ */
 import type { EaasError } from '@eaas/sdk'
 
 const WORDS: readonly (readonly [RegExp, string])[] = [

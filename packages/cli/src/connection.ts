@@ -1,4 +1,6 @@
-/** Makes the client of a command: where the service is, and with which API key. Neither is ever an argument. */
+/**
+ * Makes the client of a command: where the service is, and with which API key. Neither is ever an argument.
+ */
 import { readFile, stat } from 'node:fs/promises'
 import { isUuid } from '@eaas/protocol'
 import { type Client, createClient } from '@eaas/sdk'
@@ -20,8 +22,8 @@ const READABLE_BY_OTHERS = 0o044
 
 export interface ClientUse {
   /**
-   * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy of a value: after a wrong wrapped key it
-   * could never be read again. Needs `decrypt` beside `encrypt`.
+   * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy
+   * of a value: after a wrong wrapped key it could never be read again. Needs `decrypt` beside `encrypt`.
    */
   verify?: boolean
 }

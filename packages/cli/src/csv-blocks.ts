@@ -1,4 +1,6 @@
-/** Reads a CSV file block by block, with what writing it again takes: its line breaks and its byte order mark. */
+/**
+ * Reads a CSV file block by block, with what writing it again takes: its line breaks and its byte order mark.
+ */
 import { type Cell, CsvReader } from './csv.js'
 import { UsageError } from './io.js'
 

@@ -184,7 +184,10 @@ function assertPlain(records: readonly Row[], columns: readonly string[], before
   }
 }
 
-/** Says in which row of the file it is what the SDK found at a record of a block. @throws CommandError, or the error itself where it is not about a row */
+/**
+ * Says in which row of the file it is what the SDK found at a record of a block. @throws CommandError, or the
+ * error itself where it is not about a row
+ */
 function refuseCell(error: unknown, before: number, index?: number): never {
   if (!isEaasError(error)) throw error
   const place = 'place' in error ? error.place : undefined

@@ -1,4 +1,5 @@
-// CSV as files have it: kinds of line breaks, cells that are null, records that are too long. On a service in memory.
+// CSV as files have it: kinds of line breaks, cells that are null, records that are too long. On a service in
+// memory.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'

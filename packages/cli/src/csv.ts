@@ -1,7 +1,13 @@
-/** CSV as RFC 4180 says, row by row: quotes are doubled within quotes, and a line break in quotes belongs to its cell. */
+/**
+ * CSV as RFC 4180 says, row by row: quotes are doubled within quotes, and a line break in quotes belongs to
+ * its cell.
+ */
 import { UsageError } from './io.js'
 
-/** The text of a cell; null where nothing stands in it, not even quotes: PostgreSQL's COPY writes NULL so, and an empty text as `""`. */
+/**
+ * The text of a cell; null where nothing stands in it, not even quotes: PostgreSQL's COPY writes NULL so, and
+ * an empty text as `""`.
+ */
 export type Cell = string | null
 
 /** The longest record, in UTF-16 code units: an open quote would take the rest of the file. */
@@ -16,7 +22,9 @@ export class CsvReader {
   #quoted: 'no' | 'open' | 'closed' = 'no'
   /** Whether the last character was a carriage return that ends a row, unless a line feed follows. */
   #afterReturn = false
-  /** Whether the last character was a carriage return, which counts as a line with the line feed that follows. */
+  /**
+   * Whether the last character was a carriage return, which counts as a line with the line feed that follows.
+   */
   #wasReturn = false
   #line = 1
   /** The line at which the record begins, and its length without the cell that is being read. */
@@ -33,7 +41,9 @@ export class CsvReader {
     return this.#lineBreak
   }
 
-  /** Returns the rows that are complete. @throws UsageError where a quote is misplaced, or a record too long */
+  /**
+   * Returns the rows that are complete. @throws UsageError where a quote is misplaced, or a record too long
+   */
   push(text: string): Cell[][] {
     const rows: Cell[][] = []
     /** Where the part of the cell begins that is not in `#cell` yet. */
@@ -79,7 +89,10 @@ export class CsvReader {
     return rows
   }
 
-  /** Returns the last row, where the text does not end with a line break. @throws UsageError where a quote is open */
+  /**
+   * Returns the last row, where the text does not end with a line break. @throws UsageError where a quote is
+   * open
+   */
   end(): Cell[][] {
     if (this.#quoted === 'open') this.#refuse('a quote is never closed', this.#begin)
     const rows: Cell[][] = []

@@ -1,4 +1,7 @@
-/** `doctor`: whether this machine can encrypt and decrypt with the service, step by step, and what to do where it cannot. */
+/**
+ * `doctor`: whether this machine can encrypt and decrypt with the service, step by step, and what to do where
+ * it cannot.
+ */
 import { type Client, isEaasError } from '@eaas/sdk'
 import { SERVICE_OPTIONS } from './arguments.js'
 import type { Command } from './command.js'

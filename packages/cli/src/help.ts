@@ -1,11 +1,17 @@
-/** Lays out help texts for a terminal of 80 columns: paragraphs, and terms with their descriptions beside them. */
+/**
+ * Lays out help texts for a terminal of 80 columns: paragraphs, and terms with their descriptions beside
+ * them.
+ */
 
 const WIDTH = 80
 const TERM_WIDTH = 26
 /** An option, a variable or a command, and what it is. */
 const TERM = /^ {2}(?<term>(?:-\w, )?--[\w-]+(?: <[^>]+>)?|[A-Z_]+|[a-z-]+(?= {2})) +(?<text>.*)$/
 
-/** Returns the lines of a help text. A line that begins with many blanks goes on with the description before it. */
+/**
+ * Returns the lines of a help text. A line that begins with many blanks goes on with the description before
+ * it.
+ */
 export function layOut(help: string): string[] {
   const lines: string[] = []
   let paragraph: string[] = []

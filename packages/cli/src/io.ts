@@ -39,7 +39,10 @@ export class CommandError extends Error {
   }
 }
 
-/** Prints lines on standard output, by one write, which a pipe takes whole: whoever reads only the first of them stops nothing. */
+/**
+ * Prints lines on standard output, by one write, which a pipe takes whole: whoever reads only the first of
+ * them stops nothing.
+ */
 export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void> {
   return write(stdout, lines.map((line) => `${printable(line)}\n`).join(''))
 }
@@ -61,7 +64,10 @@ export function isPlain(text: string): boolean {
   return !/[^\P{Cc}\t\n\r]/u.test(text)
 }
 
-/** Escapes characters that a terminal would obey, or show in another order: names and messages may come from files and from the service. */
+/**
+ * Escapes characters that a terminal would obey, or show in another order: names and messages may come from
+ * files and from the service.
+ */
 export function printable(line: string): string {
   return line.replace(
     /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,

@@ -1,9 +1,15 @@
-/** Under which version of a key encrypted data is: what the wrapped key says, which nobody can change, and what only stands beside it. */
+/**
+ * Under which version of a key encrypted data is: what the wrapped key says, which nobody can change, and
+ * what only stands beside it.
+ */
 import { readWrappedKey, type WrappedKey } from '@eaas/protocol'
 import { type Io, tell } from './io.js'
 
 export interface KeyVersions {
-  /** The version that wrapped the data key (wrapped-key.md 1); left out where the wrapped key is of another format. */
+  /**
+   * The version that wrapped the data key (wrapped-key.md 1); left out where the wrapped key is of another
+   * format.
+   */
   key_version?: number
   /** The number beside the wrapped key, where it is another one. Whoever stores the data can change it. */
   claimed_key_version?: number

@@ -20,7 +20,8 @@ const exitCode = await run(process.argv.slice(2), {
   stderr: process.stderr,
   signal: interruption.signal,
 })
-// Standard input that nobody read to its end, or a module that `backfill` loaded, would keep the process alive.
+// Standard input that nobody read to its end, or a module that `backfill` loaded, would keep the process
+// alive.
 await Promise.all([stdout, process.stderr].map(drained))
 process.exit(exitCode)
 

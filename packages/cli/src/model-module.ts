@@ -15,7 +15,10 @@ export interface ModelModule {
   get(name: string): unknown
 }
 
-/** Loads a module, ES or CommonJS. @throws UsageError when there is none, or Node.js cannot load it; and what the module throws */
+/**
+ * Loads a module, ES or CommonJS. @throws UsageError when there is none, or Node.js cannot load it; and what
+ * the module throws
+ */
 export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   const path = findModule(resolvePath(io, file), file)
   let loaded: Record<string, unknown>
@@ -46,8 +49,8 @@ function findModule(path: string, file: string): string {
 }
 
 /**
- * Finds the copy of the SDK that made a model: the command's own, if the command made the client, otherwise the one that the application has,
- * as an ES module or for `require`.
+ * Finds the copy of the SDK that made a model: the command's own, if the command made the client, otherwise
+ * the one that the application has, as an ES module or for `require`.
  *
  * @throws UsageError when none of them made it
  */

@@ -1,4 +1,5 @@
-// What the commands do with the file that they write: who may read it, what it replaces, and what is left of it. On a service in memory.
+// What the commands do with the file that they write: who may read it, what it replaces, and what is left of
+// it. On a service in memory.
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'

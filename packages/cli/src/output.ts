@@ -1,4 +1,7 @@
-/** The file that a command writes: under a temporary name until all of it is there, and readable by nobody who may not read its source. */
+/**
+ * The file that a command writes: under a temporary name until all of it is there, and readable by nobody who
+ * may not read its source.
+ */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises'
@@ -31,11 +34,17 @@ export interface Output {
 export interface OutputOptions {
   /** Whether an existing file is replaced, and a terminal gets what is no text. */
   force: boolean
-  /** The permissions of the new file, of which the source and the replaced file take away what they do not have. */
+  /**
+   * The permissions of the new file, of which the source and the replaced file take away what they do not
+   * have.
+   */
   mode?: number | undefined
   /** The file that is read. */
   source?: Stats | undefined
-  /** Whether the new file takes the place of its source, with the same permissions and, where this user may give them, the same owner and group. */
+  /**
+   * Whether the new file takes the place of its source, with the same permissions and, where this user may
+   * give them, the same owner and group.
+   */
   inPlace?: boolean | undefined
 }
 
@@ -59,7 +68,10 @@ export function plainName(name: string): string {
   throw new UsageError(`${name}: its name does not end with ${SUFFIX}, so pass --out <file>`)
 }
 
-/** Opens a new file, or standard output for `-`. @throws UsageError when the file exists and is not to be replaced, or is no regular file */
+/**
+ * Opens a new file, or standard output for `-`. @throws UsageError when the file exists and is not to be
+ * replaced, or is no regular file
+ */
 export async function openOutput(io: Io, name: string, options: OutputOptions): Promise<Output> {
   const { force, mode = DEFAULT_MODE, source, inPlace = false } = options
   if (name === '-') return openStandardOutput(io, force)
@@ -140,7 +152,10 @@ function createTerminalGuard(): (chunk: string | Uint8Array) => void {
   }
 }
 
-/** Refuses to write bytes to a terminal, where it is known before the first one that they are no text. @throws UsageError */
+/**
+ * Refuses to write bytes to a terminal, where it is known before the first one that they are no text. @throws
+ * UsageError
+ */
 export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): void {
   if (out === '-' && stdout.isTTY && !force) throw new UsageError(NOT_FOR_TERMINALS)
 }
@@ -148,7 +163,9 @@ export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): v
 const NOT_FOR_TERMINALS =
   'standard output is a terminal, and the result is no plain text: pass --out <file>, or --force to write it there'
 
-/** Finds the file that a name leads to, through symbolic links. @throws UsageError when it may not be replaced */
+/**
+ * Finds the file that a name leads to, through symbolic links. @throws UsageError when it may not be replaced
+ */
 async function findTarget(path: string, name: string, force: boolean): Promise<{ path: string; replaced?: Stats }> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) =>
     error.code === 'ENOENT' ? undefined : refusePath(name, error),
@@ -177,10 +194,15 @@ async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): P
 
 /** The temporary files of this process that are being written. */
 const underway = new Set<string>()
-/** What a temporary name keeps of the file's: with the rest it is shorter than the 255 bytes of a file system. */
+/**
+ * What a temporary name keeps of the file's: with the rest it is shorter than the 255 bytes of a file system.
+ */
 const KEPT_CHARACTERS = 40
 
-/** Names a temporary file beside a file, and removes those that commands of this machine left there when they were killed. */
+/**
+ * Names a temporary file beside a file, and removes those that commands of this machine left there when they
+ * were killed.
+ */
 async function nameTemporary(path: string): Promise<string> {
   const folder = dirname(path)
   const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
@@ -209,7 +231,10 @@ async function discard(file: FileHandle, temporary: string): Promise<void> {
   underway.delete(temporary)
 }
 
-/** Gives a file its name. Without `force`, a file that appeared meanwhile is not replaced: `link` fails for it, and `rename` would not. */
+/**
+ * Gives a file its name. Without `force`, a file that appeared meanwhile is not replaced: `link` fails for
+ * it, and `rename` would not.
+ */
 async function place(temporary: string, path: string, force: boolean): Promise<void> {
   if (force) return rename(temporary, path)
   try {

@@ -31,7 +31,10 @@ export function showBar(io: Io, what: string): Bar {
   }
 }
 
-/** Shows how far the work is: in bytes, or whatever `show` makes of the amount. Without a total, shows the amount alone. */
+/**
+ * Shows how far the work is: in bytes, or whatever `show` makes of the amount. Without a total, shows the
+ * amount alone.
+ */
 export function showProgress(
   io: Io,
   what: string,

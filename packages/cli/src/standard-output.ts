@@ -5,8 +5,8 @@ import { Writable } from 'node:stream'
 const FD = 1
 
 /**
- * Returns standard output. Where that is a file, Node.js writes each chunk by one call and does not check how much of it was taken: on a disk
- * that is nearly full the rest would be missing, without an error.
+ * Returns standard output. Where that is a file, Node.js writes each chunk by one call and does not check how
+ * much of it was taken: on a disk that is nearly full the rest would be missing, without an error.
  */
 export function openStandardOutput(): Writable & { isTTY?: boolean } {
   if (!fstatSync(FD).isFile()) return process.stdout

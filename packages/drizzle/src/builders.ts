@@ -1,4 +1,7 @@
-/** Queries of Drizzle that encrypt nothing: their conditions are rewritten before they are executed, and their rows opened afterwards. */
+/**
+ * Queries of Drizzle that encrypt nothing: their conditions are rewritten before they are executed, and their
+ * rows opened afterwards.
+ */
 
 import { isEaasError } from '@eaas/sdk'
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'

@@ -1,12 +1,16 @@
-/** Conditions of Drizzle: puts the index in place of an encrypted column, and refuses what no index can answer. */
+/**
+ * Conditions of Drizzle: puts the index in place of an encrypted column, and refuses what no index can
+ * answer.
+ */
 
 import { refuseCall, refuseExpression, refuseOperator } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
 /**
- * The rewriting of one query. An index takes time to compute, and a query of Drizzle is thenable: a promise that resolves to it runs it.
- * So no part of a query goes through a promise. Conditions are rewritten at once, with gaps that `run` fills.
+ * The rewriting of one query. An index takes time to compute, and a query of Drizzle is thenable: a promise
+ * that resolves to it runs it. So no part of a query goes through a promise. Conditions are rewritten at
+ * once, with gaps that `run` fills.
  */
 export interface Rewriting {
   readonly tables: KnownTables
@@ -14,7 +18,10 @@ export interface Rewriting {
   readonly searches: Search[]
   /** Each changes the state of a query, once all gaps are filled. */
   readonly changes: (() => void)[]
-  /** Rewrites a query inside of this one. @throws InvalidInputError for sealed columns that it selects where none may be */
+  /**
+   * Rewrites a query inside of this one. @throws InvalidInputError for sealed columns that it selects where
+   * none may be
+   */
   visit(query: unknown, mayBeSealed: boolean): void
 }
 

@@ -1,4 +1,7 @@
-/** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
+/**
+ * A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this
+ * file.
+ */
 
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { QueryPromise, type Table } from 'drizzle-orm'

@@ -1,4 +1,7 @@
-/** `@eaas/drizzle`: a Drizzle database that encrypts what it stores and decrypts what it reads, by the models of its tables. */
+/**
+ * `@eaas/drizzle`: a Drizzle database that encrypts what it stores and decrypts what it reads, by the models
+ * of its tables.
+ */
 
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel } from '@eaas/sdk/adapter'
@@ -9,12 +12,12 @@ import { knowTables } from './tables.js'
 export type { AnyModel } from '@eaas/sdk/adapter'
 
 /**
- * Returns the database with the same types, which encrypts the fields of these tables' models when rows are written, decrypts them
- * when rows are read, and searches by their indexes. The columns of a table have the names that the model gives its fields, its
- * indexes and the columns of `bind`. Transactions are included.
+ * Returns the database with the same types, which encrypts the fields of these tables' models when rows are
+ * written, decrypts them when rows are read, and searches by their indexes. The columns of a table have the
+ * names that the model gives its fields, its indexes and the columns of `bind`. Transactions are included.
  *
- * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values: sort by
- * them, compare them by anything but equality, or compute with them.
+ * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with
+ * encrypted values: sort by them, compare them by anything but equality, or compute with them.
  *
  * @param tables each table with its model
  * @throws InvalidInputError when a table lacks a column of its model

@@ -1,6 +1,6 @@
 /**
- * Which row a condition of Drizzle is about. Only what Drizzle's own functions build is read: text of SQL may end in `or true`. So a
- * condition with any of it, or with a subquery, is about any number of rows.
+ * Which row a condition of Drizzle is about. Only what Drizzle's own functions build is read: text of SQL may
+ * end in `or true`. So a condition with any of it, or with a subquery, is about any number of rows.
  */
 
 import type { Row } from '@eaas/sdk/adapter'
@@ -11,8 +11,8 @@ import { isColumn, type KnownTable } from './tables.js'
 const OPERATORS = new Set('=,<>,>,>=,<,<=,like,not like,ilike,not ilike,in,not in'.split(','))
 
 /**
- * Reads the values that a condition says the row of a table has in some columns, by their keys: `id = 7`, alone or joined by `and`.
- * Returns undefined where a part of it cannot be read.
+ * Reads the values that a condition says the row of a table has in some columns, by their keys: `id = 7`,
+ * alone or joined by `and`. Returns undefined where a part of it cannot be read.
  */
 export function readPins(known: KnownTable, table: Table, condition: unknown): Row | undefined {
   if (!is(condition, SQL) || (condition as unknown as { shouldInlineParams: boolean }).shouldInlineParams)

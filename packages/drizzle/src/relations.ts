@@ -1,4 +1,7 @@
-/** Relational queries of Drizzle, `db.query`: conditions on every level are rewritten, and the rows of every level opened. */
+/**
+ * Relational queries of Drizzle, `db.query`: conditions on every level are rewritten, and the rows of every
+ * level opened.
+ */
 
 import { type Row, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'

@@ -53,7 +53,10 @@ export function createRewriting(tables: KnownTables): Rewriting {
   return rewriting
 }
 
-/** The SQL of the subqueries that were checked before it was made: the columns that they select are in it, as in any expression. */
+/**
+ * The SQL of the subqueries that were checked before it was made: the columns that they select are in it, as
+ * in any expression.
+ */
 const checked = new WeakSet<object>()
 
 /** Makes SQL of a query of which nothing is left to rewrite. @throws InvalidInputError */

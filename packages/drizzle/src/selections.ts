@@ -1,4 +1,6 @@
-/** What a query of Drizzle selects: columns and expressions, in objects that the rows of the result look like. */
+/**
+ * What a query of Drizzle selects: columns and expressions, in objects that the rows of the result look like.
+ */
 
 import type { Row } from '@eaas/sdk/adapter'
 import { type Column, is, SQL, Subquery, Table } from 'drizzle-orm'

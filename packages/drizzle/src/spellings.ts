@@ -1,6 +1,6 @@
 /**
- * How a database returns what was stored in a column. Values are bound to the row as it is returned: an id in another spelling finds the
- * row, but what is sealed for that spelling does not open any more.
+ * How a database returns what was stored in a column. Values are bound to the row as it is returned: an id in
+ * another spelling finds the row, but what is sealed for that spelling does not open any more.
  */
 
 import { isSpelledUuid, isSpelledWhole, type Row, refuseSpelling } from '@eaas/sdk/adapter'
@@ -9,7 +9,10 @@ import type { KnownTable } from './tables.js'
 
 const BINDABLE = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
 
-/** Replaces the values of a row in the columns of `bind` by what the database will return. @throws InvalidInputError when that is unknown */
+/**
+ * Replaces the values of a row in the columns of `bind` by what the database will return. @throws
+ * InvalidInputError when that is unknown
+ */
 export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
   const spelled = sealed.bind.flatMap((key) => {
     const column = columns[key]
@@ -20,7 +23,9 @@ export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
   return spelled.length > 0 ? { ...row, ...Object.fromEntries(spelled) } : row
 }
 
-/** Tells whether the database finds a row by no other spelling than those that `withSpellings` makes one of. */
+/**
+ * Tells whether the database finds a row by no other spelling than those that `withSpellings` makes one of.
+ */
 export function isFoundBySpelling({ sealed, columns }: KnownTable): boolean {
   return sealed.bind.every((key) => {
     const column = columns[key]
@@ -29,7 +34,10 @@ export function isFoundBySpelling({ sealed, columns }: KnownTable): boolean {
   })
 }
 
-/** @throws InvalidInputError when a row has its values in the columns of `bind` in another spelling than it was found by */
+/**
+ * @throws InvalidInputError when a row has its values in the columns of `bind` in another spelling than it
+ * was found by
+ */
 export function assertSpelled({ sealed, columns }: KnownTable, stored: Row, given: Row): void {
   for (const key of sealed.bind) {
     const column = columns[key]

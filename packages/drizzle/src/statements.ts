@@ -5,7 +5,10 @@ import { Column, getTableName, is, Name, SQL, StringChunk, Table } from 'drizzle
 import { createRewriting, refuseSearch } from './rewriting.js'
 import type { KnownTables } from './tables.js'
 
-/** Checks what is passed to `execute`. @throws InvalidInputError when it writes a table with encrypted columns, or names such a column */
+/**
+ * Checks what is passed to `execute`. @throws InvalidInputError when it writes a table with encrypted
+ * columns, or names such a column
+ */
 export function assertStatement(tables: KnownTables, statement: unknown): void {
   const dry = createRewriting(tables)
   for (const query of queriesIn(statement)) dry.visit(query, true)

@@ -1,4 +1,7 @@
-/** The tables of a Drizzle schema that have encrypted fields, found again by any column of theirs, of an alias and of a subquery too. */
+/**
+ * The tables of a Drizzle schema that have encrypted fields, found again by any column of theirs, of an alias
+ * and of a subquery too.
+ */
 
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, type SealedTable } from '@eaas/sdk/adapter'
@@ -25,7 +28,9 @@ export interface KnownTables {
   names: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
 }
 
-/** Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model */
+/**
+ * Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model
+ */
 export function knowTables(pairs: readonly (readonly [Table, object])[]): KnownTables {
   const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model)]))
   const find = (table: unknown) => known.get(nameOf(table as Table))
@@ -63,7 +68,10 @@ export function nameOf(table: Table): string {
   return JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
 }
 
-/** Refuses to write to a table by another definition of it, whose columns have other names than the model's. @throws InvalidInputError */
+/**
+ * Refuses to write to a table by another definition of it, whose columns have other names than the model's.
+ * @throws InvalidInputError
+ */
 export function assertSameColumns({ sealed, columns }: KnownTable, table: Table): void {
   const given = getTableColumns(table) as Record<string, Column>
   const isSame = (key: string) => given[key]?.name === columns[key]?.name

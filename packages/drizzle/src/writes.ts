@@ -1,6 +1,7 @@
 /**
- * Inserts, updates and deletes of Drizzle. Encrypting takes time, and Drizzle takes values at once: so the calls are remembered, and
- * repeated on Drizzle's own builder, with encrypted values, when the query is awaited.
+ * Inserts, updates and deletes of Drizzle. Encrypting takes time, and Drizzle takes values at once: so the
+ * calls are remembered, and repeated on Drizzle's own builder, with encrypted values, when the query is
+ * awaited.
  */
 
 import {
@@ -176,7 +177,10 @@ async function conflictUpdate(
   return out
 }
 
-/** Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted, which is encrypted. */
+/**
+ * Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted,
+ * which is encrypted.
+ */
 function isExcluded({ columns }: KnownTable, key: string, value: unknown): boolean {
   if (!is(value, SQL)) return false
   const text = value.queryChunks

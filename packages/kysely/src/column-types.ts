@@ -1,4 +1,7 @@
-/** The types of the columns that values are bound to, which Kysely does not know: PostgreSQL is asked, once for each table. */
+/**
+ * The types of the columns that values are bound to, which Kysely does not know: PostgreSQL is asked, once
+ * for each table.
+ */
 
 import { isSpelledUuid, isSpelledWhole, type Row, spellUuid, spellWhole } from '@eaas/sdk/adapter'
 import { RawNode, ValueNode } from 'kysely'

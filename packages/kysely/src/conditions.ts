@@ -1,4 +1,6 @@
-/** Conditions of Kysely: puts the index in place of an encrypted column, and refuses what no index can answer. */
+/**
+ * Conditions of Kysely: puts the index in place of an encrypted column, and refuses what no index can answer.
+ */
 
 import { refuseExpression, refuseField, refuseOperator, refuseOrder } from '@eaas/sdk/adapter'
 import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
@@ -33,7 +35,10 @@ export function operatorOf(node: Node): string {
   return String((node.operator as { operator?: string }).operator)
 }
 
-/** The name that a column has beside another one of its table: in the result of a query inside, it may have another, or none. */
+/**
+ * The name that a column has beside another one of its table: in the result of a query inside, it may have
+ * another, or none.
+ */
 function nameInScope(scope: Scope, beside: Node, { instance, column }: Source): string | undefined {
   const table = qualifierOf(beside)
   for (let at: Scope | undefined = scope; at; at = at.outer) {

@@ -19,7 +19,9 @@ import type { Output } from './scope.js'
 import { createSpellings, type Spellings } from './spellings.js'
 import type { Models } from './tables.js'
 
-/** Who compiled a query: the application is on the stack then, but not when Kysely has a connection for it. */
+/**
+ * Who compiled a query: the application is on the stack then, but not when Kysely has a connection for it.
+ */
 type Callers = WeakMap<object, AtCaller>
 
 /** What all connections of a dialect share. */
@@ -125,7 +127,8 @@ function wrapConnection(
       }
     },
   }
-  // What else a connection can do concerns no rows, such as to cancel a query. Kysely replaces members of it, so it is no proxy.
+  // What else a connection can do concerns no rows, such as to cancel a query. Kysely replaces members of it,
+  // so it is no proxy.
   for (const name of OTHERS) {
     const member: unknown = Reflect.get(connection, name)
     if (typeof member === 'function') Reflect.set(wrapped, name, member.bind(connection))

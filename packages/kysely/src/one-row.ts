@@ -1,6 +1,7 @@
 /**
- * Whether an update is about one row, to which its values are sealed: another row that it changed would be lost. Only what Kysely itself
- * writes is proven. SQL as text, and names of functions, can hold an `or` that no parentheses enclose.
+ * Whether an update is about one row, to which its values are sealed: another row that it changed would be
+ * lost. Only what Kysely itself writes is proven. SQL as text, and names of functions, can hold an `or` that
+ * no parentheses enclose.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import { isClosedSql, isOneSqlValue, type Row, refuseCall } from '@eaas/sdk/adapter'
@@ -53,7 +54,10 @@ export function assertOneRow(table: string, update: Node): void {
   }
 }
 
-/** Refuses values of columns that are SQL and could set another column, or change another row. @throws InvalidInputError */
+/**
+ * Refuses values of columns that are SQL and could set another column, or change another row. @throws
+ * InvalidInputError
+ */
 export function assertValuesInSql(updates: readonly Node[]): void {
   for (const { value } of updates) assertText(value, isOneSqlValue)
 }

@@ -1,4 +1,6 @@
-/** Raw SQL in a query of Kysely, which cannot be rewritten: it is refused where it names something encrypted. */
+/**
+ * Raw SQL in a query of Kysely, which cannot be rewritten: it is refused where it names something encrypted.
+ */
 import { findTableInStatement, type Mention, namesInSql, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
 import { type Node, rawText } from './nodes.js'
 import { type Scope, type Source, sealedColumns } from './scope.js'
@@ -7,7 +9,10 @@ import type { Models } from './tables.js'
 const HINT =
   'Write it by methods of Kysely, or execute it on a Kysely of the dialect itself, which sees what is stored.'
 
-/** Checks raw SQL that is a part of a query. @throws InvalidInputError when it names an encrypted column or its table */
+/**
+ * Checks raw SQL that is a part of a query. @throws InvalidInputError when it names an encrypted column or
+ * its table
+ */
 export function assertRawPart(models: Models, scope: Scope, raw: Node): void {
   const tables = new Map([...models.keys()].map((table) => [table.toLowerCase(), table]))
   for (const mention of namesInSql(rawText(raw))) {
@@ -44,7 +49,10 @@ function findMentioned(scope: Scope, { name, qualifier }: Mention): Source | und
   return undefined
 }
 
-/** Checks a whole statement that is raw SQL. @throws InvalidInputError when it writes such a table, or names an encrypted column */
+/**
+ * Checks a whole statement that is raw SQL. @throws InvalidInputError when it writes such a table, or names
+ * an encrypted column
+ */
 export function assertRawStatement(models: Models, raw: Node): void {
   const tables = [...models].map(([table, { columns, isSealed }]) => {
     const sealed = columns.filter((column) => isSealed(column)).map((column) => column.toLowerCase())

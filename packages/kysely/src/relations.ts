@@ -1,4 +1,7 @@
-/** The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries that stand there. */
+/**
+ * The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries
+ * that stand there.
+ */
 import { refuseCall } from '@eaas/sdk/adapter'
 import { isQuery, type Node, tableNames } from './nodes.js'
 import { assertDistinct } from './results.js'
@@ -63,7 +66,9 @@ function commonName(expression: Node): string {
   return tableNames((expression.name as Node).table as Node)?.table ?? ''
 }
 
-/** What a recursive query returns: the first query of its union says it, in which it does not stand itself. */
+/**
+ * What a recursive query returns: the first query of its union says it, in which it does not stand itself.
+ */
 async function firstOutputs(rewriter: Rewriter, query: Node, scope: Scope): Promise<readonly Output[]> {
   if (!query.setOperations) return []
   return (await rewriter.query({ ...query, setOperations: undefined }, scope)).outputs

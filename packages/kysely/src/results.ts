@@ -2,7 +2,10 @@
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { Instance, Output } from './scope.js'
 
-/** @throws InvalidInputError where two columns of a result have one name, and one of them is encrypted, or bound to */
+/**
+ * @throws InvalidInputError where two columns of a result have one name, and one of them is encrypted, or
+ * bound to
+ */
 export function assertDistinct(outputs: readonly Output[]): void {
   const seen = new Map<string, { instance: Instance; column: string }>()
   for (const output of outputs) {
@@ -23,7 +26,10 @@ export function assertDistinct(outputs: readonly Output[]): void {
   }
 }
 
-/** Refuses, before anything is written, to return an encrypted column without what it is bound to. @throws InvalidInputError */
+/**
+ * Refuses, before anything is written, to return an encrypted column without what it is bound to. @throws
+ * InvalidInputError
+ */
 export function assertReadable(outputs: readonly Output[]): void {
   const selected = new Map<Instance, string[]>()
   for (const output of outputs) {
@@ -87,7 +93,10 @@ async function openInstance(
   }
 }
 
-/** @throws InvalidInputError where one column has two values, which then are of two rows: one's would be given to the other */
+/**
+ * @throws InvalidInputError where one column has two values, which then are of two rows: one's would be given
+ * to the other
+ */
 function readStored(row: Row, places: readonly Place[]): Row {
   const stored: Row = {}
   for (const { column, name } of places) {

@@ -1,4 +1,7 @@
-/** Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database cannot do is refused. */
+/**
+ * Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database
+ * cannot do is refused.
+ */
 import { refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { assertNoSealed, assertNoSealedName, compare } from './conditions.js'
 import { isNode, isQuery, type Node, tableNames } from './nodes.js'
@@ -170,7 +173,10 @@ function assertNoTable(models: Models, part: unknown, statement: string): void {
   }
 }
 
-/** Refuses a view, or another definition, that has a query of such a table in it: what it searches for would be stored. */
+/**
+ * Refuses a view, or another definition, that has a query of such a table in it: what it searches for would
+ * be stored.
+ */
 function assertNoQuery(models: Models, part: unknown): void {
   if (Array.isArray(part)) for (const one of part) assertNoQuery(models, one)
   else if (isNode(part)) {

@@ -1,4 +1,7 @@
-/** How the parts of a query are rewritten that stand inside others: `rewrite.ts` makes it for the files that it calls. */
+/**
+ * How the parts of a query are rewritten that stand inside others: `rewrite.ts` makes it for the files that
+ * it calls.
+ */
 import type { Node } from './nodes.js'
 import type { Output, Scope } from './scope.js'
 import type { Spellings } from './spellings.js'

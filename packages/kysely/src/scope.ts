@@ -28,10 +28,16 @@ export interface Relation {
   outputs: readonly Output[]
 }
 
-/** What a common table expression returns. `later` is one that is not yet defined, though its name can be used already. */
+/**
+ * What a common table expression returns. `later` is one that is not yet defined, though its name can be used
+ * already.
+ */
 export type Named = readonly Output[] | 'later'
 
-/** The relations that a query can name: its own, then those around it. `undefined` stands for one without encrypted columns. */
+/**
+ * The relations that a query can name: its own, then those around it. `undefined` stands for one without
+ * encrypted columns.
+ */
 export interface Scope {
   own: Map<string, Relation | undefined>
   /** Common table expressions, which may be named where a table may. */
@@ -55,8 +61,8 @@ export function tableRelation(table: SealedTable): Relation {
 }
 
 /**
- * The result of a query as a relation. Each name of a query has instances of its own, since it stands for other rows: a value of one row
- * would else be given to the other.
+ * The result of a query as a relation. Each name of a query has instances of its own, since it stands for
+ * other rows: a value of one row would else be given to the other.
  */
 export function queryRelation(result: readonly Output[]): Relation | undefined {
   if (result.length === 0) return undefined
@@ -94,7 +100,10 @@ export function findRelation(scope: Scope, name: string): Relation | undefined {
   return undefined
 }
 
-/** Finds what a column is of; undefined where it is of no table with encrypted columns. @throws InvalidInputError where that is not clear */
+/**
+ * Finds what a column is of; undefined where it is of no table with encrypted columns. @throws
+ * InvalidInputError where that is not clear
+ */
 export function findSource(scope: Scope, node: Node): Source | undefined {
   const column = columnName(node)
   if (column === undefined) return undefined
@@ -131,7 +140,10 @@ export function findInner(scope: Scope, node: Node): readonly Output[] | undefin
   return undefined
 }
 
-/** Refuses the name of a table as a value, such as in `to_json`: it stands for all columns of a row. @throws InvalidInputError */
+/**
+ * Refuses the name of a table as a value, such as in `to_json`: it stands for all columns of a row. @throws
+ * InvalidInputError
+ */
 export function assertNoWholeRow(scope: Scope, node: Node): void {
   const isTable = node.kind === 'TableNode'
   const name = isTable ? tableNames(node)?.alias : qualifierOf(node) === undefined ? columnName(node) : undefined

@@ -1,4 +1,7 @@
-/** What a query of Kysely selects or returns: which columns are encrypted, and under which names they stand in a result. */
+/**
+ * What a query of Kysely selects or returns: which columns are encrypted, and under which names they stand in
+ * a result.
+ */
 import { refuseCall } from '@eaas/sdk/adapter'
 import { aliasName, columnName, jsonQuery, type Node, qualifierOf } from './nodes.js'
 import type { Rewriter } from './rewriter.js'
@@ -53,7 +56,9 @@ async function rewriteSelection(
   return { node: await rewriter.expression(one, scope), outputs: [] }
 }
 
-/** Finds a column of which the model knows nothing, in a query of one table: it may say the key of the row. */
+/**
+ * Finds a column of which the model knows nothing, in a query of one table: it may say the key of the row.
+ */
 function findOnly({ own }: Scope, value: Node): Source | undefined {
   const [relation, ...others] = own.values()
   const column = columnName(value)

@@ -1,5 +1,5 @@
-// Whatever a query looks like, no plaintext of an encrypted column reaches the driver: it is encrypted, hashed or refused. What Kysely
-// reads and writes on a real database is tested in test/orm.
+// Whatever a query looks like, no plaintext of an encrypted column reaches the driver: it is encrypted,
+// hashed or refused. What Kysely reads and writes on a real database is tested in test/orm.
 
 import { createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'

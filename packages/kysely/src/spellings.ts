@@ -1,6 +1,6 @@
 /**
- * How the database spells the values that rows are found by. It finds a UUID or a number in any spelling, and returns it in one: a value
- * that was sealed to another spelling would never open again.
+ * How the database spells the values that rows are found by. It finds a UUID or a number in any spelling, and
+ * returns it in one: a value that was sealed to another spelling would never open again.
  */
 
 import { isPlainSpelling, type Row, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
@@ -36,11 +36,18 @@ export interface Named {
 }
 
 export interface Spellings {
-  /** Spells rows to insert as the database will return them. @throws InvalidInputError where that is not known */
+  /**
+   * Spells rows to insert as the database will return them. @throws InvalidInputError where that is not known
+   */
   spell(of: Named, rows: readonly Row[]): Promise<Row[]>
-  /** Spells what an update says its row has, in the columns of `bind`: where the type does not tell, by reading the row. */
+  /**
+   * Spells what an update says its row has, in the columns of `bind`: where the type does not tell, by
+   * reading the row.
+   */
   spellBound(of: Named, bound: Row): Promise<Row>
-  /** Refuses rows to upsert where the database has one of them in another spelling. @throws InvalidInputError */
+  /**
+   * Refuses rows to upsert where the database has one of them in another spelling. @throws InvalidInputError
+   */
   assertStored(of: Named, rows: readonly Row[]): Promise<void>
 }
 

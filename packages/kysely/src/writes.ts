@@ -176,7 +176,10 @@ async function rewriteComputed(
   }
 }
 
-/** @throws InvalidInputError where an expression stands in place of a column's name, since it could be an encrypted one */
+/**
+ * @throws InvalidInputError where an expression stands in place of a column's name, since it could be an
+ * encrypted one
+ */
 function nameOf(column: Node): string {
   return columnName(column) ?? refuseCall('to set an expression', 'Name the column that is set.')
 }
@@ -191,7 +194,10 @@ function aliasedTable(scope: Scope, node: Node): SealedTable | undefined {
   return output && 'all' in output ? output.all.table : undefined
 }
 
-/** The node with the name of the table that is updated: where that is an alias, it stands elsewhere in the query. */
+/**
+ * The node with the name of the table that is updated: where that is an alias, it stands elsewhere in the
+ * query.
+ */
 function writtenNode(update: Node): Node {
   const written = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]

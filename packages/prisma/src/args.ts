@@ -1,4 +1,7 @@
-/** The arguments of Prisma's operations: rows are sealed, conditions rewritten, and what the database cannot do is refused. */
+/**
+ * The arguments of Prisma's operations: rows are sealed, conditions rewritten, and what the database cannot
+ * do is refused.
+ */
 import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
 import type { KnownModel, Schema } from './schema.js'

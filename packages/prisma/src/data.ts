@@ -1,6 +1,7 @@
 /**
- * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma fills the fields by which rows
- * refer to others, so values that are bound to these are sealed to what it will fill in, and a write that would change them is refused.
+ * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma
+ * fills the fields by which rows refer to others, so values that are bound to these are sealed to what it
+ * will fill in, and a write that would change them is refused.
  */
 import { type Row, refuseCall, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
 import type { Join, KnownModel, Schema } from './schema.js'
@@ -27,7 +28,10 @@ export async function sealRows(
   )
 }
 
-/** The fields of a new row that Prisma fills: from the row that it is nested in, or from one that is nested in it. */
+/**
+ * The fields of a new row that Prisma fills: from the row that it is nested in, or from one that is nested in
+ * it.
+ */
 function filledFields(schema: Schema, model: KnownModel, row: Row, inherited: Row): Row {
   const found: Row = { ...inherited }
   for (const [field, { isOwn, pairs }] of model.joins) {
@@ -79,7 +83,10 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   }
 }
 
-/** @throws InvalidInputError where the database may find the row by another spelling of its id, to which a value would be sealed */
+/**
+ * @throws InvalidInputError where the database may find the row by another spelling of its id, to which a
+ * value would be sealed
+ */
 function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   const bound = pinnedBy(model, where)
   if (model.sealed?.isBound(changes)) {
@@ -90,7 +97,10 @@ function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   return bound
 }
 
-/** Reads the values of a row, without its relations. @throws InvalidInputError for a value that the database would compute */
+/**
+ * Reads the values of a row, without its relations. @throws InvalidInputError for a value that the database
+ * would compute
+ */
 function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): Row {
   const own = Object.entries(row).filter(([field, value]) => value !== undefined && !relations.has(field))
   return Object.fromEntries(
@@ -148,7 +158,10 @@ function inheritedFrom(known: Row, { pairs }: Join): Row {
 const MOVES = ['connect', 'connectOrCreate', 'disconnect', 'set']
 const MOVES_ITSELF = [...MOVES, 'create', 'delete']
 
-/** @throws InvalidInputError where a row that is there would get other values in what its encrypted values are bound to, or its key */
+/**
+ * @throws InvalidInputError where a row that is there would get other values in what its encrypted values are
+ * bound to, or its key
+ */
 function assertNotMoved(
   { sealed }: KnownModel,
   { isOwn, pairs }: Join,

@@ -1,4 +1,7 @@
-/** `@eaas/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by the models of the tables. */
+/**
+ * `@eaas/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by
+ * the models of the tables.
+ */
 import type { AnyModel, Read } from '@eaas/sdk/adapter'
 import { extendClient } from './extension.js'
 
@@ -26,12 +29,14 @@ export type Encrypted<M> = (client: object) => {
 }
 
 /**
- * Returns an extension, for `$extends` of a Prisma client, which encrypts the fields of these models when rows are written, decrypts
- * them when rows are read, and searches by their indexes: in nested writes and relations too, and in transactions. Models name
- * their fields, indexes and the columns of `bind` as the fields of Prisma's schema.
+ * Returns an extension, for `$extends` of a Prisma client, which encrypts the fields of these models when
+ * rows are written, decrypts them when rows are read, and searches by their indexes: in nested writes and
+ * relations too, and in transactions. Models name their fields, indexes and the columns of `bind` as the
+ * fields of Prisma's schema.
  *
- * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values: sort by
- * them, compare them by anything but equality, or compute with them. SQL as text that names something encrypted is refused too.
+ * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
+ * values: sort by them, compare them by anything but equality, or compute with them. SQL as text that names
+ * something encrypted is refused too.
  *
  * @param models the model of each table, by the name of the model in Prisma's schema
  * @throws InvalidInputError at `$extends`, when the schema lacks a model or one of its fields

@@ -1,4 +1,7 @@
-/** What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of Prisma's fields. */
+/**
+ * What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of
+ * Prisma's fields.
+ */
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, type Row, type SealedTable } from '@eaas/sdk/adapter'
 import { isExact, type ModelTypes, type Reference, readTypes, spell } from './types.js'
@@ -10,7 +13,10 @@ export interface KnownModel {
   fields: ReadonlySet<string>
   /** The other model of each relation, by its field. */
   relations: ReadonlyMap<string, string>
-  /** How the rows of a relation are joined, by its field; nothing where the schema does not say, as between many and many. */
+  /**
+   * How the rows of a relation are joined, by its field; nothing where the schema does not say, as between
+   * many and many.
+   */
   joins: ReadonlyMap<string, Join>
   /** The fields that the client leaves out of what it returns, unless a call says otherwise. */
   omitted: Readonly<Row>

@@ -1,5 +1,6 @@
 /**
- * The types of columns, and the fields by which relations join. A Prisma client has no data of them, only the text of its schema.
+ * The types of columns, and the fields by which relations join. A Prisma client has no data of them, only the
+ * text of its schema.
  */
 import { spellUuid } from '@eaas/sdk/adapter'
 
@@ -18,9 +19,15 @@ export interface Reference {
   other: string
 }
 
-/** The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing spaces, if not told otherwise. */
+/**
+ * The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing
+ * spaces, if not told otherwise.
+ */
 const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
-/** The types whose values are found in one spelling; `Uuid` is spelled by the adapter. `CiText` and `Char` are not among them. */
+/**
+ * The types whose values are found in one spelling; `Uuid` is spelled by the adapter. `CiText` and `Char` are
+ * not among them.
+ */
 const EXACT = [undefined, 'Text', 'VarChar', 'String', 'Uuid']
 
 /** Reads the types of a client's schema, by model; of none where the client does not have its text. */

@@ -18,7 +18,10 @@ export async function mapOneOrMany(value: unknown, map: (one: unknown) => Promis
   return Array.isArray(value) ? Promise.all(value.map(map)) : map(value)
 }
 
-/** Reads an object of arguments, which Prisma would read too. @throws InvalidInputError for any other object, since its members are not seen */
+/**
+ * Reads an object of arguments, which Prisma would read too. @throws InvalidInputError for any other object,
+ * since its members are not seen
+ */
 export function readObject(value: unknown, what: string): Row | undefined {
   if (value === null || value === undefined) return undefined
   return isPlain(value) ? value : refuseCall(`${what} that is no plain object`, 'Pass a plain object.')

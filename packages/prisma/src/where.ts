@@ -1,4 +1,6 @@
-/** Conditions of Prisma: puts the index in place of an encrypted field, and refuses what no index can answer. */
+/**
+ * Conditions of Prisma: puts the index in place of an encrypted field, and refuses what no index can answer.
+ */
 import { type Row, refuseExpression, refuseOperator, type SealedTable } from '@eaas/sdk/adapter'
 import type { KnownModel, Schema } from './schema.js'
 import { isNull, isPlain, readObject } from './values.js'

@@ -8,8 +8,9 @@ const GROUP_BITS = 16
 const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
 
 /**
- * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed: `10.0.0.5/8` becomes
- * `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is neither.
+ * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed:
+ * `10.0.0.5/8` becomes `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is
+ * neither.
  */
 export function readAddressRange(text: string): string | undefined {
   const [address = '', prefix, ...rest] = text.split('/')
@@ -18,7 +19,8 @@ export function readAddressRange(text: string): string | undefined {
   if (prefix === undefined) return text
   if (!PREFIX.test(prefix) || Number(prefix) > bits.length) return undefined
   const network = bits.slice(0, Number(prefix)).padEnd(bits.length, '0')
-  // A user who writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6 addresses.
+  // A user who writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6
+  // addresses.
   if (bits.startsWith(MAPPED) && Number(prefix) < MAPPED.length) return undefined
   return network === bits ? text : `${addressOf(network)}/${prefix}`
 }
@@ -43,7 +45,9 @@ function addressOf(bits: string): string {
   return canonicalV6(groups.join(':')) ?? ''
 }
 
-/** Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`. */
+/**
+ * Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`.
+ */
 function canonicalV6(address: string): string | undefined {
   try {
     return new URL(`http://[${address}]`).hostname.slice(1, -1)

@@ -1,12 +1,18 @@
 /** Bytes and their text forms, decoded strictly: text that is not canonical is refused, never repaired. */
 
-/** Thrown when text or bytes do not have the form that the protocol requires. The message never contains the input. */
+/**
+ * Thrown when text or bytes do not have the form that the protocol requires. The message never contains the
+ * input.
+ */
 export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
 
 const BTOA_PART = 8_192
-/** What has at most so many bytes is decoded in memory that is kept and cleared: memory of its own costs more than decoding. */
+/**
+ * What has at most so many bytes is decoded in memory that is kept and cleared: memory of its own costs more
+ * than decoding.
+ */
 const SCRATCH_BYTES = 1_024
 
 interface NodeBuffer {
@@ -19,25 +25,31 @@ interface NativeBase64 {
   toBase64?: (this: Uint8Array) => string
 }
 
-// Node's Buffer if it exists: in Node it is several times faster than the alternatives. Accessed through globalThis, so
-// that bundlers for browsers add no polyfill.
+// Node's Buffer if it exists: in Node it is several times faster than the alternatives. Accessed through
+// globalThis, so that bundlers for browsers add no polyfill.
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
-/** ASCII of at most so many characters is encoded here, in less time than a call of the platform's encoder takes. */
+/**
+ * ASCII of at most so many characters is encoded here, in less time than a call of the platform's encoder
+ * takes.
+ */
 const SHORT_TEXT = 64
 let scratch: ReturnType<NodeBuffer['alloc']> | undefined
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
 const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64
 
 /**
- * Returns a byte array of any realm as one of this realm, over the same memory; undefined for any other value. `instanceof`
- * is false for arrays of another window, of a `vm` context, and for Node's arrays in tests under jest with jsdom.
+ * Returns a byte array of any realm as one of this realm, over the same memory; undefined for any other
+ * value. `instanceof` is false for arrays of another window, of a `vm` context, and for Node's arrays in
+ * tests under jest with jsdom.
  */
 export function asBytes(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value
   return ArrayBuffer.isView(value) && typedArrayName(value) === 'Uint8Array' ? view(value) : undefined
 }
 
-/** Reads the name of a typed array's class, even if the array is from another realm or has another prototype. */
+/**
+ * Reads the name of a typed array's class, even if the array is from another realm or has another prototype.
+ */
 function typedArrayName(array: ArrayBufferView): unknown {
   const { prototype } = Uint8Array
   return Object.getOwnPropertyDescriptor(Object.getPrototypeOf(prototype), Symbol.toStringTag)?.get?.call(array)
@@ -50,8 +62,8 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /**
- * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space and
- * non-zero trailing bits are refused. The bytes have memory of their own.
+ * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space
+ * and non-zero trailing bits are refused. The bytes have memory of their own.
  *
  * @throws FormatError when the text is not canonical
  */
@@ -64,13 +76,19 @@ export function decodeBase64(text: string): Uint8Array {
   return copy
 }
 
-/** Whether the text is canonical base64, of that many bytes where a number is given. Zeroes what it decodes, which may be a DEK. */
+/**
+ * Whether the text is canonical base64, of that many bytes where a number is given. Zeroes what it decodes,
+ * which may be a DEK.
+ */
 export function isBase64(text: string, length?: number): boolean {
   const bytes = decodeSomewhere(text)?.fill(0)
   return bytes !== undefined && (length === undefined || bytes.length === length)
 }
 
-/** Decodes, if the text is short perhaps into the scratch memory, which the caller clears; undefined if the text is not canonical. */
+/**
+ * Decodes, if the text is short perhaps into the scratch memory, which the caller clears; undefined if the
+ * text is not canonical.
+ */
 function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
@@ -81,7 +99,10 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
   return undefined
 }
 
-/** Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it skipped characters. */
+/**
+ * Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it
+ * skipped characters.
+ */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer) return decodeByBuffer(nodeBuffer, text, length)
   try {
@@ -91,7 +112,10 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
   }
 }
 
-/** Decodes with a Buffer, and never with `Buffer.from`, which would leave a DEK in memory that other Buffers get. */
+/**
+ * Decodes with a Buffer, and never with `Buffer.from`, which would leave a DEK in memory that other Buffers
+ * get.
+ */
 function decodeByBuffer(buffer: NodeBuffer, text: string, length: number): Uint8Array | undefined {
   if (buffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
   scratch ??= buffer.alloc(SCRATCH_BYTES)
@@ -99,14 +123,17 @@ function decodeByBuffer(buffer: NodeBuffer, text: string, length: number): Uint8
   return new Uint8Array(memory.buffer, memory.byteOffset, memory.write(text, 'base64'))
 }
 
-// The platforms' decoders accept more than the standard allows. Characters that they skip make the result too short. Bits after the
-// last byte must be zero, so the character in front of the padding is one of a few.
+// The platforms' decoders accept more than the standard allows. Characters that they skip make the result too
+// short. Bits after the last byte must be zero, so the character in front of the padding is one of a few.
 function isCanonical(text: string, padding: number): boolean {
   const last = padding === 1 ? /[AEIMQUYcgkosw048]=$/ : /[AQgw]==$/
   return !text.includes('-') && !text.includes('_') && (padding === 0 || last.test(text.slice(-3)))
 }
 
-/** Makes the argument of `btoa`: one character for each byte. In parts, because a call has a limited number of arguments. */
+/**
+ * Makes the argument of `btoa`: one character for each byte. In parts, because a call has a limited number of
+ * arguments.
+ */
 function binaryString(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += BTOA_PART) {
@@ -227,7 +254,10 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return joined
 }
 
-/** Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always give different bytes. */
+/**
+ * Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always
+ * give different bytes.
+ */
 export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + 4 + part.length, 0))
   let at = 0
@@ -239,7 +269,10 @@ export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
   return joined
 }
 
-/** Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's heap. */
+/**
+ * Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's
+ * heap.
+ */
 export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }

@@ -31,7 +31,10 @@ export function encodeEnvelopeText(parts: EnvelopeParts & { commitment?: Uint8Ar
     : `eaas.1.${encodeTextForm(parts, iv, sealed)}`
 }
 
-/** Encodes a wrapped key with its key and version, and what follows it, as base64url. @throws FormatError when the wrapped key has no text form */
+/**
+ * Encodes a wrapped key with its key and version, and what follows it, as base64url. @throws FormatError when
+ * the wrapped key has no text form
+ */
 export function encodeTextForm(wrapped: WrappedKey, ...rest: readonly Uint8Array[]): string {
   const wrappedKey = bytesOf({ wrapped_key: wrapped.wrapped_key }, 'wrapped_key')
   assertWrappedKeyLength(wrappedKey.length)
@@ -58,7 +61,10 @@ export function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Ui
   return { wrapped, rest: bytes.subarray(end) }
 }
 
-/** Decodes the text of an envelope. Whether its parts are right is not checked. @throws FormatError when it is none (envelope-text.md 3) */
+/**
+ * Decodes the text of an envelope. Whether its parts are right is not checked. @throws FormatError when it is
+ * none (envelope-text.md 3)
+ */
 export function decodeEnvelopeText(text: string): Envelope {
   const [, version, encoded = ''] = PREFIX.exec(text) ?? []
   if (version === undefined) throw new FormatError('its text must begin with eaas.1. or eaas.2.')
@@ -76,7 +82,10 @@ function decodeBase64Url(text: string): Uint8Array {
   return decodeBase64(standard.padEnd(Math.ceil(text.length / 4) * 4, '='))
 }
 
-/** Refuses the length of a wrapped key that neither the text form nor a stream can hold, in bytes. @throws FormatError */
+/**
+ * Refuses the length of a wrapped key that neither the text form nor a stream can hold, in bytes. @throws
+ * FormatError
+ */
 export function assertWrappedKeyLength(length: number): void {
   if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
   throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)

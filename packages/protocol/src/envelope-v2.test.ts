@@ -65,7 +65,8 @@ describe('envelope format v2', () => {
     expect(encodeEnvelopeV2({ wrapped_key, key_id, key_version }, commitment, iv, sealed)).toEqual(envelope)
   })
 
-  // A v1 envelope is refused by its version here; that it does not open where a context is demanded is the SDK's.
+  // A v1 envelope is refused by its version here; that it does not open where a context is demanded is the
+  // SDK's.
   it.each(vectors.refuse.filter(({ error }) => error === 'format'))('refuses before any key: $name', ({ envelope }) => {
     expect(() => decodeEnvelopeV2(envelope)).toThrow(FormatError)
   })

@@ -1,4 +1,7 @@
-/** Envelope format v2 (envelope-v2.md): bound to a context, and to one DEK. Its bytes and their checks; engines derive and seal. */
+/**
+ * Envelope format v2 (envelope-v2.md): bound to a context, and to one DEK. Its bytes and their checks;
+ * engines derive and seal.
+ */
 import { KEY_BYTES } from './aead.js'
 import { concatBytes, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 import { bytesOf, decodeParts, type EnvelopeParts, readEnvelopeObject, type WrappedKey } from './envelope.js'
@@ -33,7 +36,10 @@ export const MAX_CONTEXT_VALUE_BYTES = 4_096
 
 const LABEL = encodeUtf8('eaas/envelope/v2')
 
-/** Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when `keyId` is not a UUID */
+/**
+ * Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when
+ * `keyId` is not a UUID
+ */
 export function boundKeysInfo(keyId: string): Uint8Array {
   return concatBytes(LABEL, new Uint8Array(1), uuidBytes(keyId))
 }
@@ -55,8 +61,9 @@ export function contextAad(keyId: string, context: unknown): Uint8Array {
 }
 
 /**
- * Encodes a context as it stands at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can be encoded in two calls whose
- * results are joined, if each name of the second comes after those of the first in the order of their UTF-8 bytes.
+ * Encodes a context as it stands at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can
+ * be encoded in two calls whose results are joined, if each name of the second comes after those of the first
+ * in the order of their UTF-8 bytes.
  *
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
@@ -78,7 +85,10 @@ function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
   })
 }
 
-/** Refuses anything but a plain object, of whatever realm: members of a class, hidden ones or symbols would not be bound. */
+/**
+ * Refuses anything but a plain object, of whatever realm: members of a class, hidden ones or symbols would
+ * not be bound.
+ */
 function assertFlatObject(context: unknown): asserts context is object {
   const isObject = typeof context === 'object' && context !== null && !Array.isArray(context)
   const prototype: unknown = isObject ? Object.getPrototypeOf(context) : undefined
@@ -133,7 +143,8 @@ export interface EnvelopeV2Parts extends EnvelopeParts {
 /**
  * Reads an envelope of format v2, of unknown origin.
  *
- * @throws FormatError naming the field that is wrong (envelope-v2.md 1); the message contains nothing of the value
+ * @throws FormatError naming the field that is wrong (envelope-v2.md 1); the message contains nothing of the
+ * value
  */
 export function decodeEnvelopeV2(input: unknown): EnvelopeV2Parts {
   const fields = readEnvelopeObject(input)

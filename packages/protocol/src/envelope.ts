@@ -48,8 +48,8 @@ export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint
 }
 
 /**
- * Reads the three fields of a wrapped DEK, among others of an envelope or a stream's header of unknown origin (envelope.md 1). The text of
- * the wrapped key itself is read by `readWrappedKey`.
+ * Reads the three fields of a wrapped DEK, among others of an envelope or a stream's header of unknown origin
+ * (envelope.md 1). The text of the wrapped key itself is read by `readWrappedKey`.
  *
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
@@ -65,7 +65,8 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
 /**
  * Reads an envelope of format v1, or a server-mode bundle (envelope.md 5), of unknown origin.
  *
- * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the value
+ * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the
+ * value
  */
 export function decodeEnvelope(input: unknown): EnvelopeParts {
   const fields = readEnvelopeObject(input)

@@ -1,6 +1,7 @@
 /**
- * Which calls a key answers in which state: the only table of it. The server and `/testing` refuse by it, and the rights report reads from it
- * what an API key can do with a key. Its own file, because web pages download none of it.
+ * Which calls a key answers in which state: the only table of it. The server and `/testing` refuse by it, and
+ * the rights report reads from it what an API key can do with a key. Its own file, because web pages download
+ * none of it.
  */
 
 import { KEY_STATUSES } from './key-status.js'
@@ -54,7 +55,8 @@ export type KeyCall = keyof typeof KEY_CALLS
 export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: ProblemCode; detail: string } | undefined {
   const { to, states }: KeyRow = KEY_CALLS[call]
   if (states.includes(status)) return undefined
-  // A code of its own, so that an application can tell erased data, which no retry and no restored envelope brings back.
+  // A code of its own, so that an application can tell erased data, which no retry and no restored envelope
+  // brings back.
   if (status === 'destroyed') return { code: 'E_KEY_DESTROYED', detail: DETAILS.E_KEY_DESTROYED.key }
   return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, states) }
 }

@@ -19,10 +19,16 @@ export const PERMISSIONS = [
 
 export type Permission = (typeof PERMISSIONS)[number]
 
-/** For a permission, another one that allows the same and more. Clients in other languages hash with `encrypt` alone. */
+/**
+ * For a permission, another one that allows the same and more. Clients in other languages hash with `encrypt`
+ * alone.
+ */
 const IMPLIED_BY: Partial<Record<Permission, Permission>> = { hash: 'encrypt' }
 
-/** Finds the first permission that is needed and neither held nor implied by one that is held; undefined if there is none. */
+/**
+ * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if
+ * there is none.
+ */
 export function findMissingPermission(
   held: readonly Permission[],
   needed: readonly Permission[],

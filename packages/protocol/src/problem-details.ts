@@ -1,7 +1,8 @@
 /**
- * The sentences of the error codes: what the server, `/testing` and the OpenAPI document say in `detail`. By code; a code has several where
- * several things lead to it. Sentences that only the server says, because they tell of its database or of an operator's command, stand there.
- * None holds a secret. Not in problem.ts, since a broker needs the codes only; web pages download neither.
+ * The sentences of the error codes: what the server, `/testing` and the OpenAPI document say in `detail`. By
+ * code; a code has several where several things lead to it. Sentences that only the server says, because they
+ * tell of its database or of an operator's command, stand there. None holds a secret. Not in problem.ts,
+ * since a broker needs the codes only; web pages download neither.
  */
 import { MAX_API_KEYS, MAX_KEY_VERSIONS, MAX_KEYS, MAX_SERVER_MODE_BYTES } from './limits.js'
 import { ON_BEHALF_OF_HEADER } from './on-behalf-of.js'

@@ -1,7 +1,9 @@
 /** What the log's entries of API keys say of the rights that they grant (chain.md 12 of the server). Pure. */
 import type { Permission } from './permissions.js'
 
-/** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
+/**
+ * Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them.
+ */
 const MAX_LIST_CHARACTERS = 1_024
 
 /** What an API key is granted. */

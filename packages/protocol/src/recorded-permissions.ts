@@ -5,7 +5,10 @@ import type { Permission } from './permissions.js'
 import { ROUTE_PERMISSIONS } from './route-permissions.js'
 import type { OperationId } from './routes.js'
 
-/** The call that writes each action; undefined if only the server and its operator write it. Other calls of an action need the same. */
+/**
+ * The call that writes each action; undefined if only the server and its operator write it. Other calls of an
+ * action need the same.
+ */
 const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | undefined> = {
   'key.wrap': 'wrap',
   'key.unwrap': 'unwrap',
@@ -31,8 +34,8 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | unde
 }
 
 /**
- * Finds the permissions for an entry with this metadata; undefined if no API key may write such an entry. An action that this version
- * does not know needs none.
+ * Finds the permissions for an entry with this metadata; undefined if no API key may write such an entry. An
+ * action that this version does not know needs none.
  */
 export function findNeededPermissions(
   action: string,

@@ -1,14 +1,15 @@
 /**
- * Which permissions each call of the API needs, and which calls are closed to envelope-only tenants. Not in the table of routes, since web
- * pages download that one with the SDK, and never this one.
+ * Which permissions each call of the API needs, and which calls are closed to envelope-only tenants. Not in
+ * the table of routes, since web pages download that one with the SDK, and never this one.
  */
 import type { Permission } from './permissions.js'
 import type { OperationId } from './routes.js'
 
 export interface RoutePermissions {
   /**
-   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose operations each need their
-   * own. A caller that acts for an end user (on-behalf-of.ts) needs `audit:on_behalf_of` besides, in any call: the server adds it.
+   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose
+   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) needs
+   * `audit:on_behalf_of` besides, in any call: the server adds it.
    */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */

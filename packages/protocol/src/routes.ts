@@ -1,7 +1,8 @@
 /**
- * The calls of the API, one row each, by `operationId`. Only this table defines a call's method, path and status. The server
- * binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them, and the broker and the
- * OpenAPI document read them. The schemas are in wire/ under the same names, not here, because the SDK loads this table in browsers.
+ * The calls of the API, one row each, by `operationId`. Only this table defines a call's method, path and
+ * status. The server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes
+ * to them, and the broker and the OpenAPI document read them. The schemas are in wire/ under the same names,
+ * not here, because the SDK loads this table in browsers.
  */
 
 /** A row of the table. */
@@ -17,7 +18,10 @@ export interface RouteRow {
   path: string
 }
 
-/** Every call, by the name that generated clients give it. The names are unique, in camel case, and never change. */
+/**
+ * Every call, by the name that generated clients give it. The names are unique, in camel case, and never
+ * change.
+ */
 export const ROUTES = {
   createKey: { status: 201, method: 'POST', path: '/v1/keys' },
   // Not repeatable: a second call would report the names of the first one as taken.
@@ -60,7 +64,10 @@ export type OperationWithId = {
   [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
 }[OperationId]
 
-/** Returns the id in a requested path, as it was sent; '' if the row's path has none, undefined if the path does not match. */
+/**
+ * Returns the id in a requested path, as it was sent; '' if the row's path has none, undefined if the path
+ * does not match.
+ */
 export function matchPath(path: string, requested: string): string | undefined {
   const match = new RegExp(`^${path.replace(':id', '([^/]+)')}$`).exec(requested)
   return match ? (match[1] ?? '') : undefined

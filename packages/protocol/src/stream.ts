@@ -1,4 +1,7 @@
-/** Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with. Engines derive and seal. */
+/**
+ * Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with.
+ * Engines derive and seal.
+ */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import {
   concatBytes,
@@ -36,7 +39,10 @@ export interface StreamHeader extends WrappedKey {
   commitment: Uint8Array
 }
 
-/** Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when `keyId` is not a UUID */
+/**
+ * Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when
+ * `keyId` is not a UUID
+ */
 export function streamKeysInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8(FORMAT), new Uint8Array(1), uuidBytes(keyId))
 }
@@ -52,7 +58,10 @@ export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   return concatBytes(lengthPrefixed(encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes), pairs)
 }
 
-/** Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not below 2^32 */
+/**
+ * Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not
+ * below 2^32
+ */
 export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   if (!(counter >= 0 && counter < MAX_SEGMENTS)) throw new FormatError('a stream has at most 2^32 segments')
   const iv = new Uint8Array(IV_BYTES)
@@ -61,7 +70,10 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   return iv
 }
 
-/** Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is too long, or not canonical base64 */
+/**
+ * Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is
+ * too long, or not canonical base64
+ */
 export function encodeStreamHeader({ key_id, key_version, wrapped_key, salt, commitment }: StreamHeader): Uint8Array {
   assertWrappedKeyLength(bytesOf({ wrapped_key }, 'wrapped_key').length)
   const members = {
@@ -78,7 +90,9 @@ export function encodeStreamHeader({ key_id, key_version, wrapped_key, salt, com
   return encodeUtf8(`${text.padEnd(lineBytes - 1)}\n`)
 }
 
-/** Returns the length of the header line with which bytes begin; undefined while its end is not among them. */
+/**
+ * Returns the length of the header line with which bytes begin; undefined while its end is not among them.
+ */
 export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
   return bytes.subarray(0, MAX_STREAM_HEADER_BYTES).indexOf(LINE_FEED) + 1 || undefined
 }
@@ -86,7 +100,8 @@ export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
 /**
  * Decodes a header line with its line feed, of unknown origin.
  *
- * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message contains nothing of the line
+ * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message
+ * contains nothing of the line
  */
 export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   const fields = parseLine(line)
@@ -98,7 +113,8 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   if (commitment.length !== KEY_BYTES) throw new FormatError(`commitment must be ${KEY_BYTES} bytes`)
   const header = { ...readWrappedKeyFields(fields), salt, commitment }
   const canonical = encodeStreamHeader(header)
-  // Two forms of one header could be read in two ways: with a member twice, some readers take the first and others the last.
+  // Two forms of one header could be read in two ways: with a member twice, some readers take the first and
+  // others the last.
   if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at])) {
     throw new FormatError('the header is not in its only form')
   }

@@ -1,6 +1,6 @@
 /**
- * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses, and of each answer,
- * by which the SDK reads. They coerce nothing; bodies and answers ignore unknown fields.
+ * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses,
+ * and of each answer, by which the SDK reads. They coerce nothing; bodies and answers ignore unknown fields.
  */
 export * from './wire/answers.js'
 export * from './wire/issues.js'

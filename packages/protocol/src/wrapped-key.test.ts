@@ -1,5 +1,5 @@
-// Wrapped keys (wrapped-key.md): their layout and their AAD, by the published vectors. The server (beside crypto/wrapped-key.ts)
-// and the SDK (beside offline.ts) each test that opening refuses every fault.
+// Wrapped keys (wrapped-key.md): their layout and their AAD, by the published vectors. The server (beside
+// crypto/wrapped-key.ts) and the SDK (beside offline.ts) each test that opening refuses every fault.
 import { describe, expect, it } from 'vitest'
 import { decodeHex, encodeHex } from './bytes.js'
 import { nobleAead } from './noble-aead.js'

@@ -1,4 +1,7 @@
-/** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens them. */
+/**
+ * Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens
+ * them.
+ */
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import type { WrappedKey } from './envelope.js'
 
@@ -22,7 +25,10 @@ export function readWrappedKey(text: string): WrappedKeyParts | undefined {
   return bytes && { version: versionIn(bytes), iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
 }
 
-/** Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise (wrapped-key.md 1). */
+/**
+ * Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise
+ * (wrapped-key.md 1).
+ */
 export function wrappingVersion({ wrapped_key, key_version }: WrappedKey): number {
   const bytes = findBytes(wrapped_key)
   return bytes ? Math.min(key_version, versionIn(bytes)) : key_version

@@ -1,6 +1,7 @@
 /**
- * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model, and of SQL. `createSealedTable` seals and opens rows by a model, says what
- * it cannot, and finds the index that answers a comparison; an adapter translates between it and its ORM.
+ * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model, and of SQL. `createSealedTable` seals and
+ * opens rows by a model, says what it cannot, and finds the index that answers a comparison; an adapter
+ * translates between it and its ORM.
  */
 import type { Binary, Bytes } from './input.js'
 
@@ -34,7 +35,10 @@ export type { AnyModel } from './any-model.js'
 export { type AtCaller, rememberCaller, runFor } from './caller-stack.js'
 export type { Row } from './input.js'
 
-/** What a model may declare for a column whose rows have this type: for `bytes()`, a model takes more types than it returns. */
+/**
+ * What a model may declare for a column whose rows have this type: for `bytes()`, a model takes more types
+ * than it returns.
+ */
 export type Declared<T> = T extends unknown ? (Bytes extends T ? T | Binary : T) : never
 
 /** What is read of a field for which a model declares this type. */

@@ -1,6 +1,7 @@
 /**
- * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. Pages authenticate by their
- * session; the broker holds the API key. It forwards only what the user may do, and names the user to the service.
+ * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. Pages
+ * authenticate by their session; the broker holds the API key. It forwards only what the user may do, and
+ * names the user to the service.
  */
 import { isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES } from '@eaas/protocol'
 import { createLimit } from './broker/limit.js'
@@ -62,40 +63,62 @@ export interface BrokerCall {
   key_id: string
 }
 
-/** For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. */
+/**
+ * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left
+ * out.
+ */
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
-  /** The service's absolute URL, with its path prefix if it has one, without `/v1`. Required at the first request, not before. */
+  /**
+   * The service's absolute URL, with its path prefix if it has one, without `/v1`. Required at the first
+   * request, not before.
+   */
   baseUrl: string | undefined
   /**
-   * The API key, or a function, sync or async, that returns it at each request. The API key needs `audit:on_behalf_of`,
-   * `encrypt` if `allow` permits wrap or hash, and `decrypt` if it permits unwrap; give it no other permission.
-   * Required at the first request, not before: a build that loads the module may have no environment.
+   * The API key, or a function, sync or async, that returns it at each request. The API key needs
+   * `audit:on_behalf_of`, `encrypt` if `allow` permits wrap or hash, and `decrypt` if it permits unwrap; give
+   * it no other permission. Required at the first request, not before: a build that loads the module may have
+   * no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
-  /** Finds the logged-in user by the application's own session; undefined if there is none. Must not read the request's body. */
+  /**
+   * Finds the logged-in user by the application's own session; undefined if there is none. Must not read the
+   * request's body.
+   */
   authenticate: (request: Request) => U | undefined | Promise<U | undefined>
-  /** What users may do: the same keys for all users, or a function that decides each operation; only `true` allows it. */
+  /**
+   * What users may do: the same keys for all users, or a function that decides each operation; only `true`
+   * allows it.
+   */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
-   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, and so do refused ones.
-   * 2,000 by default. Counted in the memory of this process, so a restart resets the count.
+   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, and so do
+   * refused ones. 2,000 by default. Counted in the memory of this process, so a restart resets the count.
    */
   limits?: { callsPerMinute?: number | undefined } | undefined
   /** The path that the broker is mounted at; `/api/eaas` by default. */
   basePath?: string | undefined
-  /** Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by default. */
+  /**
+   * Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by
+   * default.
+   */
   origins?: readonly string[] | undefined
   /** How long a request's body may be, in bytes; 1 MiB by default, 8 MiB at most. */
   maxBodyBytes?: number | undefined
   /** How long the service may take to answer, in milliseconds; 20,000 by default. */
   timeoutMs?: number | undefined
-  /** Accepts an `http` address of another machine: anyone on the network path sees the API key and data keys. False by default. */
+  /**
+   * Accepts an `http` address of another machine: anyone on the network path sees the API key and data keys.
+   * False by default.
+   */
   allowInsecure?: boolean | undefined
   /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
   fetch?: Fetch | undefined
-  /** Called with each error of the broker or the service, for the application's log; `console.error` by default. */
+  /**
+   * Called with each error of the broker or the service, for the application's log; `console.error` by
+   * default.
+   */
   onError?: ((error: unknown) => void) | undefined
 }
 
@@ -103,12 +126,12 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
 export type Broker = (request: Request) => Promise<Response>
 
 /**
- * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/v1/hash` and `…/v1/batch` of these three, to mount
- * at `basePath`. Does not use the network itself. A refused request is answered with a problem document:
- * 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page; 404, 405, 413, 415, 400;
- * 429 `E_TOO_MANY_CALLS`; 503 when the service does not answer, and 502 `E_BAD_GATEWAY` when its answer does not fit the
- * contract. In a batch, an operation that is not allowed has a 403 as its result, and the broker forwards the others; it
- * forwards nothing if none is allowed.
+ * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/v1/hash` and `…/v1/batch` of
+ * these three, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
+ * problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page;
+ * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`; 503 when the service does not answer, and 502
+ * `E_BAD_GATEWAY` when its answer does not fit the contract. In a batch, an operation that is not allowed has
+ * a 403 as its result, and the broker forwards the others; it forwards nothing if none is allowed.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -167,7 +190,10 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
   return answerResponse({ ...answer, text }, answer.requestId === undefined ? {} : { 'x-request-id': answer.requestId })
 }
 
-/** Merges the results of the allowed operations with a refusal for each of the others, in the order of the request. */
+/**
+ * Merges the results of the allowed operations with a refusal for each of the others, in the order of the
+ * request.
+ */
 function merge(answer: UpstreamAnswer, asked: readonly Asked[], verdicts: readonly boolean[]): string {
   const { results } = parseResults(answer.text)
   if (results.length !== verdicts.filter(Boolean).length)
@@ -274,7 +300,10 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   }
 }
 
-/** Wraps `onError` so that neither a throw nor a rejection of it fails the request: the page still gets its answer. */
+/**
+ * Wraps `onError` so that neither a throw nor a rejection of it fails the request: the page still gets its
+ * answer.
+ */
 function reportTo(onError: (error: unknown) => unknown): (error: unknown) => void {
   return (error) => {
     new Promise((resolve) => resolve(onError(error))).catch(() => undefined)

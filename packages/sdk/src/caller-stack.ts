@@ -1,12 +1,15 @@
-/** Stack traces that lead to the application. Many callers may share one request, and its error has none of them in its stack. */
+/**
+ * Stack traces that lead to the application. Many callers may share one request, and its error has none of
+ * them in its stack.
+ */
 import { isEaasError } from './errors.js'
 
 /** Returns an error with the stack of a caller that was remembered. */
 export type AtCaller = (error: unknown) => unknown
 
 /**
- * Remembers the caller's stack. Returns a function that copies an error of the SDK and gives the copy that stack; it returns
- * anything else unchanged. The stack's text is made only when an error needs it.
+ * Remembers the caller's stack. Returns a function that copies an error of the SDK and gives the copy that
+ * stack; it returns anything else unchanged. The stack's text is made only when an error needs it.
  */
 export function rememberCaller(): AtCaller {
   const caller = new Error()

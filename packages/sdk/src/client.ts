@@ -76,7 +76,10 @@ const ENCRYPT_OPTIONS = Object.keys({ keyId: 0, context: 0, dek: 0, signal: 0 } 
 
 /** How long a DEK is used, and for how much data. */
 export interface DekOptions {
-  /** The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. Does not apply to DEKs of one call or record. */
+  /**
+   * The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. Does not apply to
+   * DEKs of one call or record.
+   */
   maxMessages?: number | undefined
   /** The most bytes of plaintext that one DEK seals; 64 GiB by default. */
   maxBytes?: number | undefined
@@ -86,27 +89,32 @@ export interface DekOptions {
   cache?: boolean | undefined
   /** The most DEKs kept for reading, and the most keys whose DEK is kept for sealing; 1,024 by default. */
   cacheSize?: number | undefined
-  /** Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5 minutes by default. */
+  /**
+   * Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5
+   * minutes by default.
+   */
   cacheMaxAgeMs?: number | undefined
   /**
-   * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an old one (`rewrap`), and throws
-   * `E_PROTOCOL` when that does not return the same DEK. Without it, data under a wrong answer of the service could never be read. Needs the
-   * permission `decrypt`; costs one more request and audit entry for each DEK, and two entries to rewrap an envelope of format v1.
+   * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an
+   * old one (`rewrap`), and throws `E_PROTOCOL` when that does not return the same DEK. Without it, data
+   * under a wrong answer of the service could never be read. Needs the permission `decrypt`; costs one more
+   * request and audit entry for each DEK, and two entries to rewrap an envelope of format v1.
    */
   verify?: boolean | undefined
 }
 
 export interface ClientOptions {
   /**
-   * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a path of their own
-   * origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. Where it is missing, for example because an
-   * environment variable is not set at build time, the first request throws.
+   * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a
+   * path of their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. Where
+   * it is missing, for example because an environment variable is not set at build time, the first request
+   * throws.
    */
   baseUrl: string | undefined
   /**
-   * The API key, or a function, async or not, that returns it and is called at each request; see also `expiringApiKey`. An error
-   * of that function is passed on. Leave it out in pages and workers that call a broker, where the session's cookie
-   * authenticates the user. Elsewhere the first request throws without it.
+   * The API key, or a function, async or not, that returns it and is called at each request; see also
+   * `expiringApiKey`. An error of that function is passed on. Leave it out in pages and workers that call a
+   * broker, where the session's cookie authenticates the user. Elsewhere the first request throws without it.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
@@ -115,16 +123,23 @@ export interface ClientOptions {
   fetch?: Fetch | undefined
   /** Milliseconds that one request may take, with all its attempts; 30,000 by default. */
   timeoutMs?: number | undefined
-  /** Allows `http` to another machine, where the network in between sees the API key and data keys. False by default. */
+  /**
+   * Allows `http` to another machine, where the network in between sees the API key and data keys. False by
+   * default.
+   */
   allowInsecure?: boolean | undefined
-  /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and rotating are never repeated. */
+  /**
+   * How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and
+   * rotating are never repeated.
+   */
   retries?: number | undefined
   /** How long, and for how much, data keys are used. */
   deks?: DekOptions | undefined
   /**
-   * Called with each call of the service that ended, each retry, each use of a DEK that is at hand, and once if the client has to encrypt in
-   * JavaScript: which `type`, which key, how long. An event holds no value, no key and no secret. Called at once, so it should be quick, and it
-   * must not use the client. An error of it fails no call: the first one is printed by `console.error`, with its stack, and later ones are not.
+   * Called with each call of the service that ended, each retry, each use of a DEK that is at hand, and once
+   * if the client has to encrypt in JavaScript: which `type`, which key, how long. An event holds no value,
+   * no key and no secret. Called at once, so it should be quick, and it must not use the client. An error of
+   * it fails no call: the first one is printed by `console.error`, with its stack, and later ones are not.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
 }
@@ -135,7 +150,10 @@ export interface HashOptions extends CallOptions {
 }
 
 export interface IndexKeyOptions extends CallOptions {
-  /** The name of the only model that may use the index key. Without it each model of its key may, and equal values still differ between models. */
+  /**
+   * The name of the only model that may use the index key. Without it each model of its key may, and equal
+   * values still differ between models.
+   */
   model?: string | undefined
 }
 
@@ -143,36 +161,48 @@ export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
   /**
-   * Binds the value to where it belongs, such as its table, column and row: it then decrypts with the same context only, so that
-   * nobody can put it elsewhere unnoticed. Gives an envelope of format v2, which clients in other languages may not read. A flat object of at most 32
-   * strings, which is not stored (envelope-v2.md 3).
+   * Binds the value to where it belongs, such as its table, column and row: it then decrypts with the same
+   * context only, so that nobody can put it elsewhere unnoticed. Gives an envelope of format v2, which
+   * clients in other languages may not read. A flat object of at most 32 strings, which is not stored
+   * (envelope-v2.md 3).
    */
   context?: Context | undefined
-  /** Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a wrap each time. */
+  /**
+   * Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a
+   * wrap each time.
+   */
   dek?: DekScope | undefined
 }
 
 export interface DecryptOptions extends CallOptions {
-  /** The context under which the value was encrypted. An envelope that is bound to another one, or to none, does not open. */
+  /**
+   * The context under which the value was encrypted. An envelope that is bound to another one, or to none,
+   * does not open.
+   */
   context?: Context | undefined
-  /** `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a migration. */
+  /**
+   * `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a
+   * migration.
+   */
   acceptUnbound?: boolean | undefined
 }
 
 /**
  * Encrypts, decrypts and calls the service. Its functions need no `this`, so they can be destructured.
  *
- * Besides the errors that a function names, each function that uses the network throws `E_API` when the service refuses,
- * `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the contract.
+ * Besides the errors that a function names, each function that uses the network throws `E_API` when the
+ * service refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the
+ * contract.
  */
 export interface Client extends Service {
   /**
-   * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to store (envelope.md 2). The
-   * plaintext never leaves the process. Bytes are read at the call, so the caller may change them afterwards.
-   * Uses the network only when the client holds no DEK of the key: one wrap, shared by all calls that wait for it. Aborting the
-   * signal ends this call, not the shared request.
+   * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to
+   * store (envelope.md 2). The plaintext never leaves the process. Bytes are read at the call, so the caller
+   * may change them afterwards. Uses the network only when the client holds no DEK of the key: one wrap,
+   * shared by all calls that wait for it. Aborting the signal ends this call, not the shared request.
    *
-   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a UUID
+   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a
+   * UUID
    * @throws RandomnessError where the platform has no secure randomness
    * @example
    * ```ts
@@ -183,10 +213,11 @@ export interface Client extends Service {
   encrypt(value: string | Binary, options: EncryptOptions & { context?: undefined }): Promise<EnvelopeV1>
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
-   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or anything with a
-   * `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left out, and -0 becomes 0.
-   * The message holds the names of the members on that path, which may be data of yours, and never a value.
-   * Do not change the value until the promise settles. Otherwise as `encrypt`.
+   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or
+   * anything with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is
+   * undefined is left out, and -0 becomes 0. The message holds the names of the members on that path, which
+   * may be data of yours, and never a value. Do not change the value until the promise settles. Otherwise as
+   * `encrypt`.
    *
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
@@ -194,9 +225,10 @@ export interface Client extends Service {
   encryptJson(value: unknown, options: EncryptOptions & { context?: undefined }): Promise<EnvelopeV1>
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
-   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6, envelope-v2.md 6). What was encrypted with a
-   * context needs the same one; what was encrypted without one is refused if a context is given. Uses the network only when
-   * its DEK is not cached: one unwrap, shared by all calls that wait for it.
+   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6,
+   * envelope-v2.md 6). What was encrypted with a context needs the same one; what was encrypted without one
+   * is refused if a context is given. Uses the network only when its DEK is not cached: one unwrap, shared by
+   * all calls that wait for it.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    * @throws DecryptionError when it was altered, or sealed under another key or with another context
@@ -208,13 +240,17 @@ export interface Client extends Service {
   decrypt(envelope: StoredEnvelope, options?: DecryptOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
   decryptText(envelope: StoredEnvelope, options?: DecryptOptions): Promise<string>
-  /** Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON; otherwise as `decrypt` */
+  /**
+   * Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no
+   * JSON; otherwise as `decrypt`
+   */
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: DecryptOptions): Promise<T>
   /**
-   * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay unchanged. All
-   * rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index and hashes each distinct value
-   * once, up to 1,000 in one request. All values are checked before anything is sent, and the call fails as a whole. Do not
-   * change the records until the promise settles.
+   * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields
+   * stay unchanged. All rows share the key's DEK: one wrap, or none. With `index`, adds a column for each
+   * blind index and hashes each distinct value once, up to 1,000 in one request. All values are checked
+   * before anything is sent, and the call fails as a whole. Do not change the records until the promise
+   * settles.
    *
    * @throws InvalidInputError with `place` (record and field) for a value that is neither text nor bytes
    * @example
@@ -229,8 +265,8 @@ export interface Client extends Service {
   >(records: readonly R[], options: EncryptManyOptions<F, I, R>): Promise<EncryptedRecord<R, F, I>[]>
   /**
    * Opens the chosen fields of many records and returns new records, with text in those fields, or bytes with
-   * `as: 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once, regardless of the
-   * cache's size. The call fails as a whole.
+   * `as: 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once,
+   * regardless of the cache's size. The call fails as a whole.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    * @example
@@ -243,26 +279,29 @@ export interface Client extends Service {
     options: DecryptManyOptions<F, A, R>,
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
-   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so that a
-   * database can look it up (blind-index.md). One request, which sends the text to the service. The text is not normalised. An index of a model
-   * is this hash of its normalised value only if it is `shared`.
+   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text
+   * and key, so that a database can look it up (blind-index.md). One request, which sends the text to the
+   * service. The text is not normalised. An index of a model is this hash of its normalised value only if it
+   * is `shared`.
    *
    * @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**
-   * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new wrapped
-   * key. Text stays text. The ciphertext stays the same. The service does not return the DEK, so the new wrapped key is not checked, unless
-   * `deks.verify` is on. Calls of one turn share a request; each is one audit entry. Needs `encrypt` and `decrypt`. For whole records see
-   * `rewrap` of a model.
+   * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope
+   * with the new wrapped key. Text stays text. The ciphertext stays the same. The service does not return the
+   * DEK, so the new wrapped key is not checked, unless `deks.verify` is on. Calls of one turn share a
+   * request; each is one audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a
+   * model.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: CallOptions): Promise<E extends string ? string : E>
   /**
-   * Makes an index key for models (`indexKey`), and returns its text to keep beside the schema (local-index.md 1): 32 random bytes, wrapped
-   * under the key like a DEK. Models compute their indexes with it in this process. Not a secret, but needed to search: if it is lost, index the rows
-   * again under a new one. Needs `encrypt`; one request.
+   * Makes an index key for models (`indexKey`), and returns its text to keep beside the schema
+   * (local-index.md 1): 32 random bytes, wrapped under the key like a DEK. Models compute their indexes with
+   * it in this process. Not a secret, but needed to search: if it is lost, index the rows again under a new
+   * one. Needs `encrypt`; one request.
    *
    * @example
    * ```ts
@@ -271,15 +310,16 @@ export interface Client extends Service {
    */
   createIndexKey(keyId: string, options?: IndexKeyOptions): Promise<string>
   /**
-   * Has an index key wrapped under the current version of its key, and returns its new text. Index columns stay as they are. Needs `encrypt` and
-   * `decrypt`; one request.
+   * Has an index key wrapped under the current version of its key, and returns its new text. Index columns
+   * stay as they are. Needs `encrypt` and `decrypt`; one request.
    *
    * @throws InvalidInputError when it is not the text of an index key, before the network is used
    */
   rewrapIndexKey(indexKey: string, options?: CallOptions): Promise<string>
   /**
-   * Makes a model: a type of record with sealed fields, of which some can be searched. It binds each value to the model and its field, and with
-   * `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that clients in other languages read. Does not use the network.
+   * Makes a model: a type of record with sealed fields, of which some can be searched. It binds each value to
+   * the model and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes
+   * those that clients in other languages read. Does not use the network.
    *
    * @throws InvalidInputError when the definition is wrong
    * @example
@@ -307,15 +347,15 @@ export interface Client extends Service {
   /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
   /**
-   * Aborts every running call (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript cannot zero copies that the
-   * platform made, nor the base64 text of a DEK in transit.
+   * Aborts every running call (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript cannot
+   * zero copies that the platform made, nor the base64 text of a DEK in transit.
    */
   close(): void
 }
 
 /**
- * Lets `using eaas = createClient(…)` close the client at the end of the block. Empty where the application's TypeScript has no
- * `Symbol.dispose`, so that these types need no `lib`.
+ * Lets `using eaas = createClient(…)` close the client at the end of the block. Empty where the application's
+ * TypeScript has no `Symbol.dispose`, so that these types need no `lib`.
  */
 export type Closable = SymbolConstructor extends { readonly dispose: infer S extends symbol }
   ? { readonly [K in S]: () => void }
@@ -324,7 +364,10 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
 /** Loads what the client needs at its first call. */
 export type ImportParts = () => Promise<typeof Parts>
 
-/** Puts a client together, which loads its parts at its first call. @throws InvalidInputError when an option is wrong */
+/**
+ * Puts a client together, which loads its parts at its first call. @throws InvalidInputError when an option
+ * is wrong
+ */
 export function assembleClient(options: ClientOptions, importParts: ImportParts): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
@@ -350,7 +393,10 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
     const readying = parts.records.envelopes.ready()
     return readying ? readying.then(() => parts) : parts
   }
-  /** Loads the parts and the engine. Returns no promise where both are there, so that the caller need not wait. */
+  /**
+   * Loads the parts and the engine. Returns no promise where both are there, so that the caller need not
+   * wait.
+   */
   const prepare = (): Soon<Loaded> => {
     const parts = load()
     return isPromise(parts) ? parts.then(readyEngine) : readyEngine(parts)

@@ -7,7 +7,10 @@ const BRAND = Symbol.for('eaas.error')
 /** The codes of the SDK's errors, one for each kind. */
 export type EaasErrorCode = EaasError['code']
 
-/** Which value of a list of records an error is about: the record's index in the list, from 0, and the field's name. */
+/**
+ * Which value of a list of records an error is about: the record's index in the list, from 0, and the field's
+ * name.
+ */
 export interface RecordPlace {
   /** The number of the record in the list, from 0. */
   index: number
@@ -15,12 +18,15 @@ export interface RecordPlace {
   field: string
   /** The name of the model, in calls of one. */
   model?: string
-  /** What tells a stored row of a model, as text by column: what it has in the columns of `bind`, or its `id`. */
+  /**
+   * What tells a stored row of a model, as text by column: what it has in the columns of `bind`, or its `id`.
+   */
   row?: Readonly<Record<string, string>>
 }
 
 /**
- * What all errors of the SDK share. No message, cause or enumerable field of one ever holds an API key, a DEK or a plaintext.
+ * What all errors of the SDK share. No message, cause or enumerable field of one ever holds an API key, a DEK
+ * or a plaintext.
  */
 export abstract class EaasBaseError extends Error {
   /** The name of the class; spelt out in each, since minifiers rename classes. */
@@ -45,7 +51,9 @@ export abstract class EaasBaseError extends Error {
   }
 }
 
-/** An argument, an option or a stored envelope is not what the call takes. Thrown before the network is used. */
+/**
+ * An argument, an option or a stored envelope is not what the call takes. Thrown before the network is used.
+ */
 export class InvalidInputError extends EaasBaseError {
   override readonly name = 'InvalidInputError'
   readonly code = 'E_INVALID_INPUT'
@@ -123,7 +131,10 @@ export class AbortedError extends EaasBaseError {
   }
 }
 
-/** The answer violates the API's contract: a proxy's page, a redirect, a service of another version, or an attack. */
+/**
+ * The answer violates the API's contract: a proxy's page, a redirect, a service of another version, or an
+ * attack.
+ */
 export class ProtocolError extends EaasBaseError {
   override readonly name = 'ProtocolError'
   readonly code = 'E_PROTOCOL'
@@ -148,8 +159,9 @@ const CONTEXT_HINT =
   'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.'
 
 /**
- * A value does not open: it was altered, truncated, moved to another place, or sealed under another key or with another context. Either this process or the service noticed. The
- * error never says which part is wrong, and no byte of plaintext is released.
+ * A value does not open: it was altered, truncated, moved to another place, or sealed under another key or
+ * with another context. Either this process or the service noticed. The error never says which part is wrong,
+ * and no byte of plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
   override readonly name = 'DecryptionError'
@@ -164,7 +176,9 @@ export class DecryptionError extends EaasBaseError {
   }
 }
 
-/** A value opened and is authentic, but is not of the requested kind: not UTF-8 text, not JSON, not a number. */
+/**
+ * A value opened and is authentic, but is not of the requested kind: not UTF-8 text, not JSON, not a number.
+ */
 export class ContentError extends EaasBaseError {
   override readonly name = 'ContentError'
   readonly code = 'E_CONTENT'
@@ -193,7 +207,10 @@ export class ColdError extends EaasBaseError {
   readonly code = 'E_COLD'
 }
 
-/** The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds nothing of what was sent or stored. */
+/**
+ * The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds nothing
+ * of what was sent or stored.
+ */
 export class DatabaseError extends EaasBaseError {
   override readonly name = 'DatabaseError'
   readonly code = 'E_DATABASE'
@@ -221,8 +238,8 @@ export type EaasError =
   | DatabaseError
 
 /**
- * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the same program.
- * Does not use the network.
+ * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the
+ * same program. Does not use the network.
  *
  * @example
  * ```ts
@@ -235,7 +252,8 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  // By its tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof Error` here.
+  // By its tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof
+  // Error` here.
   return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
 }
 
@@ -244,7 +262,10 @@ export function placedAt(error: EaasError, place: RecordPlace): EaasError {
   return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }
 
-/** Names the model of an error about a value of a record, and what tells the row, unless it names them already. Returns the same error. */
+/**
+ * Names the model of an error about a value of a record, and what tells the row, unless it names them
+ * already. Returns the same error.
+ */
 export function nameRecord<E extends EaasError>(
   error: E,
   named: { model: string; row: RecordPlace['row'] | undefined },

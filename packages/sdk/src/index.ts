@@ -1,4 +1,7 @@
-/** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
+/**
+ * `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is
+ * public.
+ */
 
 export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
 export type {
@@ -66,7 +69,8 @@ export {
 } from './models/fields.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
 export type { Accepted, RowsOptions } from './models/model-deps.js'
-// With what the methods of a model return, by name: an application that exports such a value must be able to name its type.
+// With what the methods of a model return, by name: an application that exports such a value must be able to
+// name its type.
 export type {
   AnyField,
   CompoundIndex,

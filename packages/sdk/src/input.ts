@@ -7,7 +7,10 @@ import { didYouMean, nearestName } from './nearest-name.js'
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
 
-/** Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
+/**
+ * Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since
+ * TypeScript 5.7.
+ */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
 /** A record with any members. */
@@ -59,7 +62,10 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   return bytes
 }
 
-/** Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a detached buffer. */
+/**
+ * Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a
+ * detached buffer.
+ */
 export function readBinary(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && value.length > 0) return value
   try {
@@ -98,7 +104,10 @@ export function toJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws InvalidInputError */
+/**
+ * Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws
+ * InvalidInputError
+ */
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
@@ -171,14 +180,20 @@ export function assertFlag(name: string, value: unknown): void {
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
 }
 
-/** Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is aborted */
+/**
+ * Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is
+ * aborted
+ */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
   assertOptions(name, options, ['signal'])
   assertNotAborted(options.signal)
   return options.signal
 }
 
-/** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an AbortSignal */
+/**
+ * Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an
+ * AbortSignal
+ */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
   if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
@@ -213,7 +228,10 @@ export function isName(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
-/** Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other rows are read later. */
+/**
+ * Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other
+ * rows are read later.
+ */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
   return Array.isArray(rows) ? Array.from(rows as readonly R[], (row) => copyPlain(row)) : rows
 }
@@ -230,7 +248,10 @@ export function copyPlain<R>(row: R): R {
   }
 }
 
-/** Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object inherits. */
+/**
+ * Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object
+ * inherits.
+ */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
 }

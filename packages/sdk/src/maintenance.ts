@@ -1,6 +1,7 @@
 /**
- * `@eaas/sdk/maintenance`: tells of the stored rows of a model in which form their values are, and what to write so that they are as the model
- * stores them now. For tools that work through a table, such as the backfill of `@eaas/cli`; they read and write the table themselves.
+ * `@eaas/sdk/maintenance`: tells of the stored rows of a model in which form their values are, and what to
+ * write so that they are as the model stores them now. For tools that work through a table, such as the
+ * backfill of `@eaas/cli`; they read and write the table themselves.
  */
 import type { AnyModel } from './any-model.js'
 import { InvalidInputError } from './errors.js'
@@ -29,21 +30,27 @@ export interface TableColumns {
   readonly indexes: readonly { readonly column: string; readonly list: boolean }[]
   /** Identify the row, and are read only. */
   readonly bind: readonly string[]
-  /** Holds what the fields of a compact row share; the table may lack it where the model writes another form. */
+  /**
+   * Holds what the fields of a compact row share; the table may lack it where the model writes another form.
+   */
   readonly header: { readonly column: string; readonly required: boolean }
 }
 
 /**
- * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals (plaintext, format v1, a former key, another
- * library's), and adds indexes that are missing. `index`: makes all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old
- * versions, and no ciphertext. `reseal`: seals every row anew under new DEKs. `look` counts the forms alone; `open` also opens each row and compares
- * its indexes.
+ * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals
+ * (plaintext, format v1, a former key, another library's), and adds indexes that are missing. `index`: makes
+ * all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old versions, and no ciphertext.
+ * `reseal`: seals every row anew under new DEKs. `look` counts the forms alone; `open` also opens each row
+ * and compares its indexes.
  */
 export type MaintenanceWork = keyof typeof WORKS | 'look' | 'open'
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
-  /** By field: turns what a column holds that is no envelope into the field's value. Null, undefined and an error of its own refuse the value. */
+  /**
+   * By field: turns what a column holds that is no envelope into the field's value. Null, undefined and an
+   * error of its own refuse the value.
+   */
   read?: Readonly<Record<string, Reader>> | undefined
   /** Whether nothing is sealed: what would be written is then left out of the outcomes. */
   dryRun?: boolean | undefined
@@ -63,8 +70,8 @@ export interface Maintenance {
 }
 
 /**
- * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a model from a module of
- * an application, which may hold another copy.
+ * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools
+ * that load a model from a module of an application, which may hold another copy.
  *
  * @example
  * ```ts
@@ -76,8 +83,9 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
- * Returns what tells a model from others, as values of JSON: its name, keys, fields, indexes and forms, and the columns of its table. For tools
- * that go on where an earlier run stopped, which must have had the same model.
+ * Returns what tells a model from others, as values of JSON: its name, keys, fields, indexes and forms, and
+ * the columns of its table. For tools that go on where an earlier run stopped, which must have had the same
+ * model.
  *
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
@@ -101,10 +109,12 @@ export function describeModel(model: AnyModel) {
 }
 
 /**
- * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs `keys:read`, `encrypt` and `decrypt`, and `hash`
- * where the service makes the indexes; `look` and `open` need no `encrypt`.
+ * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs
+ * `keys:read`, `encrypt` and `decrypt`, and `hash` where the service makes the indexes; `look` and `open`
+ * need no `encrypt`.
  *
- * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the errors of a client
+ * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
+ * errors of a client
  * @example
  * ```ts
  * const { workOn } = await maintain(users, { work: 'rewrap' })

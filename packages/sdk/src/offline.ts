@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export of a key. Never
- * uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
+ * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export
+ * of a key. Never uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
  */
 import {
   asBytes,
@@ -72,14 +72,21 @@ export interface SealOptions {
 
 /** What an envelope must be bound to. */
 export interface OpenOptions {
-  /** The context under which the value was sealed. An envelope that is bound to another one, or to none, does not open. */
+  /**
+   * The context under which the value was sealed. An envelope that is bound to another one, or to none, does
+   * not open.
+   */
   context?: Context | undefined
-  /** `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a migration. */
+  /**
+   * `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a
+   * migration.
+   */
   acceptUnbound?: boolean | undefined
 }
 
 /**
- * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at most 2^31 messages under one DEK.
+ * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at
+ * most 2^31 messages under one DEK.
  *
  * @throws InvalidInputError when the value, the DEK (32 bytes) or `wrapped` is invalid
  * @example
@@ -90,7 +97,8 @@ export interface OpenOptions {
 export async function seal(value: string | Binary, options: SealOptions): Promise<Envelope> {
   assertOptions('seal()', options, ['dek', 'wrapped', 'context'])
   const { dek, wrapped, context } = options
-  // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the call returns.
+  // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the
+  // call returns.
   const header = readWrapped(wrapped)
   const aad = context === undefined ? undefined : readContext(header.key_id, context)
   const plaintext = new Uint8Array(readValue(value))
@@ -107,7 +115,8 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
 }
 
 /**
- * Opens an envelope, or a bundle of server mode, with the caller's DEK (envelope.md 6). Does not use the network.
+ * Opens an envelope, or a bundle of server mode, with the caller's DEK (envelope.md 6). Does not use the
+ * network.
  *
  * @throws InvalidInputError when it is not an envelope, or the DEK is not 32 bytes
  * @throws DecryptionError when it was altered, or sealed under another DEK
@@ -137,7 +146,10 @@ export interface ExportedKey {
 }
 
 export interface OpenExportOptions {
-  /** The tenant's id, needed where the export lacks it, since wrapped keys are bound to it. `GET /v1/tenant` returns it. */
+  /**
+   * The tenant's id, needed where the export lacks it, since wrapped keys are bound to it. `GET /v1/tenant`
+   * returns it.
+   */
   tenantId?: string | undefined
 }
 

@@ -1,6 +1,7 @@
 /**
- * What the client loads at the first call: what seals and opens, HTTP and the checks of its answers, the API's resources, and the
- * code for many records. One file, since a program that needs one of them soon needs the others.
+ * What the client loads at the first call: what seals and opens, HTTP and the checks of its answers, the
+ * API's resources, and the code for many records. One file, since a program that needs one of them soon needs
+ * the others.
  */
 
 // The API's resources.

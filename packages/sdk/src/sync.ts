@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait. Works where the DEK is at
- * hand and the engine is synchronous: node:crypto, or noble.
+ * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait.
+ * Works where the DEK is at hand and the engine is synchronous: node:crypto, or noble.
  */
 import type { Context, Envelope } from '@eaas/protocol'
 import { isPromise, type Soon } from './async/is-promise.js'
@@ -35,8 +35,9 @@ export interface EncryptSyncOptions {
 }
 
 /**
- * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK has served its time
- * (`deks.maxAgeMs`, one hour by default) or its messages. Call it at the start, and regularly. Uses the network if there is no DEK yet.
+ * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK has
+ * served its time (`deks.maxAgeMs`, one hour by default) or its messages. Call it at the start, and
+ * regularly. Uses the network if there is no DEK yet.
  *
  * @throws InvalidInputError where the client's engine is asynchronous
  * @example
@@ -54,7 +55,8 @@ export async function warm(client: Client, keyId: string, options?: CallOptions)
 }
 
 /**
- * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's shared DEK.
+ * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's
+ * shared DEK.
  *
  * @throws ColdError (`E_COLD`) where no DEK of the key is at hand: await `warm` before
  * @throws InvalidInputError as `encrypt` does, and where the client's engine is asynchronous
@@ -76,8 +78,10 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
 /**
  * Opens an envelope at once. Does not use the network. Otherwise as `decrypt` of a client.
  *
- * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with the same DEK before
- * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's engine is asynchronous
+ * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with
+ * the same DEK before
+ * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's
+ * engine is asynchronous
  */
 export function decryptSync(
   client: Client,
@@ -93,7 +97,10 @@ export function decryptSync(
   ) as Bytes
 }
 
-/** Opens an envelope to text at once. @throws ContentError when the bytes are not UTF-8; otherwise as `decryptSync` */
+/**
+ * Opens an envelope to text at once. @throws ContentError when the bytes are not UTF-8; otherwise as
+ * `decryptSync`
+ */
 export function decryptTextSync(
   client: Client,
   envelope: StoredEnvelope,
@@ -114,7 +121,10 @@ function atOnce<T>(client: Client, message: string, hint: string, run: (envelope
   }
 }
 
-/** Returns what is there. Where it has to be waited for, returns undefined and lets nothing escape: the next call finds it, or fails itself. */
+/**
+ * Returns what is there. Where it has to be waited for, returns undefined and lets nothing escape: the next
+ * call finds it, or fails itself.
+ */
 function waitingFor<T>(soon: Soon<T>): T | undefined {
   if (!isPromise(soon)) return soon
   soon.catch(() => undefined)

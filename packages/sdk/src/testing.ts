@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without a network or
- * an account. Wrapping and blind indexes are real; the state ends with the program.
+ * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without
+ * a network or an account. Wrapping and blind indexes are real; the state ends with the program.
  */
 import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
@@ -36,7 +36,10 @@ export interface TestServiceOptions {
   monthlyEncryptQuota?: number | undefined
   /** Days between scheduling a key's destruction and the destruction itself, 0 for at once; 7 by default. */
   destroyWindowDays?: number | undefined
-  /** Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become due. */
+  /**
+   * Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become
+   * due.
+   */
   now?: (() => number) | undefined
 }
 
@@ -60,15 +63,15 @@ export interface TestService {
   /** The audit log, oldest entry first, as a copy. */
   entries(): Entry[]
   /**
-   * Deletes all keys, entries, pending failures and API keys except `apiKey`. Clients still hold DEKs of the deleted keys, so
-   * create a new client.
+   * Deletes all keys, entries, pending failures and API keys except `apiKey`. Clients still hold DEKs of the
+   * deleted keys, so create a new client.
    */
   reset(): void
 }
 
 /**
- * Creates a service in memory. Does not use the network. Lists of allowed addresses are stored but not enforced; the
- * log is not chained and always verifies as valid.
+ * Creates a service in memory. Does not use the network. Lists of allowed addresses are stored but not
+ * enforced; the log is not chained and always verifies as valid.
  *
  * @throws InvalidInputError when an option is wrong
  * @example

@@ -22,9 +22,15 @@ import type { Services } from './runner/operation.js'
 import type { Durability } from './store/settings.js'
 import { probeCommit as probe } from './store/writability.js'
 
-/** Long enough for any text that a client may send as an id; anything longer than the parser's header limit never gets here. */
+/**
+ * Long enough for any text that a client may send as an id; anything longer than the parser's header limit
+ * never gets here.
+ */
 const PARAM_LIMIT = 16_384
-/** For a request to arrive. After that, each wait for the database has a deadline, and a long call has a limit in its route. */
+/**
+ * For a request to arrive. After that, each wait for the database has a deadline, and a long call has a limit
+ * in its route.
+ */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
 /** How often Node checks these timeouts; with its default of 30 s a request could take twice as long. */
@@ -34,7 +40,9 @@ export interface AppOptions {
   services: Services
   /** reads the durability in force from the database, for /health */
   findDurability: () => Promise<Durability>
-  /** commits a write that changes nothing; by default with a deadline, after which the connection still waits */
+  /**
+   * commits a write that changes nothing; by default with a deadline, after which the connection still waits
+   */
   probeCommit?: () => Promise<void>
   /** whether the server is stopping, so that /health turns callers away; by default never */
   isStopping?: () => boolean
@@ -50,7 +58,10 @@ export interface AppOptions {
   takesSchemas?: boolean
 }
 
-/** Fastify loads its compilers of JSON Schema where none are given, in a seventh of the CPU time of a start. Our routes use parse.ts. */
+/**
+ * Fastify loads its compilers of JSON Schema where none are given, in a seventh of the CPU time of a start.
+ * Our routes use parse.ts.
+ */
 const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchema, buildSerializer: refuseSchema } }
 
 function refuseSchema(): never {

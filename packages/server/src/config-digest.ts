@@ -1,10 +1,13 @@
-/** What the installation's log says of a server's configuration: a digest, from which nothing secret can be guessed. */
+/**
+ * What the installation's log says of a server's configuration: a digest, from which nothing secret can be
+ * guessed.
+ */
 import { hash } from 'node:crypto'
 import type { Config } from './config.js'
 
 /**
- * SHA-256, in hexadecimal, over the settings as JSON with sorted names. The root key and the database's URL, which holds a password, stand
- * in it only as where they come from; what `eaas witness` uses is left out.
+ * SHA-256, in hexadecimal, over the settings as JSON with sorted names. The root key and the database's URL,
+ * which holds a password, stand in it only as where they come from; what `eaas witness` uses is left out.
  */
 export function digestConfig(
   { rootKey, databaseUrl, unknownVariables: _, witness: __, ...settings }: Config,

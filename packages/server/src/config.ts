@@ -39,18 +39,26 @@ export interface Config {
   auditRetentionMonths: number
   /** where entries are exported to before they are purged; undefined: nowhere */
   auditArchiveDir: string | undefined
-  /** the file that checkpoints are written to, and compared from at start; `-` is standard output; undefined: none */
+  /**
+   * the file that checkpoints are written to, and compared from at start; `-` is standard output; undefined:
+   * none
+   */
   checkpointFile: string | undefined
   checkpointMinutes: number
   /** who cosigns the tree of the installation's log */
   witnesses: WitnessAddress[]
   /** hours between two verifications of every log; 0: none */
   auditVerifyHours: number
-  /** how far the server's clock and the database's may differ before nothing is written; Infinity: not checked */
+  /**
+   * how far the server's clock and the database's may differ before nothing is written; Infinity: not checked
+   */
   maxClockSkewMs: number
   /** how long a stopping server still serves while /health turns callers away */
   drainSeconds: number
-  /** device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5)); undefined: not a unit */
+  /**
+   * device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5));
+   * undefined: not a unit
+   */
   journalStream: string | undefined
   logLevel: LogLevel
   /** what `eaas witness` uses, and a server does not */
@@ -78,7 +86,9 @@ export interface WitnessConfig {
   port: number
 }
 
-/** Thrown when a variable has an invalid value; the message names the variable, and never contains a secret. */
+/**
+ * Thrown when a variable has an invalid value; the message names the variable, and never contains a secret.
+ */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
@@ -136,10 +146,16 @@ const SDK_VARIABLES: readonly string[] = ['EAAS_BASE_URL', 'EAAS_API_KEY']
 type Variable = keyof typeof VARIABLES | keyof typeof WITNESS_VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Without these a server takes another database, or another root key, than was meant: empty, as `$UNSET` makes them, they are refused. */
+/**
+ * Without these a server takes another database, or another root key, than was meant: empty, as `$UNSET`
+ * makes them, they are refused.
+ */
 const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_FILE'] as const
 
-/** Reads the configuration. Any other empty variable than those of `NEVER_EMPTY` counts as unset. @throws ConfigError */
+/**
+ * Reads the configuration. Any other empty variable than those of `NEVER_EMPTY` counts as unset. @throws
+ * ConfigError
+ */
 export function readConfig(environment: Environment): Config {
   const empty = NEVER_EMPTY.find((name) => environment[name] === '')
   if (empty !== undefined) {
@@ -255,7 +271,8 @@ function clockSkewMs(text: string): number {
   return seconds === 0 ? Number.POSITIVE_INFINITY : seconds * 1_000
 }
 
-// systemd sets STATE_DIRECTORY if the unit has StateDirectory=. Without it and without a data directory, no location is sure to persist.
+// systemd sets STATE_DIRECTORY if the unit has StateDirectory=. Without it and without a data directory, no
+// location is sure to persist.
 function checkpointFile(
   value: string | undefined,
   { stateDirectory, dataDir }: { stateDirectory: string | undefined; dataDir: string | undefined },
@@ -321,7 +338,8 @@ function splitList(text: string): string[] {
     .filter(Boolean)
 }
 
-// Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no proxy.
+// Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no
+// proxy.
 function proxies(text: string): string[] {
   const ranges = splitList(text)
   for (const range of ranges) {

@@ -1,4 +1,7 @@
-/** Reads PostgreSQL's URL with one host or several, in libpq's form: postgres://user:password@h1:5432,h2:5432/database. */
+/**
+ * Reads PostgreSQL's URL with one host or several, in libpq's form:
+ * postgres://user:password@h1:5432,h2:5432/database.
+ */
 
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const DEFAULT_PORT = 5432
@@ -41,7 +44,10 @@ export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 
 /** The values of `sslmode`; both that begin with `verify` check the name in the certificate too. */
 export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 
-/** Finds the name of a parameter that is not read, or of one without a value that is; undefined if all are right. */
+/**
+ * Finds the name of a parameter that is not read, or of one without a value that is; undefined if all are
+ * right.
+ */
 export function findWrongParameter(text: string): string | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []
   const wrong = [...new URLSearchParams(query)].find(([name, value]) => {

@@ -1,11 +1,17 @@
 /** Turns of the event loop: long work runs in stretches, between which other calls run. */
 
-/** The length of a stretch, in milliseconds. Beside long work a call waits for about four stretches; a turn costs some microseconds. */
+/**
+ * The length of a stretch, in milliseconds. Beside long work a call waits for about four stretches; a turn
+ * costs some microseconds.
+ */
 const STRETCH_MS = 0.5
 
 let nextTurn: Promise<void> | undefined
 
-/** Waits for the next turn of the event loop: calls that arrived meanwhile run first. All who wait for the same turn share a promise. */
+/**
+ * Waits for the next turn of the event loop: calls that arrived meanwhile run first. All who wait for the
+ * same turn share a promise.
+ */
 export function turn(): Promise<void> {
   nextTurn ??= new Promise((resolve) =>
     setImmediate(() => {
@@ -18,7 +24,10 @@ export function turn(): Promise<void> {
 
 const waiting: (() => void)[] = []
 
-/** Waits for a turn that no other long work uses: however much long work there is, other calls wait for one stretch at a time. */
+/**
+ * Waits for a turn that no other long work uses: however much long work there is, other calls wait for one
+ * stretch at a time.
+ */
 export function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(beginNext)
@@ -30,7 +39,10 @@ function beginNext(): void {
   if (waiting.length > 0) setImmediate(beginNext)
 }
 
-/** Creates the function that long work calls between two steps: it returns a turn to wait for if the stretch is over, else undefined. */
+/**
+ * Creates the function that long work calls between two steps: it returns a turn to wait for if the stretch
+ * is over, else undefined.
+ */
 export function createStretches(): () => Promise<void> | undefined {
   let from = performance.now()
   return () => {

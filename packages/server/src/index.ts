@@ -1,4 +1,7 @@
-/** The server as a library: the whole API as a Fastify application, to listen by itself or to mount in another one. */
+/**
+ * The server as a library: the whole API as a Fastify application, to listen by itself or to mount in another
+ * one.
+ */
 import type { FastifyInstance } from 'fastify'
 import { type Config, readConfig } from './config.js'
 import { openServer } from './server.js'
@@ -11,15 +14,18 @@ export { ForeignDataDirectoryError } from './store/embedded/database.js'
 export interface BuildServerOptions {
   /** a configuration of `readConfig`; by default that of this process's environment */
   config?: Config
-  /** milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well */
+  /**
+   * milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well
+   */
   now?: () => number
 }
 
 /**
- * Opens the database that the configuration names and returns the application, which does not listen yet. Closing the
- * application answers the calls under way, commits, and closes the database.
+ * Opens the database that the configuration names and returns the application, which does not listen yet.
+ * Closing the application answers the calls under way, commits, and closes the database.
  *
- * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
+ * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's
+ * own error
  */
 export async function buildServer({
   config = readConfig(process.env),

@@ -1,6 +1,6 @@
 /**
- * An installation: one database and the root key that belongs to it. Opening it connects, checks the root key before anything
- * is written, migrates, and creates the services that operations use.
+ * An installation: one database and the root key that belongs to it. Opening it connects, checks the root key
+ * before anything is written, migrates, and creates the services that operations use.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -51,7 +51,10 @@ export interface Installation {
   services: Services
   /** its `compare` is to be called about once a second */
   sharedAlarms: SharedAlarms
-  /** Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single tenants. */
+  /**
+   * Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single
+   * tenants.
+   */
   compareAnchored(): Promise<unknown[]>
   /** Removes from the database's files what destroyed keys left there. */
   eraseDestroyed: Erase
@@ -59,7 +62,9 @@ export interface Installation {
   durability: Store['durability']
   /** Reads the durability in force from the database. */
   findDurability(): Promise<Durability>
-  /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
+  /**
+   * Commits a write that changes nothing; ends when the database acknowledges it, however long that takes.
+   */
   probeCommit(): Promise<void>
   /** where the database is, for messages; without credentials */
   database: string
@@ -75,7 +80,10 @@ export interface OpenOptions {
   onWrongClock?: ((message: string) => void) | undefined
   /** called with a problem that the operator should know of, but that does not prevent serving */
   onWarning?: (message: string, details: Record<string, unknown>) => void
-  /** called with lines of the checkpoint file that are not as a server wrote them; without it they are not searched for */
+  /**
+   * called with lines of the checkpoint file that are not as a server wrote them; without it they are not
+   * searched for
+   */
   onKeptFaults?: (faults: readonly LineFault[]) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
@@ -87,7 +95,9 @@ export interface OpenOptions {
   mayCreate?: boolean
   /** how long to wait for a database that cannot be reached; by default not at all */
   wait?: Wait
-  /** called when the embedded database fails while it is open, and serves no more; by default the process ends */
+  /**
+   * called when the embedded database fails while it is open, and serves no more; by default the process ends
+   */
   onDatabaseFailure?: (error: Error) => void
   now?: () => number
   /** the time of the database's clock, in milliseconds since 1970; by default it is read from the database */
@@ -96,7 +106,10 @@ export interface OpenOptions {
   observeCommit?: (commit: Commit) => void
   /** called with each call that is counted instead of recorded */
   observeUnrecorded?: (kind: UnrecordedKind, calls: number) => void
-  /** opens what verifies logs on PostgreSQL; by default this thread does, as always on the embedded database, whose queries it runs anyway */
+  /**
+   * opens what verifies logs on PostgreSQL; by default this thread does, as always on the embedded database,
+   * whose queries it runs anyway
+   */
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
   /** who acts where no API key does; by default the server itself */
   actor?: string
@@ -105,8 +118,9 @@ export interface OpenOptions {
 /**
  * Opens an installation.
  *
- * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError,
- * UnusableDataDirectoryError, SchemaVersionError, LockedTablesError, or the database's own error
+ * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError,
+ * DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError, SchemaVersionError,
+ * LockedTablesError, or the database's own error
  */
 export async function openInstallation({
   config,
@@ -235,7 +249,8 @@ export async function openInstallation({
 }
 
 /**
- * Refuses a checkpoint file that has been used, for a database without an installation: somebody emptied that one, or the settings lead to another one.
+ * Refuses a checkpoint file that has been used, for a database without an installation: somebody emptied that
+ * one, or the settings lead to another one.
  *
  * @throws NoDatabaseError
  */
@@ -247,7 +262,10 @@ export async function assertUnused(checkpointFile: string): Promise<void> {
   )
 }
 
-/** The installation's row; undefined in a new database. @throws RootKeyError if the database holds tenants but not the row */
+/**
+ * The installation's row; undefined in a new database. @throws RootKeyError if the database holds tenants but
+ * not the row
+ */
 export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined> {
   // In this order, because another process that creates both creates the row first.
   const isUsed = (await findSchemaVersion(sql)) > 0 && (await hasTenants(sql))
@@ -266,7 +284,9 @@ export function rootKeyFile({ rootKey, databaseUrl, dataDir }: Config): string |
   return rootKey.file ?? (databaseUrl === undefined ? embeddedRootKeyPath(dataDir) : undefined)
 }
 
-/** The root key of an opened store: from the environment, or the embedded database's own. @throws RootKeyError */
+/**
+ * The root key of an opened store: from the environment, or the embedded database's own. @throws RootKeyError
+ */
 export async function findRootKey(
   { isEmbedded }: Pick<Store, 'isEmbedded'>,
   { dataDir }: Config,
@@ -303,7 +323,9 @@ async function unlock(
   return { ...secrets, installationKey: await openInstallationKey(sql, rootKey) }
 }
 
-/** Opens the key of the installation's own log. @throws RootKeyError if the log was taken out of the database */
+/**
+ * Opens the key of the installation's own log. @throws RootKeyError if the log was taken out of the database
+ */
 export async function openInstallationKey(sql: Queryable, rootKey: KeyObject): Promise<KeyObject> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
@@ -312,7 +334,8 @@ export async function openInstallationKey(sql: Queryable, rootKey: KeyObject): P
   return openAuditKey(rootKey, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
 }
 
-// They are sealed under the root key of this database: opening them first keeps a server with a wrong key from writing.
+// They are sealed under the root key of this database: opening them first keeps a server with a wrong key
+// from writing.
 async function openOrCreate(sql: Sql, rootKey: KeyObject, opening: Opening): Promise<InstallationSecrets> {
   const { clock, actor, migrations, onLocked } = opening
   const known = await findInstance(sql)

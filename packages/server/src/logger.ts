@@ -2,7 +2,10 @@
 import type { FastifyServerOptions } from 'fastify'
 import type { LogLevel } from './config.js'
 
-/** Fastify's logger options; errors are reduced to fields that cannot contain data: no query, no parameters, no database detail. */
+/**
+ * Fastify's logger options; errors are reduced to fields that cannot contain data: no query, no parameters,
+ * no database detail.
+ */
 export function loggerOptions(
   level: LogLevel,
   stream: { write(line: string): unknown } = { write: writeOrDrop },
@@ -10,7 +13,9 @@ export function loggerOptions(
   return { level, stream, base: null, serializers: { err: describeError } }
 }
 
-/** Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped. */
+/**
+ * Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped.
+ */
 const MOST_WAITING_BYTES = 1_048_576
 
 export function writeOrDrop(line: string): void {
@@ -18,8 +23,9 @@ export function writeOrDrop(line: string): void {
 }
 
 /**
- * Makes the process survive a log or standard output that cannot be written, without waiting for it: the output is dropped. By default
- * Node blocks on a full pipe, and reports a full disk by an `error` event, which ends the process if it has no listener.
+ * Makes the process survive a log or standard output that cannot be written, without waiting for it: the
+ * output is dropped. By default Node blocks on a full pipe, and reports a full disk by an `error` event,
+ * which ends the process if it has no listener.
  */
 export function outliveOutput(): void {
   for (const stream of [process.stdout, process.stderr] as NodeJS.WriteStream[]) {
@@ -33,7 +39,10 @@ export function outliveOutput(): void {
 const NUMBERS = { info: 30, warn: 40, error: 50, fatal: 60 }
 const SHOWN_FROM: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60, silent: 70 }
 
-/** Logs where there is no application with its logger. `configured` is the level from which on lines are written. */
+/**
+ * Logs where there is no application with its logger. `configured` is the level from which on lines are
+ * written.
+ */
 export function logWithoutApp(
   configured: LogLevel,
   level: keyof typeof NUMBERS,

@@ -28,7 +28,8 @@ for (const add of COMMANDS) add(program)
 refuseRepeated(program)
 requireAfterUnknown(program)
 
-// The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
+// The reader of the output may stop early, as `head` does: the command still runs to its end and closes what
+// it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE' || ['start', 'witness'].includes(program.args[0] ?? '')) return
   if (process.exitCode === undefined) process.stderr.write(`eaas: standard output cannot be written (${code})\n`)

@@ -44,7 +44,10 @@ export async function openServer({
   log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
-  /** called when the embedded database has failed, after it was written where the logs ended; by default a rejection ends the process */
+  /**
+   * called when the embedded database has failed, after it was written where the logs ended; by default a
+   * rejection ends the process
+   */
   onDatabaseFailure?: (error: Error) => void
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
   takesSchemas?: boolean
@@ -77,7 +80,8 @@ export async function openServer({
       onWait: ({ error, ...details }) =>
         logWithoutApp(config.logLevel, 'warn', { ...details, err: error }, 'waiting for the database'),
     },
-    // Where the logs ended is written before the process ends, or whoever had the database fail could cut them off.
+    // Where the logs ended is written before the process ends, or whoever had the database fail could cut
+    // them off.
     onDatabaseFailure: (error) =>
       void keepWitnessed().then(() => (onDatabaseFailure ? onDatabaseFailure(error) : Promise.reject(error))),
     onMigrationLocked: (message) => logWithoutApp(config.logLevel, 'warn', {}, message),
@@ -147,12 +151,15 @@ export async function openServer({
   return { app, installation, emitCheckpoints, keepWitnessed, beginStopping }
 }
 
-/** How long the database may take to record a start or a stop, in milliseconds: neither may be held up by it for long. */
+/**
+ * How long the database may take to record a start or a stop, in milliseconds: neither may be held up by it
+ * for long.
+ */
 const RECORD_DEADLINE_MS = 1_500
 
 /**
- * Makes the function that records starts and stops in the installation's log. A database that takes no writes does not keep the server
- * from starting: then the log of the server says what was not recorded.
+ * Makes the function that records starts and stops in the installation's log. A database that takes no writes
+ * does not keep the server from starting: then the log of the server says what was not recorded.
  */
 function createRunRecorder(
   services: Services,

@@ -1,4 +1,7 @@
-/** The program of the thread that verifies logs: `audit/verification-thread.ts` starts it and says what to verify. */
+/**
+ * The program of the thread that verifies logs: `audit/verification-thread.ts` starts it and says what to
+ * verify.
+ */
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './audit/verification-thread.js'
@@ -8,7 +11,9 @@ import { withDeadlines } from './store/deadline.js'
 
 /** Logs that are verified at once: two of callers and the scheduled one. */
 const CONNECTIONS = 3
-/** By how much the thread is nicer than the one that serves calls, which comes first where cores are scarce. */
+/**
+ * By how much the thread is nicer than the one that serves calls, which comes first where cores are scarce.
+ */
 const NICER = 10
 const NICEST = 19
 

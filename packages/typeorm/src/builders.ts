@@ -1,4 +1,7 @@
-/** TypeORM's query builders, extended: each statement they make is sealed, searched by indexes, opened, or refused. */
+/**
+ * TypeORM's query builders, extended: each statement they make is sealed, searched by indexes, opened, or
+ * refused.
+ */
 
 import { refuseExpression, refuseOrder, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
@@ -26,7 +29,10 @@ export interface Run {
 /** What the adapter keeps of a builder. */
 interface State {
   run?: Run | undefined
-  /** Whether it is part of a query that another builder sends: TypeORM pages through joins by a query around a clone. */
+  /**
+   * Whether it is part of a query that another builder sends: TypeORM pages through joins by a query around a
+   * clone.
+   */
   isInner?: boolean
   isPaging?: boolean
   /** The entities of the aliases that the conditions of `find` join. */
@@ -137,7 +143,10 @@ function findColumn(builder: Builder, path: string) {
   return { alias, isPrefixed, metadata, column }
 }
 
-/** Returns the name that rows of a model have for the column of a condition, of which the model itself may know nothing. */
+/**
+ * Returns the name that rows of a model have for the column of a condition, of which the model itself may
+ * know nothing.
+ */
 export function nameInRow({ tables }: Context, builder: Builder, path: string): string | undefined {
   const { metadata, column } = findColumn(builder, path)
   return column && metadata && (tables.find(metadata)?.nameOf(column) ?? column.propertyPath)
@@ -191,7 +200,10 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
     .join(', ')
 }
 
-/** Makes a builder of TypeORM one of the adapter's. Its methods make others by its constructor, so these are extended too. */
+/**
+ * Makes a builder of TypeORM one of the adapter's. Its methods make others by its constructor, so these are
+ * extended too.
+ */
 export function createAdopt(
   extend: (Base: Constructor<object>, kind: string, adopt: Adopt) => Constructor<object>,
 ): Adopt {

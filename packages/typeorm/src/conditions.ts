@@ -1,4 +1,7 @@
-/** Conditions of TypeORM on an encrypted column: puts the index in its place, and refuses what no index can answer. */
+/**
+ * Conditions of TypeORM on an encrypted column: puts the index in its place, and refuses what no index can
+ * answer.
+ */
 
 import { isClosedSql, namesInSql, type Row, refuseOperator } from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
@@ -14,7 +17,9 @@ export interface Located {
   quote(name: string): string
 }
 
-/** Rewrites a comparison with an encrypted column. @throws InvalidInputError for one that no index can answer */
+/**
+ * Rewrites a comparison with an encrypted column. @throws InvalidInputError for one that no index can answer
+ */
 export function rewriteCondition(builder: Builder, located: Located, value: unknown): Condition {
   if (!isOperator(value)) return compare(builder, located, 'Equal', [value])
   const inner = (one: unknown) => rewriteCondition(builder, located, one)
@@ -66,7 +71,10 @@ function refuse({ known, name }: Located, operator: string): never {
   )
 }
 
-/** Finds the values that conditions say the row has in the columns of `bind`. `nameOf` reads the path of a column in a condition. */
+/**
+ * Finds the values that conditions say the row has in the columns of `bind`. `nameOf` reads the path of a
+ * column in a condition.
+ */
 export function pinnedBy(
   wheres: readonly Clause[],
   parameters: Row,
@@ -94,7 +102,10 @@ export function pinnedBy(
   return found
 }
 
-/** Whether a text has an `or`, which TypeORM joins to the other conditions without parentheses, or a comment that hides them. */
+/**
+ * Whether a text has an `or`, which TypeORM joins to the other conditions without parentheses, or a comment
+ * that hides them.
+ */
 function hasOr(condition: Condition): boolean {
   if (typeof condition === 'object' && !('parameters' in condition)) return false
   const texts = typeof condition === 'string' ? [condition] : condition.parameters // text too, of `Raw`

@@ -1,4 +1,7 @@
-/** What the adapter knows of TypeORM's builders beyond their types: all of it is protected there, or of no exported type. */
+/**
+ * What the adapter knows of TypeORM's builders beyond their types: all of it is protected there, or of no
+ * exported type.
+ */
 
 import type { Row } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, QueryRunner } from 'typeorm'

@@ -1,6 +1,6 @@
 /**
- * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time: so these stand in the parameters of a
- * query until it is sent.
+ * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time: so these
+ * stand in the parameters of a query until it is sent.
  */
 import { refuseCall } from '@eaas/sdk/adapter'
 

@@ -89,7 +89,10 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
   }
 }
 
-/** The runner of a query for a page: the query for its ids is made by a builder of TypeORM's own, around a marked one. */
+/**
+ * The runner of a query for a page: the query for its ids is made by a builder of TypeORM's own, around a
+ * marked one.
+ */
 function pagingThrough(context: Context, { expressionMap }: Builder, runner: QueryRunner): QueryRunner {
   const query = (sql: string, parameters: unknown[] = [], isStructured = false) => {
     if (sql.startsWith('SELECT DISTINCT "distinctAlias".') && !context.runs.has(parameters)) {
@@ -101,7 +104,10 @@ function pagingThrough(context: Context, { expressionMap }: Builder, runner: Que
   return Object.create(runner, { query: { value: query } }) as QueryRunner
 }
 
-/** Refuses to cache a query of which the parameters are not known yet: all searches would be one entry of the cache. */
+/**
+ * Refuses to cache a query of which the parameters are not known yet: all searches would be one entry of the
+ * cache.
+ */
 function assertNotCached({ dataSource, expressionMap, getParameters }: Builder): void {
   const { cache } = dataSource.options
   const isCached =

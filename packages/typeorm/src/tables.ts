@@ -33,7 +33,10 @@ export interface KnownTables {
 
 export type Pair = readonly [EntityTarget<ObjectLiteral>, object]
 
-/** @throws InvalidInputError when an entity lacks a column of its model, or has one that cannot hold what is sealed */
+/**
+ * @throws InvalidInputError when an entity lacks a column of its model, or has one that cannot hold what is
+ * sealed
+ */
 export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): KnownTables {
   const pathOf = ({ schema, tableName }: EntityMetadata) =>
     JSON.stringify([schema ?? dataSource.driver.schema, tableName])

@@ -1,6 +1,7 @@
 /**
- * What builders make is SQL as text. An encrypted column may stand in it only where the adapter has put it: there its name has a mark,
- * which is taken away before the query is sent. Whatever else names one was written by hand, and is refused.
+ * What builders make is SQL as text. An encrypted column may stand in it only where the adapter has put it:
+ * there its name has a mark, which is taken away before the query is sent. Whatever else names one was
+ * written by hand, and is refused.
  */
 import {
   findTableInStatement,
@@ -25,7 +26,10 @@ export function marked(quoted: string): string {
   return quoted.replace(/"(?=(?:[^"]|"")+"$)/, `"${MARK}`)
 }
 
-/** Checks the SQL of a builder. @throws InvalidInputError where it names something encrypted that the adapter has not put there */
+/**
+ * Checks the SQL of a builder. @throws InvalidInputError where it names something encrypted that the adapter
+ * has not put there
+ */
 export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly Alias[]): void {
   const mentions = namesInSql(sql)
   const names = new Set(mentions.map(({ name }) => name))

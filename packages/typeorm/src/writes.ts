@@ -1,4 +1,7 @@
-/** Rows to insert and changes, in which encrypted columns stand as values that are sealed when the query is sent. */
+/**
+ * Rows to insert and changes, in which encrypted columns stand as values that are sealed when the query is
+ * sent.
+ */
 
 import { InvalidInputError } from '@eaas/sdk'
 import { isSpelledUuid, isSpelledWhole, type Row, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
@@ -48,7 +51,9 @@ function makeIds({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, ent
   }
 }
 
-/** Returns the changes, with those of the model's columns. `bound` is what the changed row is known to have. */
+/**
+ * Returns the changes, with those of the model's columns. `bound` is what the changed row is known to have.
+ */
 export function sealChanges({ known, metadata, prepare }: Target, changes: Row, bound: Row): Row {
   const { sealed } = known
   const row = readRow(known, metadata, changes)
@@ -76,8 +81,8 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
 }
 
 /**
- * Leaves the columns of indexes as they are in the row. An entity that was loaded has their former values, which TypeORM would take for
- * changes after the field was saved.
+ * Leaves the columns of indexes as they are in the row. An entity that was loaded has their former values,
+ * which TypeORM would take for changes after the field was saved.
  */
 function keepMade({ known, metadata }: Pick<Target, 'known' | 'metadata'>, changes: Row): Row {
   const out = { ...changes }
@@ -100,7 +105,10 @@ function refusePart(table: string, column: string): never {
   )
 }
 
-/** Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of one that matters */
+/**
+ * Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of one
+ * that matters
+ */
 export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
   const { sealed } = known
   const made = madeColumns(known)
@@ -117,7 +125,8 @@ export function readRow(known: KnownTable, metadata: EntityMetadata, entity: obj
 }
 
 /**
- * The database finds a uuid in upper case, or 7 by '007', but returns another text than a value would be bound to.
+ * The database finds a uuid in upper case, or 7 by '007', but returns another text than a value would be
+ * bound to.
  *
  * @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it
  */

@@ -1,4 +1,7 @@
-/** The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Its MACs are the server's. Pure. */
+/**
+ * The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Its MACs are the server's.
+ * Pure.
+ */
 import { concatBytes, encodeUtf8, type LogAction } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 
@@ -62,7 +65,8 @@ export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
   return textHash(previous, entryText(entry))
 }
 
-// The input is assembled in one block, because allocating two arrays for each entry takes as long as its hash.
+// The input is assembled in one block, because allocating two arrays for each entry takes as long as its
+// hash.
 const block = new Uint8Array(4_096)
 block.set(HASH_LABEL)
 const encoder = new TextEncoder()
@@ -77,7 +81,10 @@ export function textHash(previous: Uint8Array, text: string): Uint8Array {
   return sha256(block.subarray(0, at + encoder.encodeInto(text, block.subarray(at)).written))
 }
 
-/** Whether the time of an entry is before that of the entry before it, and the entry does not accept that (chain.md 4). */
+/**
+ * Whether the time of an entry is before that of the entry before it, and the entry does not accept that
+ * (chain.md 4).
+ */
 export function hasTimeGoneBack(
   previous: Pick<AuditEntry, 'created_at'>,
   { action, metadata, created_at }: Pick<AuditEntry, 'action' | 'metadata' | 'created_at'>,

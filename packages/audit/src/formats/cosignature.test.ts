@@ -1,4 +1,5 @@
-// Cosignatures and requests for them, see cosignature.md: those of another program, ours, and what no reader may take.
+// Cosignatures and requests for them, see cosignature.md: those of another program, ours, and what no reader
+// may take.
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'

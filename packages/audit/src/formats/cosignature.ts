@@ -42,7 +42,8 @@ export function cosign(
 }
 
 /**
- * The time, in seconds since 1970, at which a witness cosigned the text; undefined if no line has its name and id.
+ * The time, in seconds since 1970, at which a witness cosigned the text; undefined if no line has its name
+ * and id.
  * @throws CheckpointError if its line is not a cosignature of this text
  */
 export function readCosignature(signatures: readonly NoteSignature[], key: NoteKey, text: string): number | undefined {

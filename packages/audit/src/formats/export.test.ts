@@ -1,4 +1,5 @@
-// Exports, see export.md: the files of another program, what our lines look like, and what no verifier may take.
+// Exports, see export.md: the files of another program, what our lines look like, and what no verifier may
+// take.
 import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -25,7 +25,10 @@ export interface ExportAnchor {
   signed: string
 }
 
-/** That the tree of the installation's log holds the anchor, and entries of which somebody keeps a checkpoint (export.md 9). */
+/**
+ * That the tree of the installation's log holds the anchor, and entries of which somebody keeps a checkpoint
+ * (export.md 9).
+ */
 export interface ExportLinks {
   /** the note that states the tree (tree.md 3) */
   tree: string
@@ -42,7 +45,10 @@ export interface LinkedEntry {
   proof: readonly Uint8Array[]
 }
 
-/** What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last entry. */
+/**
+ * What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last
+ * entry.
+ */
 export type ExportTrailer = { public_key: string } & ({ checkpoint: string } | { stretch: string })
 
 /** The first line, with its line feed. */

@@ -31,13 +31,19 @@ export interface Consistency {
 /** Leaves of which every complete subtree is hashed: a root or a proof of them takes a few more hashes. */
 export interface HashedLeaves {
   readonly length: number
-  /** the hash of the complete subtree over 2^level leaves, the one at the index of its level; undefined if there is none */
+  /**
+   * the hash of the complete subtree over 2^level leaves, the one at the index of its level; undefined if
+   * there is none
+   */
   node(level: number, index: number): Uint8Array | undefined
 }
 
 export type Leaves = readonly Uint8Array[] | HashedLeaves
 
-/** A list of leaves that grows. Each complete subtree is hashed once, when its last leaf is added, and takes 32 bytes. */
+/**
+ * A list of leaves that grows. Each complete subtree is hashed once, when its last leaf is added, and takes
+ * 32 bytes.
+ */
 export class GrowingLeaves {
   #length = 0
   /** by level, the hashes one after another, with room for more */
@@ -113,7 +119,8 @@ export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
 }
 
 /**
- * The proof that the first `oldSize` leaves are the beginning of all of them (merkle.md 3). Hashes all leaves.
+ * The proof that the first `oldSize` leaves are the beginning of all of them (merkle.md 3). Hashes all
+ * leaves.
  * @throws RangeError when there are fewer leaves
  */
 export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] {
@@ -184,7 +191,8 @@ export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }:
 
 /**
  * The leaf of a tenant's head (merkle.md 5).
- * @throws RangeError when the tenant's id is no UUID in lower case, the last id not 1 to 2^53 − 1, or the hash not 32 bytes
+ * @throws RangeError when the tenant's id is no UUID in lower case, the last id not 1 to 2^53 − 1, or the
+ * hash not 32 bytes
  */
 export function anchorLeaf(head: { tenant_id: string; last_id: number; hash: Uint8Array }): Uint8Array {
   const { tenant_id, last_id, hash } = head

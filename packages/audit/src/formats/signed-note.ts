@@ -1,4 +1,7 @@
-/** C2SP signed notes (c2sp.org/signed-note): a text, the signatures under it, and the written form of the keys. Pure. */
+/**
+ * C2SP signed notes (c2sp.org/signed-note): a text, the signatures under it, and the written form of the
+ * keys. Pure.
+ */
 import { concatBytes, decodeBase64, encodeBase64, encodeHex, encodeUtf8, isWellFormed } from '@eaas/protocol'
 import { equalBytes, sha256, verifySignature } from '../crypto.js'
 
@@ -14,7 +17,9 @@ const SIGNATURE_LINE = new RegExp(`^\\u2014 (${NAME}) ([A-Za-z0-9+/]+={0,2})$`, 
 const KEY_NAME = new RegExp(`^${NAME}$`, 'u')
 const WRITTEN_KEY = new RegExp(`^(${NAME})\\+([0-9a-f]{8})\\+([A-Za-z0-9+/]+={0,2})$`, 'u')
 
-/** Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key. */
+/**
+ * Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key.
+ */
 export class CheckpointError extends Error {
   override readonly name = 'CheckpointError'
 }
@@ -43,7 +48,10 @@ export interface SignedNote {
   signatures: NoteSignature[]
 }
 
-/** The key under a name. @throws CheckpointError if the name has a blank, a plus, a control character, or nothing */
+/**
+ * The key under a name. @throws CheckpointError if the name has a blank, a plus, a control character, or
+ * nothing
+ */
 export function createNoteKey(name: string, type: number, key: Uint8Array): NoteKey {
   if (!KEY_NAME.test(name) || !isPlain(name)) {
     throw new CheckpointError(
@@ -85,7 +93,10 @@ export function splitNote(note: string): SignedNote {
   return { text: note.slice(0, end), signatures: readSignatures(note.slice(end + 1)) }
 }
 
-/** Reads the lines of signatures, each ended by a line feed. @throws CheckpointError if there is none or one has another form */
+/**
+ * Reads the lines of signatures, each ended by a line feed. @throws CheckpointError if there is none or one
+ * has another form
+ */
 export function readSignatures(lines: string): NoteSignature[] {
   if (!lines.endsWith('\n')) throw new CheckpointError('the last line of the signatures is not ended')
   return lines
@@ -99,7 +110,10 @@ export function readSignatures(lines: string): NoteSignature[] {
     })
 }
 
-/** The first signature under the name and id of a key. Those of other keys are ignored, also if they share one of the two. */
+/**
+ * The first signature under the name and id of a key. Those of other keys are ignored, also if they share one
+ * of the two.
+ */
 export function findSignature(signatures: readonly NoteSignature[], { name, id }: NoteKey): Uint8Array | undefined {
   return signatures.find((one) => one.name === name && equalBytes(one.id, id))?.signature
 }
@@ -109,7 +123,10 @@ export function isSignedBy({ key }: Pick<NoteKey, 'key'>, bytes: Uint8Array, sig
   return verifySignature(key, bytes, signature)
 }
 
-/** The bytes of canonical base64; undefined if the text is none, or has another number of bytes than the one given. */
+/**
+ * The bytes of canonical base64; undefined if the text is none, or has another number of bytes than the one
+ * given.
+ */
 export function findBase64(text: string, length?: number): Uint8Array | undefined {
   try {
     const bytes = decodeBase64(text)

@@ -1,4 +1,5 @@
-// Statements about a stretch, see checkpoint.md 7: the notes of another program, ours, and what no reader may take.
+// Statements about a stretch, see checkpoint.md 7: the notes of another program, ours, and what no reader may
+// take.
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,5 @@
-// The tree of the installation's log, see tree.md: notes and lines of another program, ours, and what no reader may take.
+// The tree of the installation's log, see tree.md: notes and lines of another program, ours, and what no
+// reader may take.
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'

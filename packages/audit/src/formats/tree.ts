@@ -32,7 +32,10 @@ export interface TreeHead {
 /** A statement that the log signed, with all signatures under it. */
 export interface SignedTree extends TreeHead, SignedNote {}
 
-/** The key that signs trees, from the public key of the installation (tree.md 3). @throws CheckpointError if that is none */
+/**
+ * The key that signs trees, from the public key of the installation (tree.md 3). @throws CheckpointError if
+ * that is none
+ */
 export function readTreeKey(publicKey: string): NoteKey {
   return treeKeyOf(readPublicKey(publicKey).key)
 }
@@ -55,7 +58,10 @@ export function readTree(note: string, key: NoteKey): SignedTree {
   return { origin, size, root, text, signatures }
 }
 
-/** Checks that one of a log's keys signed a note. @throws CheckpointError if none did, or if the signature of one does not verify */
+/**
+ * Checks that one of a log's keys signed a note. @throws CheckpointError if none did, or if the signature of
+ * one does not verify
+ */
 export function assertSigned({ text, signatures }: SignedNote, keys: readonly NoteKey[]): void {
   const signed = keys.flatMap((key) => {
     const signature = findSignature(signatures, key)

@@ -34,9 +34,10 @@ export function keepTree(note: string, hashes: Leaves): KeptTree {
 }
 
 /**
- * Reads the checkpoint of a line that each of the witnesses cosigned; returns it with the time of the oldest cosignature, in seconds since
- * 1970. @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the checkpoint, or a witness did
- * not cosign it
+ * Reads the checkpoint of a line that each of the witnesses cosigned; returns it with the time of the oldest
+ * cosignature, in seconds since
+ * 1970. @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the
+ *       checkpoint, or a witness did not cosign it
  */
 export function readWitnessed(
   { checkpoint: note, tree }: WitnessedLine,
@@ -60,8 +61,10 @@ export function readWitnessed(
 }
 
 /**
- * Finds the newest of the lines that each of the witnesses cosigned; those of entries that are preferred come first.
- * @throws CheckpointError if there is none: with the witnesses that no line names and those that lines name, or what is wrong with the newest line
+ * Finds the newest of the lines that each of the witnesses cosigned; those of entries that are preferred come
+ * first.
+ * @throws CheckpointError if there is none: with the witnesses that no line names and those that lines name,
+ * or what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],
@@ -87,7 +90,8 @@ export function findWitnessed(
   throw notCosigned(lines, trusted.witnesses) ?? fault
 }
 
-// The key may be another witness's, the file may be older than the witness, or the witness refused the log: the file cannot tell which.
+// The key may be another witness's, the file may be older than the witness, or the witness refused the log:
+// the file cannot tell which.
 function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKey[]): CheckpointError | undefined {
   const named = new Set(lines.flatMap(listCosigners))
   const silent = witnesses.map(shortName).filter((name) => !named.has(name))
@@ -98,7 +102,10 @@ function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKe
   )
 }
 
-/** Lists the short names of those that cosigned the tree beside a checkpoint, as the line says; none if it has no such tree. */
+/**
+ * Lists the short names of those that cosigned the tree beside a checkpoint, as the line says; none if it has
+ * no such tree.
+ */
 export function listCosigners({ tree }: WitnessedLine): string[] {
   try {
     const { signatures } = splitNote(readMember(tree).checkpoint)

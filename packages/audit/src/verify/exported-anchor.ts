@@ -10,7 +10,9 @@ import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTree, readTreeKey } from '../formats/tree.js'
 import { ExportFault } from './read-export.js'
 
-/** Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault */
+/**
+ * Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault
+ */
 export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   const { anchor, after_hash, last_id, hash, index, proof } = line
   if (anchor.action !== 'installation.anchor' || !equalBytes(anchor.hash, entryHash(after_hash, anchor))) {
@@ -26,7 +28,10 @@ export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   return covered.tenants
 }
 
-/** Checks that the key signed the anchor's position; returns what it signed. @throws ExportFault, CheckpointError */
+/**
+ * Checks that the key signed the anchor's position; returns what it signed. @throws ExportFault,
+ * CheckpointError
+ */
 export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: string): Stretch {
   const position = signed.startsWith(`${ORIGIN}\n`) ? endOf(signed, publicKey) : readStretch(signed, publicKey)
   const { tenant_id, last_id, hash } = position
@@ -37,8 +42,8 @@ export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: 
 }
 
 /**
- * Checks that the key signed the tree of the installation's log as it was when the anchor's position was signed, and that the tree holds the anchor
- * and the linked entries. @throws ExportFault, CheckpointError
+ * Checks that the key signed the tree of the installation's log as it was when the anchor's position was
+ * signed, and that the tree holds the anchor and the linked entries. @throws ExportFault, CheckpointError
  */
 export function assertLinks(
   { tree, proof, entries }: ExportLinks,
@@ -54,7 +59,10 @@ export function assertLinks(
   }
 }
 
-/** Lists at which entries of the installation's log an export can be compared with a checkpoint, and where that log ended; checks no signature. */
+/**
+ * Lists at which entries of the installation's log an export can be compared with a checkpoint, and where
+ * that log ended; checks no signature.
+ */
 export function listComparable(
   { anchor, signed }: ExportAnchor,
   links: ExportLinks | undefined,

@@ -1,6 +1,7 @@
 /**
- * Finds checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint, and the lines of
- * EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
+ * Finds checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint,
+ * and the lines of EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have
+ * added. Pure.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ORIGIN, parseCheckpoint } from '../formats/checkpoint.js'
@@ -9,9 +10,10 @@ import { CheckpointError } from '../formats/signed-note.js'
 import { listCosigners, type WitnessedLine } from '../formats/witnessed.js'
 
 /**
- * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note in it. Does not check signatures. With
- * `isComparable`, which tells the entries of the installation's log that an export can be compared at, a note of that log serves if the
- * tenant has none: the newest comparable one, or else the newest.
+ * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note in it. Does not
+ * check signatures. With `isComparable`, which tells the entries of the installation's log that an export can
+ * be compared at, a note of that log serves if the tenant has none: the newest comparable one, or else the
+ * newest.
  *
  * @throws CheckpointError if the text is an export, or holds checkpoints, but none of this tenant
  */
@@ -31,15 +33,24 @@ export function findKeptNote(text: string, tenant_id: string, isComparable?: (id
   return found
 }
 
-/** The entries of the installation's log to which an export is linked: of so many checkpoints at the end of a file. */
+/**
+ * The entries of the installation's log to which an export is linked: of so many checkpoints at the end of a
+ * file.
+ */
 const LAST_LINKED = 16
 
-/** Collects the entries of the installation's log that the last checkpoints of a file are of, and the last ones that each set of witnesses cosigned. */
+/**
+ * Collects the entries of the installation's log that the last checkpoints of a file are of, and the last
+ * ones that each set of witnesses cosigned.
+ */
 export class KeptIds {
   #last: number[] = []
   readonly #cosigned = new Map<string, number>()
 
-  /** Adds the checkpoints of a text, or of one of its lines, in the order of the file. Checks no signature: an id proves nothing. */
+  /**
+   * Adds the checkpoints of a text, or of one of its lines, in the order of the file. Checks no signature: an
+   * id proves nothing.
+   */
   add(text: string): void {
     for (const { checkpoint, tree } of readKept(text)) {
       const id = Number(line(checkpoint, 2))
@@ -66,7 +77,10 @@ export interface KeptNote {
   head?: unknown
 }
 
-/** Groups all notes of a text by the id of the log that they are of, each line once. Does not check signatures. @throws CheckpointError if the text is an export */
+/**
+ * Groups all notes of a text by the id of the log that they are of, each line once. Does not check
+ * signatures. @throws CheckpointError if the text is an export
+ */
 export function groupKeptNotes(text: string): Map<string, KeptNote[]> {
   assertNoExport(text)
   const lines = readKept(text).map(({ checkpoint, policy_version, head }) => ({ checkpoint, policy_version, head }))
@@ -90,7 +104,10 @@ export function describeKept(text: string): string {
   return `checkpoints of ${first === INSTALLATION_ID ? "the installation's log" : `tenant ${first}`}${more} only`
 }
 
-/** Lists the lines of the installation's log that have a tree, in the order of the text (tree.md 5). Checks nothing. */
+/**
+ * Lists the lines of the installation's log that have a tree, in the order of the text (tree.md 5). Checks
+ * nothing.
+ */
 export function listWitnessedLines(text: string): WitnessedLine[] {
   return readKept(text).flatMap(({ checkpoint, tree }) =>
     tree !== undefined && line(checkpoint, 1) === INSTALLATION_ID ? [{ checkpoint, tree }] : [],
@@ -118,7 +135,8 @@ function readKept(text: string): (KeptMembers & { checkpoint: string })[] {
   )
 }
 
-// Several files of one note each may have been joined to one. What stands between notes is part of the one before, which then has another form.
+// Several files of one note each may have been joined to one. What stands between notes is part of the one
+// before, which then has another form.
 function splitNotes(text: string): string[] {
   const notes = text.split(NOTE_START).map((note) => note.replace(/\n+$/, '\n'))
   if (notes.length > 1) for (const note of notes) parseCheckpoint(note)
@@ -144,7 +162,8 @@ function readObjects(text: string): KeptMembers[] {
   })
 }
 
-// By the time of signing, because after an accepted rollback newer checkpoints have lower ids. At equal times, the longer log is newer.
+// By the time of signing, because after an accepted rollback newer checkpoints have lower ids. At equal
+// times, the longer log is newer.
 function isNewer(note: string, other: string): boolean {
   const [signed, otherSigned] = [line(note, 4), line(other, 4)]
   return signed === otherSigned ? Number(line(note, 2)) > Number(line(other, 2)) : signed > otherSigned

@@ -1,4 +1,7 @@
-/** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
+/**
+ * Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it.
+ * Pure.
+ */
 import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from '../formats/chain.js'
@@ -111,7 +114,10 @@ export function isLinks(line: string): boolean {
   return line.startsWith('{"tree"')
 }
 
-/** Reads the line that links entries of the installation's log to the anchor (export.md 9). @throws ExportFault */
+/**
+ * Reads the line that links entries of the installation's log to the anchor (export.md 9). @throws
+ * ExportFault
+ */
 export function readLinksLine(line: string): ExportLinks {
   const { tree, proof, entries } = parse(line, linksSchema, 'the line links no entries to the anchor')
   const linked = entries.map(({ id, hash, proof }) => ({ id, hash: decodeHex(hash), proof: proof.map(decodeHex) }))

@@ -1,6 +1,6 @@
 /**
- * What the log itself allows the API key that an entry names as its actor, see chain.md 13: a row that was put back for a moment, used
- * and exchanged again is found by what was done meanwhile. Pure.
+ * What the log itself allows the API key that an entry names as its actor, see chain.md 13: a row that was
+ * put back for a moment, used and exchanged again is found by what was done meanwhile. Pure.
  */
 import { findMissingPermission, findNeededPermissions, type Permission } from '@eaas/protocol'
 
@@ -31,7 +31,10 @@ export function isAllowedOnRecord({ action, told, held, before, tenant }: Record
   return !findMissingPermission(held, needed) && !findMissingPermission(held, findGranted(action, told, before))
 }
 
-/** The permissions that an entry gives another API key, or its own; none if it is not known what that had before. */
+/**
+ * The permissions that an entry gives another API key, or its own; none if it is not known what that had
+ * before.
+ */
 function findGranted(
   action: string,
   told: RecordedDeed['told'],

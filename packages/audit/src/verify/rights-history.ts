@@ -1,7 +1,7 @@
 /**
- * Reads a log as a history of rights, see chain.md 11: each change replaces the last one of its row, and what each entry did was
- * allowed at its place. So a row that somebody put back is found as soon as the server has built upon it or has let an API key act by
- * it. Pure.
+ * Reads a log as a history of rights, see chain.md 11: each change replaces the last one of its row, and what
+ * each entry did was allowed at its place. So a row that somebody put back is found as soon as the server has
+ * built upon it or has let an API key act by it. Pure.
  */
 import { isUuid, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
@@ -14,7 +14,9 @@ export interface RightsHistory {
   read(entry: AuditEntry): RightsFault | undefined
   /** Returns what is wrong with the whole, after the last entry. */
   end(): RightsFault | undefined
-  /** The key or API key that can still be used by the entries so far, if there is one: `key <id>`, `API key <id>`. */
+  /**
+   * The key or API key that can still be used by the entries so far, if there is one: `key <id>`, `API key <id>`.
+   */
   findUsable(): string | undefined
 }
 
@@ -64,7 +66,10 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   const apiKeys = new Map<string, ApiKeyHistory>()
   let tenantEntry: number | undefined
   let tenant: RecordedTenant = { status: undefined, envelope_only: undefined }
-  /** by API key, the actions of entries without metadata that it was found allowed to do since the last change of any rights: most entries repeat one */
+  /**
+   * by API key, the actions of entries without metadata that it was found allowed to do since the last change
+   * of any rights: most entries repeat one
+   */
   const allowed = new Map<string, Set<string>>()
 
   /** Whether a change names the entry that it replaces: the last one of the row, or one that was not read. */
@@ -193,7 +198,8 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
 
   return {
     findUsable,
-    // A deletion that a row was hidden from leaves it as it was. Whoever finishes the deletion makes the log valid again.
+    // A deletion that a row was hidden from leaves it as it was. Whoever finishes the deletion makes the log
+    // valid again.
     end: () => (tenant.status === 'deleted' && findUsable() !== undefined ? 'deletion_incomplete' : undefined),
     read(entry: Entry) {
       if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry)) return 'state_violated'
@@ -214,13 +220,18 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   }
 }
 
-/** What an entry does that states the status of a key and leaves it; undefined if it can't be one of these. */
+/**
+ * What an entry does that states the status of a key and leaves it; undefined if it can't be one of these.
+ */
 function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | undefined {
   const known = among.find((one) => one === status)
   return known && { from: [known], to: known }
 }
 
-/** Whether an entry says of an API key what the entries before say, as far as they do; one that acted was not revoked. */
+/**
+ * Whether an entry says of an API key what the entries before say, as far as they do; one that acted was not
+ * revoked.
+ */
 function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
   const permissions = readPermissions(told)
   if (!permissions || told.revoked_at === undefined) return false

@@ -11,11 +11,17 @@ export interface RightsReport {
   tenant: { status: string | null; envelope_only: boolean | null }
   api_keys: ApiKeyRights[]
   keys: KeyRights[]
-  /** copies of keys that left the server until then, each of which opens what its versions encrypted, whatever becomes of the key */
+  /**
+   * copies of keys that left the server until then, each of which opens what its versions encrypted, whatever
+   * becomes of the key
+   */
   exports: KeyExport[]
 }
 
-/** An entry `key.export` (chain.md 11): the secrets of all versions of a key through the current one were handed out. */
+/**
+ * An entry `key.export` (chain.md 11): the secrets of all versions of a key through the current one were
+ * handed out.
+ */
 export interface KeyExport {
   key_id: string
   entry_id: number
@@ -122,7 +128,8 @@ export function createRightsReader(at: string): RightsReader {
 
   return {
     read({ id, action, actor, key_id, key_version, metadata, created_at }) {
-      // An operator may have accepted that a clock was ahead (chain.md 4): what stands before such an entry was before it, whatever its time is.
+      // An operator may have accepted that a clock was ahead (chain.md 4): what stands before such an entry
+      // was before it, whatever its time is.
       reported = created_at > at ? (reported ?? report()) : undefined
       through_id = id
       if (isUuid(actor) && !apiKeys.has(actor)) {

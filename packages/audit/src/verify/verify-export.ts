@@ -1,6 +1,6 @@
 /**
- * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the code of the specs.
- * Reads line by line, so memory stays flat.
+ * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the
+ * code of the specs. Reads line by line, so memory stays flat.
  */
 import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
@@ -33,7 +33,9 @@ export interface ExportVerdict {
   /** where the entries begin: after this id */
   after_id?: number
   last_id?: number
-  /** the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4) */
+  /**
+   * the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4)
+   */
   head_id?: number
   /** where entries are missing (export.md 5) */
   missing?: Missing[]
@@ -48,7 +50,9 @@ export interface ExportVerdict {
   signed_at?: string
   /** the key that signed the export, as the file names it */
   public_key?: string
-  /** the last entry that is signed, of a file that does not end with that entry: it was cut, or joined wrongly */
+  /**
+   * the last entry that is signed, of a file that does not end with that entry: it was cut, or joined wrongly
+   */
   signed_through?: number
   /** through which entry the log was purged, if that is why it does not begin with entry 1 */
   purged_through?: number
@@ -101,7 +105,10 @@ export interface VerifyExportOptions {
 
 const PROGRESS_ENTRIES = 50_000
 
-/** Verifies the lines of an export, each without its line feed. Never throws because of the file's content: the verdict reports it. */
+/**
+ * Verifies the lines of an export, each without its line feed. Never throws because of the file's content:
+ * the verdict reports it.
+ */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
   { publicKey, checkpoint, onEntry, onProgress }: VerifyExportOptions = {},
@@ -138,7 +145,10 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
 /** What another entry in the place of a known one says. Which of the two it was, the entries don't tell. */
 const ANOTHER_LOG = 'the log was rewritten, or rolled back and written on'
 
-/** What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two is the older. */
+/**
+ * What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two
+ * is the older.
+ */
 function endsBefore(log: string, end: Pick<Checkpoint, 'last_id' | 'created_at'>, kept: Checkpoint): string {
   const known =
     `${log} ended with entry ${end.last_id} when this was signed, at ${end.created_at}; ` +
@@ -294,7 +304,8 @@ class ExportReader {
     this.isEnded = true
   }
 
-  // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log vouches for the tenant only by the anchor.
+  // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log
+  // vouches for the tenant only by the anchor.
   private endAnchor({ last_id, ...covered }: ExportAnchor, end: { publicKey: string; head_id: number }): void {
     const { keptAnchor, links, verdict } = this
     const position = readAnchorPosition({ last_id, ...covered }, end.publicKey)
@@ -349,8 +360,8 @@ function readSigned(trailer: ExportTrailer): Stretch {
   return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
 }
 
-// An entry that does not say up to where it purged explains no missing entries. The hash chain needs no secret, so anybody can write an entry
-// whose metadata is not JSON.
+// An entry that does not say up to where it purged explains no missing entries. The hash chain needs no
+// secret, so anybody can write an entry whose metadata is not JSON.
 function purgedThrough({ metadata }: AuditEntry): number | undefined {
   try {
     const through = JSON.parse(metadata ?? 'null')?.purged_through

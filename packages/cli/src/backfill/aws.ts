@@ -1,10 +1,15 @@
-/** Reads messages of the AWS Encryption SDK, in base64, in hex or as bytes, by the `decrypt` of its own client, which holds the caller's keyring. */
+/**
+ * Reads messages of the AWS Encryption SDK, in base64, in hex or as bytes, by the `decrypt` of its own
+ * client, which holds the caller's keyring.
+ */
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } from '@eaas/sdk/maintenance'
 import { askWithRow, ROW_HINT } from './row-texts.js'
 
-/** What the `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to, as far as a reader looks at it. */
+/**
+ * What the `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to, as far as a reader looks at it.
+ */
 export interface AwsDecrypted {
   plaintext: Uint8Array
   messageHeader: { readonly encryptionContext: Readonly<Record<string, string>> }
@@ -13,11 +18,15 @@ export interface AwsDecrypted {
 type Context = Readonly<Record<string, string>>
 
 export interface AwsMessageOptions {
-  /** Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and your keyring, or your materials manager. */
+  /**
+   * Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and
+   * your keyring, or your materials manager.
+   */
   decrypt: (message: Uint8Array) => Promise<AwsDecrypted>
   /**
-   * Members that the encryption context of each message must have, or a function that returns those of a row, at least one: `(row) => ({ id:
-   * String(row.id) })`. A row fails where the function reads a column that it lacks. A message may have more: the client adds a public key where it signs.
+   * Members that the encryption context of each message must have, or a function that returns those of a row,
+   * at least one: `(row) => ({ id: String(row.id) })`. A row fails where the function reads a column that it
+   * lacks. A message may have more: the client adds a public key where it signs.
    */
   encryptionContext?: Context | ((row: Readonly<Row>) => Context) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
@@ -27,9 +36,10 @@ export interface AwsMessageOptions {
 }
 
 /**
- * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex or as bytes. Uses the network only as your
- * `decrypt` does. A value that is no message, that `decrypt` refuses, or whose encryption context lacks a member fails its row. Only an encryption context
- * of the row tells a message from one that was moved there from another row.
+ * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex
+ * or as bytes. Uses the network only as your `decrypt` does. A value that is no message, that `decrypt`
+ * refuses, or whose encryption context lacks a member fails its row. Only an encryption context of the row
+ * tells a message from one that was moved there from another row.
  *
  * @throws InvalidInputError when an option is wrong
  */

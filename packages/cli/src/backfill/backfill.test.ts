@@ -1,4 +1,5 @@
-// A backfill on a table in memory: what each work writes and leaves alone, what is counted, and how it goes on.
+// A backfill on a table in memory: what each work writes and leaves alone, what is counted, and how it goes
+// on.
 
 import { createClient, date, NetworkError, number, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'

@@ -1,4 +1,7 @@
-/** Runs of `backfill` and `inspectTable`: their options, and the SDK's part of the work for a model of any copy of the SDK. */
+/**
+ * Runs of `backfill` and `inspectTable`: their options, and the SDK's part of the work for a model of any
+ * copy of the SDK.
+ */
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Reader, TableCounts } from '@eaas/sdk/maintenance'
 import * as sdk from '@eaas/sdk/maintenance'
@@ -11,9 +14,10 @@ const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000
 
 /**
- * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals (plaintext, format v1, a former key, another
- * library's), and adds indexes that are missing. `index`: makes all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old
- * versions, and no ciphertext. `reseal`: seals every row anew under new DEKs.
+ * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals
+ * (plaintext, format v1, a former key, another library's), and adds indexes that are missing. `index`: makes
+ * all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old versions, and no ciphertext.
+ * `reseal`: seals every row anew under new DEKs.
  */
 export type BackfillWork = (typeof WORKS)[number]
 
@@ -28,7 +32,10 @@ export interface InspectOptions {
   rowsPerSecond?: number | undefined
   /** Called after each page, when its rows are written, and awaited. What it throws ends the run. */
   onProgress?: ((progress: BackfillProgress) => unknown) | undefined
-  /** For `inspectTable`: whether each row is opened too, and its indexes are compared; otherwise only the forms are looked at. */
+  /**
+   * For `inspectTable`: whether each row is opened too, and its indexes are compared; otherwise only the
+   * forms are looked at.
+   */
   open?: boolean | undefined
 }
 
@@ -36,11 +43,14 @@ export interface BackfillOptions extends Omit<InspectOptions, 'open'> {
   /** `seal` by default. */
   work?: BackfillWork | undefined
   /**
-   * By field: turns what a column holds that is no envelope into the field's value, such as another library's ciphertext into its
-   * plaintext. Null, undefined and an error of its own refuse the value, and the row is left as it is.
+   * By field: turns what a column holds that is no envelope into the field's value, such as another library's
+   * ciphertext into its plaintext. Null, undefined and an error of its own refuse the value, and the row is
+   * left as it is.
    */
   read?: Readonly<Record<string, Reader>> | undefined
-  /** Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done. */
+  /**
+   * Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done.
+   */
   dryRun?: boolean | undefined
 }
 
@@ -69,15 +79,18 @@ export interface BackfillReport extends InspectReport {
 }
 
 /**
- * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all columns of the model still hold what
- * was read, so that no write of the application is lost; a row that changed meanwhile is read again. A row that fails stays as it
- * is, and is in `failures`. May be killed at any time, and run again from the beginning or behind `after`: rows that are done cost
- * reading only. Accepts what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and `acceptUnbound`.
+ * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all
+ * columns of the model still hold what was read, so that no write of the application is lost; a row that
+ * changed meanwhile is read again. A row that fails stays as it is, and is in `failures`. May be killed at
+ * any time, and run again from the beginning or behind `after`: rows that are done cost reading only. Accepts
+ * what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and
+ * `acceptUnbound`.
  *
  * Needs `keys:read`, `encrypt` and `decrypt`, and `hash` where the service makes the indexes.
  *
- * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the database fails; what `onProgress` and a
- * table of the application throw; and the errors of a client, when the service fails. Rows that were written stay so
+ * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the
+ * database fails; what `onProgress` and a table of the application throw; and the errors of a client, when
+ * the service fails. Rows that were written stay so
  * @example
  * ```ts
  * const report = await backfill(users, postgresTable(query, 'users'), { onProgress: (progress) => console.log(progress) })
@@ -92,9 +105,10 @@ export async function backfill(
 }
 
 /**
- * Reads a whole table and counts in which form its values are; with `open` also opens each row and compares its indexes. Writes nothing. `left` of
- * `found` is zero when every value is sealed as the model seals, under the current version of its key, and every index is there. Options and errors
- * as of `backfill`; needs `keys:read`, and with `open` also `decrypt`, and `hash` where the service makes the indexes.
+ * Reads a whole table and counts in which form its values are; with `open` also opens each row and compares
+ * its indexes. Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under
+ * the current version of its key, and every index is there. Options and errors as of `backfill`; needs
+ * `keys:read`, and with `open` also `decrypt`, and `hash` where the service makes the indexes.
  *
  * @example
  * ```ts
@@ -109,7 +123,9 @@ export async function inspectTable(
   return inspectWith(sdk, model, table, options)
 }
 
-/** The SDK's part of a run: of the copy that made the model, which an application may have beside another one. */
+/**
+ * The SDK's part of a run: of the copy that made the model, which an application may have beside another one.
+ */
 export type Sdk = Pick<typeof sdk, 'describeModel' | 'isModel' | 'maintain'>
 
 /** `backfill`, by the copy of the SDK that made the model. */

@@ -59,14 +59,16 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
       'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
     )
   }
-  // By the catalogue: `row_security = off` has to be set before a statement is parsed, which one that any pooler runs cannot do for itself.
+  // By the catalogue: `row_security = off` has to be set before a statement is parsed, which one that any
+  // pooler runs cannot do for itself.
   if (found.hidesRows) {
     throw new InvalidInputError(
       `row-level security may hide rows of ${table} from this role`,
       'Connect as the owner of the table, or as a role with `bypassrls`; with `force row level security` the owner needs that too.',
     )
   }
-  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of several.
+  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of
+  // several.
   const columns = found.columns.map(([name, type, base, modifier, isEnum]): [string, PostgresColumn] => {
     const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
     return [name, { name, type, base, maxLength, isEnum }]
@@ -87,7 +89,10 @@ export interface Places {
   columns: Placed[]
 }
 
-/** Finds the columns of the model in the table. @throws InvalidInputError naming the one that is missing or cannot hold what it has to */
+/**
+ * Finds the columns of the model in the table. @throws InvalidInputError naming the one that is missing or
+ * cannot hold what it has to
+ */
 export function placeColumns(
   { fields, indexes, bind, header }: TableColumns,
   { columns, primary, unique }: FoundTable,

@@ -40,15 +40,19 @@ function usingText(name: string, base: string): string {
 }
 
 /**
- * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as JSON like this entry. Not `character`, whose text
- * has no padding, and `inet`, whose text has a mask: drivers return the one and leave out the other.
+ * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as
+ * JSON like this entry. Not `character`, whose text has no padding, and `inet`, whose text has a mask:
+ * drivers return the one and leave out the other.
  */
 const BOUND_TYPES = [
   ...[...TEXT_TYPES, ...JSON_TYPES, 'name', 'uuid'],
   ...['smallint', 'integer', 'bigint', 'numeric', 'oid'],
 ]
 
-/** Refuses a column to whose values an application would bind otherwise: what is sealed would never open there. @throws InvalidInputError */
+/**
+ * Refuses a column to whose values an application would bind otherwise: what is sealed would never open
+ * there. @throws InvalidInputError
+ */
 export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
   if (isEnum || BOUND_TYPES.includes(base)) return
   throw new InvalidInputError(

@@ -6,17 +6,26 @@ import { type PostgresColumn, quoteName, readColumn, writeColumn } from './postg
 import type { Table, TableChange, TableRow, TableSource } from './table.js'
 
 /**
- * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns of the result: `(text, parameters) =>
- * sql.unsafe(text, parameters)` with postgres.js, `async (text, parameters) => (await pool.query(text, parameters)).rows` with pg.
+ * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns
+ * of the result: `(text, parameters) => sql.unsafe(text, parameters)` with postgres.js, `async (text,
+ * parameters) => (await pool.query(text, parameters)).rows` with pg.
  */
 export type PostgresQuery = (text: string, parameters: string[]) => Promise<readonly object[]>
 
 export interface PostgresOptions {
-  /** The columns by which pages are read, unique together and never null; those of the primary key by default. */
+  /**
+   * The columns by which pages are read, unique together and never null; those of the primary key by default.
+   */
   key?: readonly string[] | undefined
-  /** The names of columns in the database, where they differ from those of the model: `{ emailIndex: 'email_index' }`. */
+  /**
+   * The names of columns in the database, where they differ from those of the model: `{ emailIndex:
+   * 'email_index' }`.
+   */
   columns?: Readonly<Record<string, string>> | undefined
-  /** Further columns for the rows that readers are called with, such as one of an encryption context. A run writes none of them. */
+  /**
+   * Further columns for the rows that readers are called with, such as one of an encryption context. A run
+   * writes none of them.
+   */
   readColumns?: readonly string[] | undefined
 }
 
@@ -27,11 +36,12 @@ interface Read {
 }
 
 /**
- * Reads and writes a table of PostgreSQL 12 or later. Statements run by themselves, each at once, and skip rows that are locked: none waits for the
- * application while it holds a lock. Pass a function that runs them outside of a transaction. Does not use the network before the run.
+ * Reads and writes a table of PostgreSQL 12 or later. Statements run by themselves, each at once, and skip
+ * rows that are locked: none waits for the application while it holds a lock. Pass a function that runs them
+ * outside of a transaction. Does not use the network before the run.
  *
- * @param table its name as it is spelled, with its schema where that is not on the search path: `users`, `crm.users`, `userTable`. A part with a dot or
- * a quote stands in quotes, as in SQL: `crm."users.old"`
+ * @param table its name as it is spelled, with its schema where that is not on the search path: `users`,
+ * `crm.users`, `userTable`. A part with a dot or a quote stands in quotes, as in SQL: `crm."users.old"`
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
   assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])
@@ -79,10 +89,11 @@ function readTableName(table: unknown): string[] {
 }
 
 /**
- * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in every session, and gives a time with its
- * offset: PostgreSQL may read an abbreviation such as IST as another zone. Each statement sets it for itself, since behind a pooler the next one may run in
- * another session. As a condition without a column, it is evaluated before a row is read. Statements that write do without: they read
- * these texts alike under all settings, and triggers of the table must find the settings of the session.
+ * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in
+ * every session, and gives a time with its offset: PostgreSQL may read an abbreviation such as IST as another
+ * zone. Each statement sets it for itself, since behind a pooler the next one may run in another session. As
+ * a condition without a column, it is evaluated before a row is read. Statements that write do without: they
+ * read these texts alike under all settings, and triggers of the table must find the settings of the session.
  */
 const PINNED = `(select count(set_config(name, value, true)) from (values
   ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'), ('TimeZone', 'UTC'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on')
@@ -134,7 +145,8 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
       })
       .join(' and ')
     // Locks only what it need not wait for, so that it never holds a row while it waits for the application.
-    // The root of a negative number fails the statement where a trigger changed what it writes: an envelope that was altered never opens.
+    // The root of a negative number fails the statement where a trigger changed what it writes: an envelope
+    // that was altered never opens.
     const [swapped] = await ask(
       `with sent as materialized (
          select (at - 1)::int as at, value->'k' as k, value->'o' as o, value->'n' as n

@@ -1,4 +1,5 @@
-// The readers of what cloak and transit encrypted. What cloak wrote is made here by cloak; test/slow/transit.test.ts has a real transit engine.
+// The readers of what cloak and transit encrypted. What cloak wrote is made here by cloak;
+// test/slow/transit.test.ts has a real transit engine.
 import { encryptStringSync, generateKey, parseKeySync } from '@47ng/cloak'
 import {
   buildClient,
@@ -17,7 +18,10 @@ const KEYS = [
   'k1.aesgcm256.AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=',
   'k1.aesgcm256.__79_Pv6-fj39vX08_Lx8O_u7ezr6uno5-bl5OPi4eA=',
 ]
-/** Of `ada@example.org`, made by @47ng/cloak 1.2.0 under the first key, with a character of each alphabet in it. */
+/**
+ * Of `ada@example.org`, made by @47ng/cloak 1.2.0 under the first key, with a character of each alphabet in
+ * it.
+ */
 const CLOAKED = 'v1.aesgcm256.3bab9a53.7TL8lBQwmVghjHMQ.0_d9ytGHVHzoVv2bi64W6itmVbCdYjQyaFTvE6CA5g=='
 
 const service = useService()
@@ -194,7 +198,10 @@ describe('cloakReader', () => {
 })
 
 describe('transitReader', () => {
-  /** Answers as transit's `decrypt` does for `batch_input`. Its ciphertexts are the plaintexts' base64 behind `vault:v1:`. */
+  /**
+   * Answers as transit's `decrypt` does for `batch_input`. Its ciphertexts are the plaintexts' base64 behind
+   * `vault:v1:`.
+   */
   const createTransit = () => {
     const requests: { path: string; inputs: { ciphertext: string; context?: string }[] }[] = []
     const post = async (path: string, body: string) => {

@@ -7,7 +7,8 @@ export const ROW_HINT =
   'The row has the columns of the model; name others in `readColumns` of postgresTable(). Bind the model to columns that never change only.'
 
 /**
- * Calls a function of the application with a row. Returns undefined when it throws: its error may quote the row.
+ * Calls a function of the application with a row. Returns undefined when it throws: its error may quote the
+ * row.
  *
  * @throws ContentError when it reads a column that the row lacks, of which String() would make a text
  */

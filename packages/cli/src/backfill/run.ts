@@ -1,4 +1,7 @@
-/** Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was faster. */
+/**
+ * Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was
+ * faster.
+ */
 import { setTimeout } from 'node:timers/promises'
 import { type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertNotAborted, type Maintenance, type Outcome, withoutPlace } from '@eaas/sdk/maintenance'
@@ -30,12 +33,18 @@ export interface BackfillProgress {
   contended: number
   /** Rows that were deleted while the run worked on them. */
   gone: number
-  /** How many rows there were behind `after` when the run began; undefined where the table does not count them. */
+  /**
+   * How many rows there were behind `after` when the run began; undefined where the table does not count
+   * them.
+   */
   total: number | undefined
   rowsPerSecond: number
   /** By the rate so far; undefined without `total`. */
   secondsLeft: number | undefined
-  /** All rows up to this key are done, or failed. Begin behind it to go on after a stop: `after` of the options. */
+  /**
+   * All rows up to this key are done, or failed. Begin behind it to go on after a stop: `after` of the
+   * options.
+   */
   after: string | undefined
 }
 
@@ -45,7 +54,10 @@ export interface RunOptions {
   after: string | undefined
   rowsPerSecond: number | undefined
   dryRun: boolean
-  /** Whether `after` tells where to go on. A dry run does no row, and a run that went on behind its last key would skip them all. */
+  /**
+   * Whether `after` tells where to go on. A dry run does no row, and a run that went on behind its last key
+   * would skip them all.
+   */
   isResumable: boolean
   onProgress: ((progress: BackfillProgress) => unknown) | undefined
 }
@@ -69,7 +81,9 @@ interface Run {
   result: RunResult
 }
 
-/** @throws what the table, the service or `onProgress` throw. All pages that were reported are written then. */
+/**
+ * @throws what the table, the service or `onProgress` throw. All pages that were reported are written then.
+ */
 export async function runWork(table: Table, maintenance: Maintenance, options: RunOptions): Promise<RunResult> {
   const { batchSize, onProgress, signal } = options
   let after = readAfter(table, options.after)
@@ -143,7 +157,10 @@ async function workOn(
   }
 }
 
-/** Reads rows of the page behind a key again. @throws InvalidInputError when one is still there and its key does not lead back to it */
+/**
+ * Reads rows of the page behind a key again. @throws InvalidInputError when one is still there and its key
+ * does not lead back to it
+ */
 async function readAgain(
   { table, result, options }: Run,
   keys: readonly string[],
@@ -178,7 +195,10 @@ function settle({ result }: Run, rows: readonly TableRow[], outcomes: readonly O
   return changes
 }
 
-/** Writes all changes at once, or one by one where the database refuses one of them. Returns the keys of those that somebody else was faster with. */
+/**
+ * Writes all changes at once, or one by one where the database refuses one of them. Returns the keys of those
+ * that somebody else was faster with.
+ */
 async function swapEach(run: Run, changes: readonly TableChange[]): Promise<string[]> {
   const { progress } = run.result
   if (run.options.dryRun) progress.changed += changes.length
@@ -203,7 +223,10 @@ async function swapEach(run: Run, changes: readonly TableChange[]): Promise<stri
   }
 }
 
-/** Tells whether the database refused because of a row, or because of others who write; undefined for all else. */
+/**
+ * Tells whether the database refused because of a row, or because of others who write; undefined for all
+ * else.
+ */
 function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   if (!isEaasError(error) || error.code !== 'E_DATABASE') return undefined
   const state = error.sqlState ?? ''

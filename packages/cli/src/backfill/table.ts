@@ -1,4 +1,7 @@
-/** Where a backfill reads rows and writes them back. `postgres.ts` makes one for PostgreSQL; others are the application's. */
+/**
+ * Where a backfill reads rows and writes them back. `postgres.ts` makes one for PostgreSQL; others are the
+ * application's.
+ */
 import { InvalidInputError } from '@eaas/sdk'
 import type { Row, TableColumns } from '@eaas/sdk/maintenance'
 
@@ -6,7 +9,10 @@ import type { Row, TableColumns } from '@eaas/sdk/maintenance'
 export interface TableRow {
   /** Tells the row from all others, and its place in their order. */
   readonly key: string
-  /** The columns of the model by the model's names, as values that the model opens: objects, text, numbers, null. */
+  /**
+   * The columns of the model by the model's names, as values that the model opens: objects, text, numbers,
+   * null.
+   */
   readonly row: Readonly<Row>
 }
 
@@ -21,17 +27,22 @@ export interface TableChange {
 /** A table whose rows a backfill reads in the order of their keys. */
 export interface Table {
   /**
-   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of the progress holds it too, and that of another
-   * table is refused. Without it `after` is a key alone, which fits any table that has keys of this form.
+   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of
+   * the progress holds it too, and that of another table is refused. Without it `after` is a key alone, which
+   * fits any table that has keys of this form.
    */
   readonly scope?: string | undefined
   /** Reads the next rows behind a key, or the first ones; at most `limit`, and none only at the end. */
   page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
-  /** Reads rows again. Leaves out those that are gone; the run ends with an error when `page` still returns one of them. */
+  /**
+   * Reads rows again. Leaves out those that are gone; the run ends with an error when `page` still returns
+   * one of them.
+   */
   again(keys: readonly string[]): Promise<readonly TableRow[]>
   /**
-   * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and must not write it otherwise. Tells
-   * for each whether it was written. What it rejects with must hold no value of a row.
+   * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and
+   * must not write it otherwise. Tells for each whether it was written. What it rejects with must hold no
+   * value of a row.
    */
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
   /** Counts the rows behind a key, for the time left. */

@@ -15,16 +15,20 @@ export type TransitPost = (path: string, body: string) => Promise<{ status: numb
 
 export interface TransitOptions {
   /**
-   * Sends a POST to a path of the API, with the address and the token of your Vault, and returns the status and the parsed JSON: `async
-   * (path, body) => { const answer = await fetch(address + path, { method: 'POST', body, headers: { 'X-Vault-Token': token } }); return { status:
-   * answer.status, body: await answer.json() } }`.
+   * Sends a POST to a path of the API, with the address and the token of your Vault, and returns the status
+   * and the parsed JSON: `async (path, body) => { const answer = await fetch(address + path, { method:
+   * 'POST', body, headers: { 'X-Vault-Token': token } }); return { status: answer.status, body: await
+   * answer.json() } }`.
    */
   post: TransitPost
   /** The name of the key. */
   key: string
   /** Where the engine is mounted; `transit` by default. */
   mount?: string | undefined
-  /** Of a key with `derived`: the context that all values were encrypted with, in base64, or a function that returns that of a row. */
+  /**
+   * Of a key with `derived`: the context that all values were encrypted with, in base64, or a function that
+   * returns that of a row.
+   */
   context?: string | ((row: Readonly<Row>) => string) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
   as?: 'text' | 'bytes' | undefined
@@ -39,8 +43,9 @@ interface Waiter {
 }
 
 /**
- * Makes a reader that has Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with `update` on `transit/decrypt/<key>`. A value
- * that the engine refuses fails its row; an answer that is no result at all ends the run with `E_NETWORK`.
+ * Makes a reader that has Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with
+ * `update` on `transit/decrypt/<key>`. A value that the engine refuses fails its row; an answer that is no
+ * result at all ends the run with `E_NETWORK`.
  *
  * @throws InvalidInputError when an option is wrong
  */

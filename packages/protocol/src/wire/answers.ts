@@ -1,6 +1,6 @@
 /**
- * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers by them; they ignore unknown
- * fields. Requests are in a module of their own, which pages do not download.
+ * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers by
+ * them; they ignore unknown fields. Requests are in a module of their own, which pages do not download.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -23,7 +23,8 @@ import {
 } from './values.js'
 
 /**
- * A schema of zod, typed by its values alone, so that the published types of the SDK name nothing of zod. `asZod` gives its other type.
+ * A schema of zod, typed by its values alone, so that the published types of the SDK name nothing of zod.
+ * `asZod` gives its other type.
  */
 export interface Answer<T = unknown> {
   readonly _zod: { readonly output: T }
@@ -175,8 +176,8 @@ export const usage = answer(
     month: z.string(),
     operations: z.record(z.string(), count),
     /**
-     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and `kind` may be one that only
-     * a newer server has (unrecorded.ts)
+     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further
+     * addresses, and `kind` may be one that only a newer server has (unrecorded.ts)
      */
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
@@ -262,10 +263,16 @@ export type Checkpoint = (typeof checkpoint)['_zod']['output']
 export type Health = (typeof health)['_zod']['output']
 export type Problem = (typeof problem)['_zod']['output']
 
-/** Thrown for an answer that is not what the contract says. The message names the member and what it must be, and repeats no value. */
+/**
+ * Thrown for an answer that is not what the contract says. The message names the member and what it must be,
+ * and repeats no value.
+ */
 export class AnswerError extends Error {}
 
-/** Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws AnswerError */
+/**
+ * Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws
+ * AnswerError
+ */
 export function readAnswer<T>(schema: Answer<T>, value: unknown): T {
   const { success, data, error } = z.safeParse(asZod(schema), value, { error: describeFault })
   if (success) return data

@@ -1,4 +1,7 @@
-/** The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse what they do not name. */
+/**
+ * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they
+ * refuse what they do not name.
+ */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
@@ -38,7 +41,10 @@ function instant(round: 'up' | 'down') {
 /** Most characters of an unknown name that the answer repeats. */
 const SHOWN_CHARACTERS = 100
 
-/** Refuses parameters that it does not name: a misspelt filter would otherwise show everything, and a report would count it all. */
+/**
+ * Refuses parameters that it does not name: a misspelt filter would otherwise show everything, and a report
+ * would count it all.
+ */
 function query<Shape extends z.core.$ZodShape>(shape: Shape) {
   const takes = Object.keys(shape).join(', ')
   return z.strictObject(shape, {

@@ -1,6 +1,7 @@
 /**
- * What an upsert may change. Encrypted values are bound to the row that they are stored in, and an upsert changes the row that it finds.
- * That is the row which was to be inserted only if the conflict is in the columns of `bind`.
+ * What an upsert may change. Encrypted values are bound to the row that they are stored in, and an upsert
+ * changes the row that it finds. That is the row which was to be inserted only if the conflict is in the
+ * columns of `bind`.
  */
 import type { Row } from '../input.js'
 import { refuseCall } from './refusals.js'
@@ -10,8 +11,8 @@ export interface Conflict {
   /** What the changed row is known to have in the columns of the conflict. */
   bound: Row
   /**
-   * Lists the columns to take from the row that was to be inserted, with encrypted ones. That row was sealed under a DEK of its own, so these
-   * are all that belong together.
+   * Lists the columns to take from the row that was to be inserted, with encrypted ones. That row was sealed
+   * under a DEK of its own, so these are all that belong together.
    *
    * @throws InvalidInputError if that is another row, or if only a part is taken of what belongs together
    */

@@ -26,7 +26,10 @@ export function refuseExpression(
   refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
 }
 
-/** Refuses a value that the database computes for an encrypted field, or for a column that it is bound to. @throws InvalidInputError */
+/**
+ * Refuses a value that the database computes for an encrypted field, or for a column that it is bound to.
+ * @throws InvalidInputError
+ */
 export function refuseComputed(model: string, column: string): never {
   const hint = 'Give its value, so that it can be encrypted or bound to before it is stored.'
   throw new InvalidInputError(`${model}.${column}: the database cannot compute its value`, hint)

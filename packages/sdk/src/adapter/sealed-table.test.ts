@@ -1,4 +1,5 @@
-// What every adapter relies on. The adapters themselves are tested by one contract on a real PostgreSQL, in test/orm.
+// What every adapter relies on. The adapters themselves are tested by one contract on a real PostgreSQL, in
+// test/orm.
 import { describe, expect, it } from 'vitest'
 import { createClient, text } from '../index.js'
 import { createTestService } from '../testing.js'

@@ -1,6 +1,7 @@
 /**
- * What every adapter does with the rows and conditions of a table whose fields are sealed: a row that goes in, a change of some
- * columns, a row that comes out, a condition. Adapters only translate between this and their ORM.
+ * What every adapter does with the rows and conditions of a table whose fields are sealed: a row that goes
+ * in, a change of some columns, a row that comes out, a condition. Adapters only translate between this and
+ * their ORM.
  */
 
 import { InvalidInputError, isEaasError } from '../errors.js'
@@ -26,7 +27,10 @@ export interface IndexPlan {
 /** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
 export interface SealedTable {
   readonly name: string
-  /** The columns that must be there: fields, indexes, what the values are bound to, and the one of the compact form. */
+  /**
+   * The columns that must be there: fields, indexes, what the values are bound to, and the one of the compact
+   * form.
+   */
   readonly columns: readonly string[]
   /** The columns that a value must be bound to, by their names. */
   readonly bind: readonly string[]
@@ -42,11 +46,15 @@ export interface SealedTable {
   readonly keyByRow: boolean
   /** Tells whether the key of a row is known by these columns of it. */
   tellsKey(row: Row): boolean
-  /** Refuses to set the column of an index, or of the compact form, without its fields. @throws InvalidInputError */
+  /**
+   * Refuses to set the column of an index, or of the compact form, without its fields. @throws
+   * InvalidInputError
+   */
   assertNoneMade(changes: Row): void
   /**
-   * Refuses changes of what says the key of a row, whose other values would not open any more. A value that is no text or number is taken for
-   * another one than before. `known` are the values that the row surely has.
+   * Refuses changes of what says the key of a row, whose other values would not open any more. A value that
+   * is no text or number is taken for another one than before. `known` are the values that the row surely
+   * has.
    *
    * @throws InvalidInputError
    */
@@ -54,30 +62,41 @@ export interface SealedTable {
   /** Tells whether changes have a value that is sealed to its row: all but null. */
   isBound(changes: Row): boolean
   /**
-   * Refuses to select or return an encrypted column without what it is bound to. Called before a query is run: reading would refuse it only
-   * once a row has a value.
+   * Refuses to select or return an encrypted column without what it is bound to. Called before a query is
+   * run: reading would refuse it only once a row has a value.
    *
    * @throws InvalidInputError
    */
   assertReadable(columns: readonly string[]): void
   /** Seals rows to insert. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
-  /** Seals the changed columns of one row. `known` are the values that the changed row surely has: in the columns of `bind`, and of its key. */
+  /**
+   * Seals the changed columns of one row. `known` are the values that the changed row surely has: in the
+   * columns of `bind`, and of its key.
+   */
   sealChanges(changes: Row, known: Row): Promise<Row>
-  /** Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of indexes. */
+  /**
+   * Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of
+   * indexes.
+   */
   openRows(rows: readonly Row[]): Promise<Row[]>
   /**
-   * Tells by which column of an index a comparison with an encrypted field is answered; `hash` makes the values to compare it with.
+   * Tells by which column of an index a comparison with an encrypted field is answered; `hash` makes the
+   * values to compare it with.
    *
    * @throws InvalidInputError when no index can answer it
    */
   planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan
-  /** Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError when no index can answer it */
+  /**
+   * Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError when no
+   * index can answer it
+   */
   findEqual(column: string, operator: string, values: readonly unknown[]): Promise<IndexCondition>
 }
 
 /**
- * Makes the table of a model. The model may be of another copy of the SDK, such as the one that `require` loads.
+ * Makes the table of a model. The model may be of another copy of the SDK, such as the one that `require`
+ * loads.
  *
  * @throws InvalidInputError when it is not a model
  * @example
@@ -221,7 +240,10 @@ function withHeader(opened: Row, stored: Row, header: string): Row {
     : opened
 }
 
-/** Refuses to select or return an encrypted field without the columns that it is bound to. @throws InvalidInputError */
+/**
+ * Refuses to select or return an encrypted field without the columns that it is bound to. @throws
+ * InvalidInputError
+ */
 function refuseUnbound(model: string, field: string, columns: string): never {
   throw new InvalidInputError(
     `${model}.${field} cannot be selected without ${columns}, which its value is bound to`,
@@ -245,7 +267,10 @@ function findKey({ keyOf }: ModelAccess, row: Row): string | undefined {
 /** In place of a value that is not known: the id of no key. */
 const ANY_KEY = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
-/** Refuses a change of what says the key of a row: its other values would not open any more. @throws InvalidInputError */
+/**
+ * Refuses a change of what says the key of a row: its other values would not open any more. @throws
+ * InvalidInputError
+ */
 function assertSameKey(access: ModelAccess, table: string, changes: Row, bound: Row): void {
   if (!access.keyByRow) return
   const key = findKey(access, bound)

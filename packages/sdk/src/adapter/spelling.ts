@@ -1,10 +1,12 @@
 /**
- * How a database spells the values that a row is found by. It finds a UUID in any spelling, and returns it in one: a value that is sealed to
- * another spelling would never open again.
+ * How a database spells the values that a row is found by. It finds a UUID in any spelling, and returns it in
+ * one: a value that is sealed to another spelling would never open again.
  */
 import { InvalidInputError } from '../errors.js'
 
-/** Returns a UUID as PostgreSQL does: in lower case, with hyphens. Text that is no UUID is returned as it is. */
+/**
+ * Returns a UUID as PostgreSQL does: in lower case, with hyphens. Text that is no UUID is returned as it is.
+ */
 export function spellUuid<T>(value: T): T | string {
   if (typeof value !== 'string') return value
   const digits = value
@@ -30,14 +32,17 @@ export function isSpelledWhole(value: unknown): boolean {
   return WHOLE.test(String(value))
 }
 
-/** Returns a whole number as databases do: without zeros or a sign in front, and without spaces. Other text is returned as it is. */
+/**
+ * Returns a whole number as databases do: without zeros or a sign in front, and without spaces. Other text is
+ * returned as it is.
+ */
 export function spellWhole<T>(value: T): T | string {
   return typeof value === 'string' && /^\s*[+-]?\d+\s*$/.test(value) ? BigInt(value).toString() : value
 }
 
 /**
- * Tells whether no type of column would return a value in another spelling, but for one that ignores case: a whole number, or text that is
- * neither a UUID nor a number in a spelling of its own.
+ * Tells whether no type of column would return a value in another spelling, but for one that ignores case: a
+ * whole number, or text that is neither a UUID nor a number in a spelling of its own.
  *
  * @param upper whether the database returns UUIDs in upper case
  */
@@ -51,7 +56,10 @@ export function isPlainSpelling(value: unknown, upper = false): boolean {
 
 const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
 
-/** Refuses a value by which the database may find a row that it returns under another spelling. @throws InvalidInputError */
+/**
+ * Refuses a value by which the database may find a row that it returns under another spelling. @throws
+ * InvalidInputError
+ */
 export function refuseSpelling(table: string, column: string, hint = AS_RETURNED): never {
   throw new InvalidInputError(
     `${table}.${column} must have the spelling in which the database returns it: encrypted values are bound to it`,

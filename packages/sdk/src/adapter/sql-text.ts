@@ -1,6 +1,6 @@
 /**
- * What SQL that is written as text names. Adapters cannot rewrite such text, so they refuse it where it names something encrypted. It is
- * read as words, without a grammar: whatever is unclear counts as named.
+ * What SQL that is written as text names. Adapters cannot rewrite such text, so they refuse it where it names
+ * something encrypted. It is read as words, without a grammar: whatever is unclear counts as named.
  */
 
 /** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
@@ -35,7 +35,10 @@ function withoutLiterals(text: string): string {
   return UNCLEAR.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
 }
 
-/** Whether the quotes and parentheses of a text of SQL are closed, without a comment, so that what stands after it stays what it is. */
+/**
+ * Whether the quotes and parentheses of a text of SQL are closed, without a comment, so that what stands
+ * after it stays what it is.
+ */
 export function isClosedSql(text: string): boolean {
   return outermost(text) !== undefined
 }
@@ -43,7 +46,9 @@ export function isClosedSql(text: string): boolean {
 const CLAUSES =
   /[,;]|\b(where|from|returning|set|order|group|having|limit|offset|fetch|union|intersect|except|on|using|output|option|for|window)\b/i
 
-/** Whether a text of SQL can only be one value: no further value or clause is in it, outside of parentheses. */
+/**
+ * Whether a text of SQL can only be one value: no further value or clause is in it, outside of parentheses.
+ */
 export function isOneSqlValue(text: string): boolean {
   const outer = outermost(text)
   return outer !== undefined && !CLAUSES.test(outer)
@@ -86,7 +91,10 @@ const KINDS = new Set('table index view rule function procedure trigger event po
 /** What is defined with statements or a query inside. */
 const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
 
-/** Whether a statement only defines something, with no other statement inside of it, such as the action of a rule. */
+/**
+ * Whether a statement only defines something, with no other statement inside of it, such as the action of a
+ * rule.
+ */
 function onlyDefines(names: readonly string[]): boolean {
   const [first = ''] = names
   if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
@@ -107,8 +115,9 @@ function statementsIn(bare: string): string[] {
 }
 
 /**
- * Finds the table with encrypted columns that a statement, or one of several, writes, or of which it names an encrypted column or selects all.
- * Statements that define tables are left alone, unless others are inside of them, and so is what counts or deletes rows by other columns.
+ * Finds the table with encrypted columns that a statement, or one of several, writes, or of which it names an
+ * encrypted column or selects all. Statements that define tables are left alone, unless others are inside of
+ * them, and so is what counts or deletes rows by other columns.
  */
 export function findTableInStatement(
   text: string,

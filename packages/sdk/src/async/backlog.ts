@@ -10,7 +10,10 @@ export interface Backlog {
   flush(): Promise<unknown>
 }
 
-/** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
+/**
+ * Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is
+ * added.
+ */
 export function createBacklog(promisesAreRare: boolean): Backlog {
   let promises: Promise<unknown>[] = []
   const flush = () => {

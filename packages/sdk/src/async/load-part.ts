@@ -3,7 +3,9 @@ import { NetworkError } from '../errors.js'
 import type { Soon } from './is-promise.js'
 import { requestsAreIsolated } from './isolated-requests.js'
 
-/** Loads a part. @throws NetworkError when that fails; the next call tries again, where the platform allows it */
+/**
+ * Loads a part. @throws NetworkError when that fails; the next call tries again, where the platform allows it
+ */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
@@ -17,9 +19,10 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers share one load: in a
- * page, each `import()` settles in a turn of its own, so the calls of one turn would become many requests. Isolated requests
- * cannot share a promise. A load that failed is tried again at the next call.
+ * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers
+ * share one load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would
+ * become many requests. Isolated requests cannot share a promise. A load that failed is tried again at the
+ * next call.
  */
 export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T> {
   let loaded: T | undefined

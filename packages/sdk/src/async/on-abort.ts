@@ -1,4 +1,7 @@
-/** Listens to signals that many calls share. Adds one listener to each signal, since Node warns of a leak at the eleventh. */
+/**
+ * Listens to signals that many calls share. Adds one listener to each signal, since Node warns of a leak at
+ * the eleventh.
+ */
 import { AbortedError } from '../errors.js'
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()

@@ -1,7 +1,10 @@
 /** Waits for a time. */
 import { onAbort } from './on-abort.js'
 
-/** Resolves after so many milliseconds, at the next turn if they are over. @throws the signal's reason, as soon as it is aborted */
+/**
+ * Resolves after so many milliseconds, at the next turn if they are over. @throws the signal's reason, as
+ * soon as it is aborted
+ */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const timeoutMs = Math.max(0, ms) // Node 26 warns of a negative time
   return new Promise((resolve, reject) => {

@@ -1,4 +1,5 @@
-// What a broker passes on and answers, over real HTTP: an application that mounts it, pages that call it, the service behind it.
+// What a broker passes on and answers, over real HTTP: an application that mounts it, pages that call it, the
+// service behind it.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import fastify from 'fastify'

@@ -1,4 +1,7 @@
-/** Limits the calls of each user in a minute. Counted in the memory of this process; other processes count on their own. */
+/**
+ * Limits the calls of each user in a minute. Counted in the memory of this process; other processes count on
+ * their own.
+ */
 import { BrokerRefusal } from './problem.js'
 
 const MINUTE_MS = 60_000
@@ -7,8 +10,8 @@ const MINUTE_MS = 60_000
 export type Count = (user: string, calls: number) => void
 
 /**
- * Makes a counter. A user's minute begins with the first call; the first call after it begins another one. The counter
- * forgets a user whose minute is over.
+ * Makes a counter. A user's minute begins with the first call; the first call after it begins another one.
+ * The counter forgets a user whose minute is over.
  */
 export function createLimit(callsPerMinute: number, now: () => number): Count {
   const minutes = new Map<string, { since: number; calls: number }>()

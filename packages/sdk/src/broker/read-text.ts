@@ -4,7 +4,8 @@ import type { FetchBody } from '../http/fetch.js'
 /**
  * Reads a stream to its end as UTF-8, and zeroes its bytes, which may hold a DEK. A byte order mark is kept.
  *
- * @throws `tooLong` beyond `maxBytes`, without waiting for the end; the stream's own error; TypeError when it is not UTF-8
+ * @throws `tooLong` beyond `maxBytes`, without waiting for the end; the stream's own error; TypeError when it
+ * is not UTF-8
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,

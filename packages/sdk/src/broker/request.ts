@@ -1,4 +1,7 @@
-/** Reads a page's request to a broker: its call, its origin, and only those members of the body that the call has. */
+/**
+ * Reads a page's request to a broker: its call, its origin, and only those members of the body that the call
+ * has.
+ */
 import { isUuid, JSON_MEDIA_TYPE, MAX_BATCH_OPERATIONS, matchPath, ROUTES } from '@eaas/protocol'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
@@ -21,7 +24,9 @@ export interface Asked {
 /** A call by its path. */
 export type Route = { name: 'batch' } | { name: 'hash' } | { name: 'wrap' | 'unwrap'; key_id: string }
 
-/** Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED */
+/**
+ * Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED
+ */
 export function readRoute(method: string, url: URL, basePath: string): Route {
   const route = url.pathname.startsWith(`${basePath}/`) ? findRoute(url.pathname.slice(basePath.length)) : undefined
   if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has no such path')
@@ -42,8 +47,9 @@ function findRoute(path: string): Route | undefined {
 }
 
 /**
- * Refuses a request that another site's page may have sent. Browsers name a request's origin in Sec-Fetch-Site, which no page can
- * set. They leave it out for pages without TLS: then Origin is compared with Host. A request with neither comes from no page.
+ * Refuses a request that another site's page may have sent. Browsers name a request's origin in
+ * Sec-Fetch-Site, which no page can set. They leave it out for pages without TLS: then Origin is compared
+ * with Host. A request with neither comes from no page.
  *
  * @throws BrokerRefusal E_CROSS_SITE
  */
@@ -59,7 +65,10 @@ function hostOf(origin: string | null): string | undefined {
   return origin !== null && URL.canParse(origin) ? new URL(origin).host : undefined
 }
 
-/** Refuses every media type but JSON, because a browser sends JSON to another origin only after a preflight. @throws BrokerRefusal E_MEDIA_TYPE */
+/**
+ * Refuses every media type but JSON, because a browser sends JSON to another origin only after a preflight.
+ * @throws BrokerRefusal E_MEDIA_TYPE
+ */
 export function assertJson(request: Request): void {
   if (JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) return
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
@@ -79,8 +88,8 @@ export async function readBody(request: Request, maxBytes: number): Promise<unkn
 }
 
 /**
- * Reads the operations of a body, and only the members that they need. The broker writes a new request to the service from
- * them, so everything in that request has been checked.
+ * Reads the operations of a body, and only the members that they need. The broker writes a new request to the
+ * service from them, so everything in that request has been checked.
  *
  * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker forwards
  */

@@ -8,7 +8,10 @@ import { readText } from './read-text.js'
 
 /** Enough for the longest answer, which is that to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/** Codes that, like any 401, mean that the broker's own API key is refused: wrong address, suspended tenant, missing permission. */
+/**
+ * Codes that, like any 401, mean that the broker's own API key is refused: wrong address, suspended tenant,
+ * missing permission.
+ */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_MISSING_PERMISSION']
 
 export interface Upstream {
@@ -40,10 +43,11 @@ export class UpstreamError extends Error {
 }
 
 /**
- * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the page's request.
+ * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the
+ * page's request.
  *
- * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may see; the cause
- * says why, for the operator and not for the page
+ * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may
+ * see; the cause says why, for the operator and not for the page
  */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()

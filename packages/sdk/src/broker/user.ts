@@ -4,16 +4,18 @@ import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 
 const MAX_NAME = 255
-/** A character that is not escaped. The percent sign is escaped, so that two ids never have the same encoding. */
+/**
+ * A character that is not escaped. The percent sign is escaped, so that two ids never have the same encoding.
+ */
 const PLAIN = /^[\x21-\x24\x26-\x2b\x2d-\x7e]$/
 
 /**
- * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it is; the UTF-8
- * bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`. `decodeURIComponent` gives the
- * id back.
+ * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it
+ * is; the UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
+ * `decodeURIComponent` gives the id back.
  *
- * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than 255 characters
- * when encoded
+ * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than
+ * 255 characters when encoded
  */
 export function encodeUserId(id: string): string {
   if (typeof id !== 'string' || id === '') {

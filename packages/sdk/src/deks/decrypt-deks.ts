@@ -1,4 +1,7 @@
-/** Caches the DEKs that open, each for a fixed time, the longest unused dropped first. Callers who wait for one DEK share its unwrap. */
+/**
+ * Caches the DEKs that open, each for a fixed time, the longest unused dropped first. Callers who wait for
+ * one DEK share its unwrap.
+ */
 import type { WrappedKey } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
@@ -58,11 +61,12 @@ export class DecryptDeks {
   }
 
   /**
-   * Opens with the DEK of a wrapped key. Returns the result where the DEK is cached, and a promise where it has to be unwrapped
-   * first. All who wait for the same wrapped key share one unwrap; where requests are isolated, only those of one run of
-   * microtasks. A DEK that has opened nothing is not kept.
+   * Opens with the DEK of a wrapped key. Returns the result where the DEK is cached, and a promise where it
+   * has to be unwrapped first. All who wait for the same wrapped key share one unwrap; where requests are
+   * isolated, only those of one run of microtasks. A DEK that has opened nothing is not kept.
    *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error of unwrap
+   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
+   * of unwrap
    */
   use<T>(wrapped: WrappedKey, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()

@@ -1,5 +1,5 @@
-// What holds where an application sets nothing: how long and for how much a DEK serves. That limits are kept, whatever they
-// are, is shown beside the caches.
+// What holds where an application sets nothing: how long and for how much a DEK serves. That limits are kept,
+// whatever they are, is shown beside the caches.
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { loadOn } from '../../../../test/support/platform.js'
 import type { Client } from '../index.js'

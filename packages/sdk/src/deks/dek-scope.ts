@@ -2,8 +2,9 @@
 import { assertOneOf } from '../input.js'
 
 /**
- * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for each
- * record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit entry.
+ * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record`
+ * makes one for each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit
+ * entry.
  */
 export type DekScope = 'shared' | 'call' | 'record'
 

@@ -1,4 +1,6 @@
-/** Keeps the DEKs that seal: one for each key, within limits, and the next one shortly before it is needed. */
+/**
+ * Keeps the DEKs that seal: one for each key, within limits, and the next one shortly before it is needed.
+ */
 import type { WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
@@ -80,10 +82,11 @@ export class EncryptDeks {
   }
 
   /**
-   * Seals messages, all under the same DEK of the key, and counts them. Returns the result where there is a DEK, and a promise
-   * where one has to be wrapped first. All who wait for one key share one wrap.
+   * Seals messages, all under the same DEK of the key, and counts them. Returns the result where there is a
+   * DEK, and a promise where one has to be wrapped first. All who wait for one key share one wrap.
    *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error of wrap
+   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
+   * of wrap
    */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -123,7 +126,10 @@ export class EncryptDeks {
     return slot
   }
 
-  /** Drops the DEKs of the keys longest unused until the limit is kept. Keys whose DEK is being made are dropped later. */
+  /**
+   * Drops the DEKs of the keys longest unused until the limit is kept. Keys whose DEK is being made are
+   * dropped later.
+   */
   #evict(keep?: Slot): void {
     for (const [keyId, slot] of this.#slots) {
       if (this.#slots.size <= this.#limits.maxKeys) return
@@ -186,7 +192,8 @@ export class EncryptDeks {
     const failed = (error: unknown) => {
       land()
       slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
-      // Without waiters it was made in advance: a caller who needs a DEK later tries again, and gets the error.
+      // Without waiters it was made in advance: a caller who needs a DEK later tries again, and gets the
+      // error.
       for (const waiter of waiters) waiter.fail(error)
     }
     void this.#makeNext(keyId, slot)
@@ -195,7 +202,9 @@ export class EncryptDeks {
     if (this.#isolated) void microtasks().then(land) // a later caller may belong to another request, and makes its own DEK
   }
 
-  /** Returns the slot that keeps the DEK: a new one where the first was dropped after its flight had landed. */
+  /**
+   * Returns the slot that keeps the DEK: a new one where the first was dropped after its flight had landed.
+   */
   async #makeNext(keyId: string, slot: Slot): Promise<Slot> {
     const dek = createSecret(randomDek())
     this.#young.add(dek)

@@ -1,5 +1,5 @@
-// No call seals, opens or indexes under zeros, at whichever microtask a DEK leaves its cache: each result is right, or the call
-// rejects because the client was closed.
+// No call seals, opens or indexes under zeros, at whichever microtask a DEK leaves its cache: each result is
+// right, or the call rejects because the client was closed.
 
 import * as nodeCrypto from 'node:crypto'
 import { hkdfSync } from 'node:crypto'

@@ -23,9 +23,10 @@ interface WrapCalls {
 }
 
 /**
- * Makes the function that wraps DEKs. Refuses a wrapped key that holds the DEK in clear: it would be stored beside what the DEK seals. With
- * `verify`, it unwraps each wrapped key once before anything is sealed: data sealed under a wrapped key that does not unwrap would be lost, and
- * nobody would notice before reading it. It does not hold the DEK while it waits: where its owner has released it meanwhile, it rejects.
+ * Makes the function that wraps DEKs. Refuses a wrapped key that holds the DEK in clear: it would be stored
+ * beside what the DEK seals. With `verify`, it unwraps each wrapped key once before anything is sealed: data
+ * sealed under a wrapped key that does not unwrap would be lost, and nobody would notice before reading it.
+ * It does not hold the DEK while it waits: where its owner has released it meanwhile, it rejects.
  *
  * @throws AbortedError by rejection, besides the errors of the calls
  */
@@ -49,7 +50,10 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
   }
 }
 
-/** Returns the DEK, which the caller zeroes; undefined where the service says that the wrapped key is not authentic. */
+/**
+ * Returns the DEK, which the caller zeroes; undefined where the service says that the wrapped key is not
+ * authentic.
+ */
 export async function unwrapIfAuthentic(
   unwrap: WrapCalls['unwrap'],
   wrapped: WrappedKey,
@@ -60,7 +64,10 @@ export async function unwrapIfAuthentic(
   })
 }
 
-/** Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is aborted */
+/**
+ * Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is
+ * aborted
+ */
 export async function withOwnDek<T>(
   wrap: Wrap,
   { keyId, signal }: { keyId: string; signal: AbortSignal | undefined },
@@ -75,7 +82,10 @@ export async function withOwnDek<T>(
   }
 }
 
-/** Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is aborted */
+/**
+ * Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is
+ * aborted
+ */
 export async function createOwnDek(wrap: Wrap, keyId: string, signal: AbortSignal | undefined): Promise<OwnDek> {
   const dek = createSecret(randomDek())
   try {

@@ -1,9 +1,10 @@
 /**
  * Keys in memory: DEKs, and what is derived from them.
  *
- * No code that uses a key can find it zeroed. Nothing outside this file zeroes a key: an owner only releases it. The bytes can be reached by
- * `use` and `useBound` alone, which count their caller as a holder until its result is there, or its promise has settled. The last holder to let
- * go zeroes the key and all that was derived from it. So it does not matter in which order promises settle, nor when a cache drops a DEK.
+ * No code that uses a key can find it zeroed. Nothing outside this file zeroes a key: an owner only releases
+ * it. The bytes can be reached by `use` and `useBound` alone, which count their caller as a holder until its
+ * result is there, or its promise has settled. The last holder to let go zeroes the key and all that was
+ * derived from it. So it does not matter in which order promises settle, nor when a cache drops a DEK.
  */
 import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
 import { isPromise, type Soon, use as take } from '../async/is-promise.js'
@@ -13,15 +14,16 @@ import { AbortedError } from '../errors.js'
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
   /**
-   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. It must not keep them longer, nor change
-   * them: an engine that has imported them as a key of the platform zeroes them itself, and knows the key by its array.
+   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. It must
+   * not keep them longer, nor change them: an engine that has imported them as a key of the platform zeroes
+   * them itself, and knows the key by its array.
    *
    * @throws AbortedError after `release()`
    */
   use<R>(run: (bytes: Uint8Array) => R): R
   /**
-   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive`, for their 64 bytes, where that was
-   * not done before.
+   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive`,
+   * for their 64 bytes, where that was not done before.
    */
   useBound<T>(derive: (bytes: Uint8Array) => Soon<Uint8Array>, run: (keys: BoundKeys) => Soon<T>): Soon<T>
   /** Returns the share of another holder, who releases it. The key is not copied. */
@@ -84,7 +86,9 @@ function letGo(held: Held): void {
   for (const secret of held.secrets) secret.fill(0)
 }
 
-/** Derives once, for all who ask; where requests are isolated, once for each who asks before the first result. */
+/**
+ * Derives once, for all who ask; where requests are isolated, once for each who asks before the first result.
+ */
 function boundKeys(held: Held, derive: (bytes: Uint8Array) => Soon<Uint8Array>): Soon<BoundKeys> {
   if (held.bound) return held.bound
   const keep = (okm: Uint8Array) => {

@@ -2,8 +2,9 @@
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 
 /**
- * Runs `sweep` every `everyMs` milliseconds for as long as it returns that something is left. Never keeps a process alive. Where
- * requests are isolated, a timer would end with its request: there, `start` sweeps where it is due.
+ * Runs `sweep` every `everyMs` milliseconds for as long as it returns that something is left. Never keeps a
+ * process alive. Where requests are isolated, a timer would end with its request: there, `start` sweeps where
+ * it is due.
  */
 export class Sweeper {
   readonly #sweep: () => boolean

@@ -3,15 +3,17 @@ import type { Aead } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 
 /**
- * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros by a FormatError. An engine is either synchronous or asynchronous, so
- * that callers create no promise for each value where the engine creates none.
+ * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros
+ * by a FormatError. An engine is either synchronous or asynchronous, so that callers create no promise for
+ * each value where the engine creates none.
  */
 export interface Engine {
   /** Set where `seal` and `open` return promises. */
   readonly isAsync?: true
   /**
-   * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call returns. An
-   * engine that imports the DEK zeroes its bytes, and knows it by its array. The iv must never repeat under one DEK.
+   * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the
+   * call returns. An engine that imports the DEK zeroes its bytes, and knows it by its array. The iv must
+   * never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
   /**
@@ -19,7 +21,10 @@ export interface Engine {
    * (envelope-v2.md 2). The key is treated as the DEK in `seal`; the caller zeroes the result.
    */
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Soon<Uint8Array>
-  /** Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call returns. */
+  /**
+   * Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call
+   * returns.
+   */
   createMac(key: Uint8Array): Mac
   /** Opens ciphertext ‖ tag. The DEK is treated as in `seal`. @throws OpenError when it is not authentic */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>

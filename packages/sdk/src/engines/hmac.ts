@@ -5,7 +5,10 @@ import { InvalidInputError } from '../errors.js'
 /** Returns the 32 bytes of a MAC under one key. */
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
-/** Imports the key into WebCrypto and zeroes its bytes. @throws InvalidInputError where there is none, as on pages without TLS */
+/**
+ * Imports the key into WebCrypto and zeroes its bytes. @throws InvalidInputError where there is none, as on
+ * pages without TLS
+ */
 export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (subtle) return createHmacBy(subtle, key)

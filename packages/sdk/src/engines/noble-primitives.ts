@@ -1,4 +1,7 @@
-/** The primitives of the engine in JavaScript. A file of its own, without imports of ours, so that bundlers load it only where it is used. */
+/**
+ * The primitives of the engine in JavaScript. A file of its own, without imports of ours, so that bundlers
+ * load it only where it is used.
+ */
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 
@@ -8,8 +11,8 @@ export { hmac, sha256 }
 const HASH_BYTES = 32
 
 /**
- * HKDF with SHA-256 (RFC 5869), over noble's HMAC: noble's own has options that cost pages 300 bytes and are not needed here.
- * `length` is at most 255 hashes. The caller zeroes the result.
+ * HKDF with SHA-256 (RFC 5869), over noble's HMAC: noble's own has options that cost pages 300 bytes and are
+ * not needed here. `length` is at most 255 hashes. The caller zeroes the result.
  */
 export function hkdf(
   key: Uint8Array,

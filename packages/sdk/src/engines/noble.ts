@@ -1,4 +1,7 @@
-/** The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript, which runs everywhere. */
+/**
+ * The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript,
+ * which runs everywhere.
+ */
 import { assertLengths, assertNotZero, OpenError } from '@eaas/protocol'
 import type { SyncEngine } from './engine.js'
 import type * as Primitives from './noble-primitives.js'

@@ -6,7 +6,10 @@ import type { SyncEngine } from './engine.js'
 
 const CIPHER = 'aes-256-gcm'
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
-/** What is sealed at a time: each result is memory of its own, and memory that is used for the first time costs more than the cipher. */
+/**
+ * What is sealed at a time: each result is memory of its own, and memory that is used for the first time
+ * costs more than the cipher.
+ */
 const PIECE_BYTES = 65_536
 
 interface MaybeNode {
@@ -14,8 +17,9 @@ interface MaybeNode {
 }
 
 /**
- * Makes the engine, or returns undefined where there is no node:crypto. Gets it from `process.getBuiltinModule` (Node 20.16 and
- * later), so that a bundle for browsers holds no import of a Node module.
+ * Makes the engine, or returns undefined where there is no node:crypto. Gets it from
+ * `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import of a Node
+ * module.
  */
 export function createNodeEngine(): SyncEngine | undefined {
   // Platforms that lack some of its functions fail the known-answer test.

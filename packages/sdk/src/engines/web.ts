@@ -1,4 +1,7 @@
-/** AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript. */
+/**
+ * AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as
+ * JavaScript.
+ */
 import { assertLengths, assertNotZero, OpenError, TAG_BYTES } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 import type { Engine } from './engine.js'
@@ -13,12 +16,15 @@ interface ImportedDek {
   hkdf: Soon<CryptoKey>
 }
 
-/** What was imported, by the array whose bytes are zero since. One for all engines: to a second one, these zeros would be a DEK. */
+/**
+ * What was imported, by the array whose bytes are zero since. One for all engines: to a second one, these
+ * zeros would be a DEK.
+ */
 const imported = new WeakMap<Uint8Array, ImportedDek>()
 
 /**
- * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports each DEK once, as
- * CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
+ * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports
+ * each DEK once, as CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
  */
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle

@@ -1,4 +1,6 @@
-/** The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together. */
+/**
+ * The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together.
+ */
 import { decodeBase64, isZero, type WrappedKey } from '@eaas/protocol'
 import { turn } from '../async/event-loop.js'
 import type { Soon } from '../async/is-promise.js'
@@ -23,7 +25,8 @@ export interface Batcher {
 /**
  * Makes the operations over one client's HTTP.
  *
- * @param loadQueue loads `queue.ts` once, at the first operation: a page that is only opened does not pay for it
+ * @param loadQueue loads `queue.ts` once, at the first operation: a page that is only opened does not pay for
+ * it
  */
 export function createBatcher(
   http: Http,

@@ -1,6 +1,6 @@
 /**
- * One call of the API as the rest of the SDK makes it: who is asking, until when. What sends it, `http.ts`, is loaded at
- * the first call: a program that only opens the page does not pay for it.
+ * One call of the API as the rest of the SDK makes it: who is asking, until when. What sends it, `http.ts`,
+ * is loaded at the first call: a program that only opens the page does not pay for it.
  */
 import type { OperationId, RouteRow, wire } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
@@ -14,8 +14,9 @@ import type { Fetch } from './fetch.js'
 import type { send } from './send.js'
 
 /**
- * A string, or a function that is asked for the API key at each request. When the service does not know the key (401), the
- * function is asked once more, with the key that was refused, and the call is repeated if it gives another one.
+ * A string, or a function that is asked for the API key at each request. When the service does not know the
+ * key (401), the function is asked once more, with the key that was refused, and the call is repeated if it
+ * gives another one.
  */
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
@@ -39,7 +40,10 @@ export interface HttpOptions {
 /** What became of one call of a batch. */
 export type Outcome = { value: unknown } | { error: unknown }
 
-/** What a call resolves to: of a batch, the outcome of each of its `parts`, in order; undefined where there is no body. */
+/**
+ * What a call resolves to: of a batch, the outcome of each of its `parts`, in order; undefined where there is
+ * no body.
+ */
 export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]
   : Id extends keyof wire.Answers
@@ -124,7 +128,10 @@ function isUnauthorized(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && error.status === 401
 }
 
-/** Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores its signal. */
+/**
+ * Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores
+ * its signal.
+ */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   assertNotAborted(call.signal)
   if (options.closed.aborted) throw new AbortedError()

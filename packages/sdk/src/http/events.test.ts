@@ -19,7 +19,10 @@ afterEach(() => {
 const OPERATIONS = Object.keys(ROUTES)
 const MEMBERS = 'type operation keyId durationMs status problem requestId code attempt'.split(' ')
 
-/** Every text in the events must be one of these. What is none, such as a value, a wrapped key or a secret, is named. */
+/**
+ * Every text in the events must be one of these. What is none, such as a value, a wrapped key or a secret, is
+ * named.
+ */
 function expectOnlyNames(others: readonly string[]): void {
   const types = ['call', 'refusal', 'failure', 'retry', 'hit']
   const known = new Set<unknown>([...types, ...OPERATIONS, keyId, ...others])

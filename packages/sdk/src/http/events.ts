@@ -7,7 +7,10 @@ interface Called {
   operation: OperationId
   /** The `id` of the key that the call is about; undefined where it is about none. */
   keyId: string | undefined
-  /** Milliseconds, with fractions: of a call with all its attempts and the wait for its batch, of a retry the attempt that failed. */
+  /**
+   * Milliseconds, with fractions: of a call with all its attempts and the wait for its batch, of a retry the
+   * attempt that failed.
+   */
   durationMs: number
 }
 
@@ -27,14 +30,20 @@ export interface RefusalEvent extends Called {
   requestId: string | undefined
 }
 
-/** A call failed for another reason: the network, the deadline, an answer that violates the contract, an aborted signal. */
+/**
+ * A call failed for another reason: the network, the deadline, an answer that violates the contract, an
+ * aborted signal.
+ */
 export interface FailureEvent extends Called {
   type: 'failure'
   /** The code of the SDK's error; undefined where the function passed as `apiKey` threw. */
   code: EaasErrorCode | undefined
 }
 
-/** An attempt failed, and the request is sent again after a pause. A batch is one request, and its operation `batch`. */
+/**
+ * An attempt failed, and the request is sent again after a pause. A batch is one request, and its operation
+ * `batch`.
+ */
 export interface RetryEvent extends Called {
   type: 'retry'
   /** Which attempt failed, from 1. */
@@ -43,7 +52,10 @@ export interface RetryEvent extends Called {
   status: number | undefined
 }
 
-/** A DEK at hand was used, so that no call was needed. One event for each value, or record of a model, that is encrypted, and for each DEK that a call decrypts with. */
+/**
+ * A DEK at hand was used, so that no call was needed. One event for each value, or record of a model, that is
+ * encrypted, and for each DEK that a call decrypts with.
+ */
 export interface HitEvent {
   type: 'hit'
   /** The call that was saved. */
@@ -54,7 +66,10 @@ export interface HitEvent {
 /** Why an engine is not used: it is not there, or fails its known-answer test. */
 export type EngineFault = 'missing' | 'failed'
 
-/** The client encrypts in JavaScript, several times slower, since `engine: 'auto'` found no faster engine. Once for each client. */
+/**
+ * The client encrypts in JavaScript, several times slower, since `engine: 'auto'` found no faster engine.
+ * Once for each client.
+ */
 export interface FallbackEvent {
   type: 'fallback'
   /** The engine that is used. */
@@ -74,7 +89,10 @@ export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent |
 /** Takes an event. Never throws. */
 export type Emit = (event: ClientEvent) => void
 
-/** Makes a listener that never throws, nor rejects. Its first error is printed on the console, further ones are not. */
+/**
+ * Makes a listener that never throws, nor rejects. Its first error is printed on the console, further ones
+ * are not.
+ */
 export function createEmit(onEvent: (event: ClientEvent) => unknown): Emit {
   let isReported = false
   return async (event) => {

@@ -5,8 +5,8 @@ import { InvalidInputError } from '../errors.js'
 /** A key is renewed in the last tenth of its life, but not more than this before its end. */
 const MAX_MARGIN_MS = 30_000
 /**
- * For so long a key is used even if it seems to have expired when it arrives, since the clock here may be wrong. If the clock is
- * right, the service refuses the key, and it is renewed.
+ * For so long a key is used even if it seems to have expired when it arrives, since the clock here may be
+ * wrong. If the clock is right, the service refuses the key, and it is renewed.
  */
 const MIN_USE_MS = 10_000
 
@@ -19,18 +19,22 @@ export interface ShortLivedApiKey {
   created_at?: string | undefined
 }
 
-/** For so many milliseconds calls wait for a `fetchKey` that an earlier call started, which may never settle. */
+/**
+ * For so many milliseconds calls wait for a `fetchKey` that an earlier call started, which may never settle.
+ */
 const PATIENCE_MS = 10_000
 
 /** A function for `apiKey` of `createClient`. */
 export type ExpiringApiKey = (refused?: string) => Promise<string>
 
 /**
- * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a key in memory until
- * shortly before it expires, and renews it once if the service refuses it earlier. Concurrent calls share a fetch, for
- * 10 seconds at most. They throw what `fetchKey` throws, and the next call tries again.
+ * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a
+ * key in memory until shortly before it expires, and renews it once if the service refuses it earlier.
+ * Concurrent calls share a fetch, for 10 seconds at most. They throw what `fetchKey` throws, and the next
+ * call tries again.
  *
- * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a ShortLivedApiKey
+ * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a
+ * ShortLivedApiKey
  * @example
  * ```ts
  * const apiKey = expiringApiKey(async () => (await fetch('/api/eaas-key', { method: 'POST' })).json())

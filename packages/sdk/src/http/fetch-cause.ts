@@ -8,9 +8,9 @@ const MAX_DEPTH = 5
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
 /**
- * Returns the error itself, unless it may hold a secret: in a text, or in an object such as the request, which other libraries
- * add to their errors as a member, a getter or a method of the class. In that case returns a copy of name, message, code, stack
- * and causes, with the secrets removed.
+ * Returns the error itself, unless it may hold a secret: in a text, or in an object such as the request,
+ * which other libraries add to their errors as a member, a getter or a method of the class. In that case
+ * returns a copy of name, message, code, stack and causes, with the secrets removed.
  */
 export function causeOf(thrown: unknown, secrets: readonly string[]): unknown {
   const hidden = spellingsOf(secrets)
@@ -30,12 +30,16 @@ function isHarmless(value: unknown, secrets: Spellings, depth: number): boolean 
   return members.every((member) => isHarmless(member, secrets, depth + 1))
 }
 
-/** Reads what an error inherits, getters and methods included, except from Object.prototype, which has no prototype. */
+/**
+ * Reads what an error inherits, getters and methods included, except from Object.prototype, which has no
+ * prototype.
+ */
 function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)
   while (owner && Object.getPrototypeOf(owner)) {
-    // From Node 26 on the platform's own class has functions under symbols too, by which Node copies it to a worker.
+    // From Node 26 on the platform's own class has functions under symbols too, by which Node copies it to a
+    // worker.
     const isPlatforms = owner === globalThis.DOMException?.prototype
     for (const key of isPlatforms ? Object.getOwnPropertyNames(owner) : Reflect.ownKeys(owner)) {
       if (!COMMON.includes(key)) values.push(Reflect.get(owner, key, error))

@@ -1,4 +1,6 @@
-/** The part of `fetch` that the SDK uses, so small that undici's fetch and an application's own function fit. */
+/**
+ * The part of `fetch` that the SDK uses, so small that undici's fetch and an application's own function fit.
+ */
 
 /** The options of a request, all plain values. */
 export interface FetchInit {

@@ -1,6 +1,6 @@
 /**
- * Sends the operations of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests
- * are isolated, sends those of one run of microtasks together.
+ * Sends the operations of one turn of the event loop as one `POST /v1/batch`, and a single one to its own
+ * route. Where requests are isolated, sends those of one run of microtasks together.
  */
 import { MAX_BATCH_OPERATIONS, type OperationId } from '@eaas/protocol'
 import { onAbort } from '../async/on-abort.js'
@@ -13,8 +13,8 @@ import { asTampering } from './tampering.js'
 import { toCall } from './to-call.js'
 
 /**
- * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies commonly allow.
- * The service takes 8 MiB.
+ * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies
+ * commonly allow. The service takes 8 MiB.
  */
 const MAX_UNITS = 256 * 1_024
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
@@ -44,7 +44,10 @@ export type RunOperation = <Id extends BatchedOperation>(request: OperationReque
 /** Makes the queue over one client's HTTP. */
 export function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit | undefined): RunOperation {
   let queue = new Set<Queued>()
-  /** Reduced after something in front of the service refused a batch as too large; 0 where the service has no batches. */
+  /**
+   * Reduced after something in front of the service refused a batch as too large; 0 where the service has no
+   * batches.
+   */
   let maxUnits = MAX_UNITS
 
   const flush = async () => {
@@ -116,7 +119,10 @@ function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
   })
 }
 
-/** Splits operations into parts within the limits. An operation that is too long by itself becomes its own part. */
+/**
+ * Splits operations into parts within the limits. An operation that is too long by itself becomes its own
+ * part.
+ */
 function split(queued: readonly Queued[], maxUnits: number): Queued[][] {
   const parts: Queued[][] = []
   let part: Queued[] = []

@@ -31,7 +31,9 @@ describe('redirects', () => {
     vi.restoreAllMocks()
   })
 
-  /** The sink under a name below the one that the service would have; names do not resolve here by themselves. */
+  /**
+   * The sink under a name below the one that the service would have; names do not resolve here by themselves.
+   */
   function subDomain(): string {
     const lookup: unknown = (_: string, __: object, done: (error: null, found: object[]) => void) =>
       done(null, [{ address: '127.0.0.1', family: 4 }])

@@ -70,7 +70,8 @@ describe('retries', () => {
     const eaas = connect()
     expect(await eaas.decryptText(await eaas.encrypt('third time', { keyId }))).toBe('third time')
     expect(service.count('wrap')).toBe(3)
-    // All attempts send the same DEK, so that at most one of the tokens is ever used, and no DEK seals for two of them.
+    // All attempts send the same DEK, so that at most one of the tokens is ever used, and no DEK seals for
+    // two of them.
     expect(new Set(service.wrappedDeks().map((dek) => dek.toString('hex'))).size).toBe(1)
   })
 

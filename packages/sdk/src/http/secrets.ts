@@ -8,8 +8,8 @@ const MIN_SECRET = 4
 export type Spellings = () => readonly string[]
 
 /**
- * Spells secrets as text may repeat them: unchanged, JSON-escaped and URL-encoded. The longest come first, since one may be the
- * beginning of another.
+ * Spells secrets as text may repeat them: unchanged, JSON-escaped and URL-encoded. The longest come first,
+ * since one may be the beginning of another.
  */
 export function spellingsOf(secrets: readonly string[]): Spellings {
   let all: readonly string[] | undefined

@@ -1,6 +1,7 @@
 /**
- * Sends one call by ky, and checks the answer. ky makes the attempts and waits between them; it never holds a header, a body or an answer,
- * so that no error of it can show one. The deadline is `calls.ts`'s: it includes the time that the API key takes, and ky's is per attempt.
+ * Sends one call by ky, and checks the answer. ky makes the attempts and waits between them; it never holds a
+ * header, a body or an answer, so that no error of it can show one. The deadline is `calls.ts`'s: it includes
+ * the time that the API key takes, and ky's is per attempt.
  */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
@@ -22,9 +23,9 @@ const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 const MAX_TEXT = 1_000
 
 /**
- * Statuses of failures that may pass within seconds. Not 429: the server's quota lasts until the month ends. A broker's limit
- * (`E_TOO_MANY_CALLS`) lasts for up to 60 s, which its Retry-After and the error's detail state: that is longer than retries take, so the
- * caller decides whether to wait.
+ * Statuses of failures that may pass within seconds. Not 429: the server's quota lasts until the month ends.
+ * A broker's limit (`E_TOO_MANY_CALLS`) lasts for up to 60 s, which its Retry-After and the error's detail
+ * state: that is longer than retries take, so the caller decides whether to wait.
  */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
@@ -75,10 +76,11 @@ export async function send<Id extends OperationId>(
 }
 
 /**
- * Sends a call, and sends it again after a failure that may pass or without an answer, if its row in `ROUTES` is repeatable. Returns the
- * last answer. Waits a random time before the next attempt: up to 100 ms after the first, up to twice as long after each further one, up to
- * 2 s at most. It is random also at that limit, so that clients that failed together do not come back together. Ignores Retry-After, which
- * could delay a caller for an hour.
+ * Sends a call, and sends it again after a failure that may pass or without an answer, if its row in `ROUTES`
+ * is repeatable. Returns the last answer. Waits a random time before the next attempt: up to 100 ms after the
+ * first, up to twice as long after each further one, up to 2 s at most. It is random also at that limit, so
+ * that clients that failed together do not come back together. Ignores Retry-After, which could delay a
+ * caller for an hour.
  *
  * @throws what the last attempt threw, or the signal's reason
  */
@@ -141,7 +143,8 @@ function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // Never followed, since that would send the body, with its DEK, to another server: `receive` refuses a redirect.
+    // Never followed, since that would send the body, with its DEK, to another server: `receive` refuses a
+    // redirect.
     redirect: 'manual',
     ...(takesCache ? { cache: 'no-store' } : {}),
     credentials: apiKey === undefined ? 'same-origin' : 'omit',
@@ -152,7 +155,10 @@ function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal
 
 let takesCache: boolean | undefined
 
-/** Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11: there, it throws. */
+/**
+ * Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11:
+ * there, it throws.
+ */
 function isCacheTaken(): boolean {
   try {
     return new Request('https://eaas.invalid', { cache: 'no-store' }).method === 'GET'

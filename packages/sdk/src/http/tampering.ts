@@ -1,7 +1,10 @@
 /** Turns refusals of the service that mean tampering into the error that this process throws for it. */
 import { DecryptionError, isEaasError } from '../errors.js'
 
-/** Returns a DecryptionError for a refusal that says that an envelope is not authentic, and any other error unchanged. */
+/**
+ * Returns a DecryptionError for a refusal that says that an envelope is not authentic, and any other error
+ * unchanged.
+ */
 export function asTampering(error: unknown): unknown {
   if (!isEaasError(error) || error.code !== 'E_API') return error
   if (error.problem === 'E_WRAPPED_KEY' || error.problem === 'E_DECRYPTION_FAILED') {

@@ -1,4 +1,7 @@
-/** Makes a call from its row of the contract. Loaded with the first call: the table is no part of what a page loads at once. */
+/**
+ * Makes a call from its row of the contract. Loaded with the first call: the table is no part of what a page
+ * loads at once.
+ */
 import { type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
 import type { Call } from './calls.js'
 

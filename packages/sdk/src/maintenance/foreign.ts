@@ -10,8 +10,8 @@ interface Library {
 }
 
 /**
- * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014 to 0378; 0478 or 0578). Blanks and
- * quotes may stand before each where text was pasted.
+ * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm
+ * suite (0014 to 0378; 0478 or 0578). Blanks and quotes may stand before each where text was pasted.
  */
 const LIBRARIES = {
   cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
@@ -23,7 +23,10 @@ const LIBRARIES = {
   },
 } as const satisfies Record<string, Library>
 
-/** Returns a value as its library writes it, however it was moved; undefined where it begins as no value of the library. One that was cut is of its form no more. */
+/**
+ * Returns a value as its library writes it, however it was moved; undefined where it begins as no value of
+ * the library. One that was cut is of its form no more.
+ */
 export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
   return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }

@@ -10,7 +10,10 @@ import { isIndexColumn } from '../records/blind-indexes.js'
 import { getAt } from '../records/paths.js'
 import { readEnvelope } from '../records/read-envelope.js'
 
-/** How many values of a field are stored in which form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`. */
+/**
+ * How many values of a field are stored in which form. Those of `oldVersion` and `formerKey` are among `v1`
+ * and `v2`.
+ */
 export interface FieldCounts {
   /** Null or absent. */
   empty: number
@@ -44,7 +47,10 @@ export interface IndexCounts {
 /** What was found in a table, by field and by the column of an index. */
 export interface TableCounts {
   rows: number
-  /** The rows in which something is to do, whatever the work: a value or an index that is not as the model stores it now. */
+  /**
+   * The rows in which something is to do, whatever the work: a value or an index that is not as the model
+   * stores it now.
+   */
   left: number
   fields: Record<string, FieldCounts>
   indexes: Record<string, IndexCounts>

@@ -1,4 +1,7 @@
-/** Looks at rows and changes none: in which form their values are, and with `open` whether they open and their indexes fit. */
+/**
+ * Looks at rows and changes none: in which form their values are, and with `open` whether they open and their
+ * indexes fit.
+ */
 import { isOldVersion, isUnsealed, lacksIndex, type TableCounts } from './forms.js'
 import { type FoundRow, type Outcome, type Work, writeIndexes } from './works.js'
 
@@ -7,7 +10,9 @@ const CURRENT: Outcome = { status: 'current' }
 /** Counts nothing more than the forms that every run counts. */
 export const lookOnly: Work = async (_, found) => found.map(() => CURRENT)
 
-/** Opens the rows that are sealed, and adds to the counts those that do not open and indexes that do not fit. */
+/**
+ * Opens the rows that are sealed, and adds to the counts those that do not open and indexes that do not fit.
+ */
 export function createOpening(counts: TableCounts): Work {
   return async (shop, found) => {
     const isOpenable = ({ forms }: FoundRow) =>

@@ -13,8 +13,9 @@ import { findLibrary } from './foreign.js'
 import { isUnsealed, lacksIndex, type RowForms } from './forms.js'
 
 /**
- * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the model as they were read, those of
- * `bind` too: compare with it what the other library bound the value to. What it throws, but an error of the SDK, is not shown.
+ * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the
+ * model as they were read, those of `bind` too: compare with it what the other library bound the value to.
+ * What it throws, but an error of the SDK, is not shown.
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
@@ -50,7 +51,10 @@ export const WORKS = {
   reseal: resealAll,
 } as const satisfies Record<string, Work>
 
-/** Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack only these. */
+/**
+ * Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack
+ * only these.
+ */
 async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition } = shop
   const toSeal = found.filter(({ forms }) => isUnsealed(definition, forms))
@@ -79,7 +83,8 @@ async function sealAgain(
   const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
-    // A closed key that seals ends the run: all rows of the page failed with it. One that only opens fails its own rows, in `openEach`.
+    // A closed key that seals ends the run: all rows of the page failed with it. One that only opens fails
+    // its own rows, in `openEach`.
     if (isEaasError(row) && row.code === 'E_API') throw row
     if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
     else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
@@ -151,7 +156,9 @@ function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
   return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
 }
 
-/** Opens rows, after the readers have read what is no envelope. Rows that do not open have their outcome then. */
+/**
+ * Opens rows, after the readers have read what is no envelope. Rows that do not open have their outcome then.
+ */
 async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   const outcomes = new Map<FoundRow, Outcome>()
   const readable: { one: FoundRow; row: Row }[] = []
@@ -175,7 +182,10 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   return { outcomes, opened }
 }
 
-/** Replaces what is no envelope by what its reader reads. Returns an error where the model does not accept a value in its form. */
+/**
+ * Replaces what is no envelope by what its reader reads. Returns an error where the model does not accept a
+ * value in its form.
+ */
 async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
   const values: [Path, unknown][] = []
   for (const { name, path } of definition.fields) {
@@ -204,7 +214,10 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
   return values.length === 0 ? row : withValues(row, values)
 }
 
-/** Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this value, such as E_NETWORK */
+/**
+ * Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this
+ * value, such as E_NETWORK
+ */
 async function readOne(
   reader: Reader,
   { stored, row }: { stored: unknown; row: Row },
@@ -220,7 +233,10 @@ async function readOne(
   }
 }
 
-/** Returns the outcome of a row that failed. @throws the error where it would come for rows of other keys too, so that it ends the run */
+/**
+ * Returns the outcome of a row that failed. @throws the error where it would come for rows of other keys too,
+ * so that it ends the run
+ */
 function failRowOrThrow(error: EaasError): Outcome {
   if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
   throw error

@@ -1,4 +1,7 @@
-/** Values that a model opens during a migration, although they are not sealed or bound to nothing: which they are, and how they are reported. */
+/**
+ * Values that a model opens during a migration, although they are not sealed or bound to nothing: which they
+ * are, and how they are reported.
+ */
 import { isMissing, type Row } from '../input.js'
 import type { OpenJob } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
@@ -24,13 +27,15 @@ export function acceptPlain(
   return true
 }
 
-// Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or text was pasted. A field of the compact
-// form is told by the base64 in its first member, however short it was cut.
+// Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or
+// text was pasted. A field of the compact form is told by the base64 in its first member, however short it
+// was cut.
 const SEALED_TEXT =
   /^[\s\p{C}"'[\\]*(eaas\.|\{(.*"(ciphertext|wrapped_key)\\*"|\s*\\*"[ci]\\*"\W*([\w+/]{16}|[\w+/]*$)))/su
 
 /**
- * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for a plaintext and sealed once more.
+ * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for
+ * a plaintext and sealed once more.
  */
 export function looksSealed(value: unknown): boolean {
   if (typeof value === 'string') return spellingsOf(value).some((text) => SEALED_TEXT.test(text))
@@ -38,7 +43,9 @@ export function looksSealed(value: unknown): boolean {
   return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }
 
-/** Counts what was accepted of a row that opened, and warns of the model's first value that was not sealed. */
+/**
+ * Counts what was accepted of a row that opened, and warns of the model's first value that was not sealed.
+ */
 export function countAccepted(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
   const { acceptPlaintext, envelope, fields, name: model, warn } = definition
   if (envelope === 2) accepted.unbound += jobs.filter(({ parts }) => !parts.commitment).length

@@ -1,4 +1,5 @@
-// What a model binds its values to (bindings.md), by the published vectors and through what applications call, with every engine.
+// What a model binds its values to (bindings.md), by the published vectors and through what applications
+// call, with every engine.
 import { contextAad, decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -15,7 +15,8 @@ const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
 /**
  * Encodes the pairs of a row that all its values are bound to; undefined in a model of format v1.
  *
- * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column that the model binds to
+ * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column
+ * that the model binds to
  */
 export function bindRow({ envelope, bind }: Definition, row: Row, index: number): Uint8Array | undefined {
   if (envelope === 1) return undefined
@@ -23,7 +24,10 @@ export function bindRow({ envelope, bind }: Definition, row: Row, index: number)
   return readingContext(() => encodeContext(Object.fromEntries(pairs)), { index, field: 'bind' })
 }
 
-/** Returns the AAD of a field in the row of `bindRow` (bindings.md 1), under a key. @throws InvalidInputError when the names are too long */
+/**
+ * Returns the AAD of a field in the row of `bindRow` (bindings.md 1), under a key. @throws InvalidInputError
+ * when the names are too long
+ */
 export function bindField(definition: Definition, keyId: string, field: string, row: Uint8Array): Uint8Array {
   const { whole = definition } = definition // one of some fields may be made for each call
   const known = heads.get(whole) ?? new Map<string, Uint8Array>()

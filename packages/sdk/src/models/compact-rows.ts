@@ -26,10 +26,11 @@ const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version
 const COMPACT_TEXT = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 
 /**
- * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }` in the fields.
+ * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i
+ * }` in the fields.
  *
- * @throws InvalidInputError when a field is not an envelope, or is sealed under another DEK than the others, or when the
- * application uses the column `header` itself
+ * @throws InvalidInputError when a field is not an envelope, or is sealed under another DEK than the others,
+ * or when the application uses the column `header` itself
  */
 export function packRow(row: Row, paths: readonly Path[], header: string, index = 0): Row {
   let shared: EnvelopeHeader | undefined
@@ -56,7 +57,10 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
   return { ...withValues(row, fields), [header]: shared ?? null }
 }
 
-/** Refuses a row in which the compact form would overwrite a column of the application. @throws InvalidInputError */
+/**
+ * Refuses a row in which the compact form would overwrite a column of the application. @throws
+ * InvalidInputError
+ */
 export function assertHeaderColumn(row: Row, header: string, index: number): void {
   const value = valueIn(row, header)
   if (isMissing(value) || isHeader(value)) return
@@ -95,15 +99,17 @@ export function envelopeAt(row: Row, path: Path, header: string, place: RecordPl
 }
 
 /**
- * Tells whether the column `header` belongs to the compact form, and not to the application: a field needs it, or it is null, as in
- * a record whose fields are all missing.
+ * Tells whether the column `header` belongs to the compact form, and not to the application: a field needs
+ * it, or it is null, as in a record whose fields are all missing.
  */
 export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): boolean {
   const values = paths.map((path) => getAt(row, path))
   return values.some(isCompact) || (row[header] === null && values.every(isMissing))
 }
 
-/** Tells whether a field is in the compact form: the object, or its JSON as a column of type text returns it. */
+/**
+ * Tells whether a field is in the compact form: the object, or its JSON as a column of type text returns it.
+ */
 export function isCompact(value: unknown): value is CompactField {
   if (typeof value === 'string') return COMPACT_TEXT.test(value)
   return isObject(value) && 'c' in value && 'i' in value

@@ -33,22 +33,29 @@ export type ModelOptions<
 /** Of a model whose values are bound to where they belong, in format v2 (bindings.md 1). */
 export interface BoundOptions {
   /**
-   * The name of the model, such as that of its table. Values are bound to it and to their field: one that was moved to another model or
-   * another field does not open. Never change it while rows are stored.
+   * The name of the model, such as that of its table. Values are bound to it and to their field: one that was
+   * moved to another model or another field does not open. Never change it while rows are stored.
    */
   name: string
   /**
-   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so that one that was moved to another
-   * row does not open. Each row must have them, as text or whole numbers, before it is sealed, and they must never change.
+   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too,
+   * so that one that was moved to another row does not open. Each row must have them, as text or whole
+   * numbers, before it is sealed, and they must never change.
    */
   bind?: readonly string[] | undefined
   /** The format of the envelopes that are written and read: 2 by default. */
   envelope?: 2 | undefined
-  /** `true` also opens values of format v1, which are bound to nothing: for a migration. `accepted` of the model counts them. */
+  /**
+   * `true` also opens values of format v1, which are bound to nothing: for a migration. `accepted` of the
+   * model counts them.
+   */
   acceptUnbound?: boolean | undefined
 }
 
-/** Of a model whose rows clients in other languages read, in format v1: whoever can write to the table can exchange its values. */
+/**
+ * Of a model whose rows clients in other languages read, in format v1: whoever can write to the table can
+ * exchange its values.
+ */
 export interface UnboundOptions {
   /** The format of the envelopes, which clients in other languages read, too. */
   envelope: 1
@@ -68,46 +75,54 @@ interface SharedOptions<
   P extends boolean,
 > {
   /**
-   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key, so that destroying one key
-   * makes one person's data unreadable: see the page on deleting a person's data. It is given the row without its fields and the columns that
-   * the model adds, stored and unstored rows alike: `(row) => row.key_id`. An envelope of another row's key does not open. Indexes then need `indexKey`.
+   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's
+   * own key, so that destroying one key makes one person's data unreadable: see the page on deleting a
+   * person's data. It is given the row without its fields and the columns that the model adds, stored and
+   * unstored rows alike: `(row) => row.key_id`. An envelope of another row's key does not open. Indexes then
+   * need `indexKey`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
   /**
-   * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals them under `keyId`.
-   * It refuses envelopes of any other key, since whoever can write to the database could have put them there.
+   * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals
+   * them under `keyId`. It refuses envelopes of any other key, since whoever can write to the database could
+   * have put them there.
    */
   formerKeyIds?: readonly string[] | undefined
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
-   * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the service sees no value, and a search
-   * needs no request. Without it the service makes them, with `shared: true` as clients in other languages do.
+   * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the
+   * service sees no value, and a search needs no request. Without it the service makes them, with `shared:
+   * true` as clients in other languages do.
    */
   indexKey?: string | undefined
   /**
-   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised as their
-   * fields say and joined with their lengths in front, so that different values never give the same text. `shared` as of a field. With `indexKey` also `{ prefix: field,
-   * length }`, to search for the first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
+   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are
+   * normalised as their fields say and joined with their lengths in front, so that different values never
+   * give the same text. `shared` as of a field. With `indexKey` also `{ prefix: field, length }`, to search
+   * for the first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: C | undefined
   /**
-   * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in the column
-   * `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each envelope as text (`toText`), for text columns. All
-   * forms are read, whichever is written.
+   * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share
+   * once, in the column `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each
+   * envelope as text (`toText`), for text columns. All forms are read, whichever is written.
    */
   format?: T | undefined
   /**
-   * `true` also opens rows in which some fields are not sealed yet: for a migration, since whoever can write to the table can then put any value
-   * there. A value that looks like an envelope is never taken for one that is not sealed. `accepted` of the model counts them, and the first one
-   * writes a warning.
+   * `true` also opens rows in which some fields are not sealed yet: for a migration, since whoever can write
+   * to the table can then put any value there. A value that looks like an envelope is never taken for one
+   * that is not sealed. `accepted` of the model counts them, and the first one writes a warning.
    */
   acceptPlaintext?: P | undefined
   /** The column of the compact form; `envelope` by default. */
   header?: H | undefined
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
-  /** `false` silences the warnings about an index over data of few possible values, and about values that are not sealed. */
+  /**
+   * `false` silences the warnings about an index over data of few possible values, and about values that are
+   * not sealed.
+   */
   warn?: boolean | undefined
 }
 
@@ -152,7 +167,10 @@ export interface Definition {
   warn: boolean
 }
 
-/** Reads a definition, and warns of indexes over data of few possible values. @throws InvalidInputError naming what is wrong */
+/**
+ * Reads a definition, and warns of indexes over data of few possible values. @throws InvalidInputError naming
+ * what is wrong
+ */
 export function readDefinition(options: Options): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
@@ -213,8 +231,9 @@ export function readDefinition(options: Options): Definition {
 }
 
 /**
- * Makes the function that finds the key of a row. The application's function gets what is stored in plain, so that it gives the same key for a
- * row that is to be sealed and for the stored one, and no plaintext can get into its errors.
+ * Makes the function that finds the key of a row. The application's function gets what is stored in plain, so
+ * that it gives the same key for a row that is to be sealed and for the stored one, and no plaintext can get
+ * into its errors.
  */
 function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
   return (row: Row, index: number): string => {
@@ -239,7 +258,9 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
   }
 }
 
-/** Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key */
+/**
+ * Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key
+ */
 function readLocal(
   { indexKey, envelope }: Options,
   model: string,
@@ -280,7 +301,10 @@ function readBinding({ name = '', envelope = 2, bind = [], acceptUnbound = false
   return { name, envelope, bind: bind.map((column) => ({ name: column, path: column.split('.') })), acceptUnbound }
 }
 
-/** Refuses a column whose value sealing changes: values are bound to what is stored in plain. @throws InvalidInputError */
+/**
+ * Refuses a column whose value sealing changes: values are bound to what is stored in plain. @throws
+ * InvalidInputError
+ */
 function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
   const wrong = bind.find(
     (column) => names.has(column.name) || names.has(column.path[0] ?? '') || fieldInside([...fields, column]),
@@ -288,7 +312,10 @@ function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[],
   if (wrong) throw new InvalidInputError(`bind: ${JSON.stringify(wrong.name)} is sealed, or made by the model`)
 }
 
-/** Refuses a field that is inherited, not enumerable or under a symbol, since it would not be sealed. @throws InvalidInputError */
+/**
+ * Refuses a field that is inherited, not enumerable or under a symbol, since it would not be sealed. @throws
+ * InvalidInputError
+ */
 function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
@@ -297,7 +324,9 @@ function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
   }
 }
 
-/** Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under `node --disable-proto=throw`. */
+/**
+ * Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under `node --disable-proto=throw`.
+ */
 function memberOf(
   fields: Readonly<Record<PropertyKey, AnyField>>,
   owner: object,

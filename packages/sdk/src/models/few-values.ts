@@ -5,7 +5,10 @@ const LOW_ENTROPY =
 
 const warned = new Set<string>()
 
-/** Warns, once a process for a column and its fields, of an index over data with so few possible values that all can be tried. */
+/**
+ * Warns, once a process for a column and its fields, of an index over data with so few possible values that
+ * all can be tried.
+ */
 export function warnOfFewValues(column: string, fields: readonly string[]): void {
   const index = JSON.stringify([column, fields])
   if (warned.has(index) || !fields.every(hasFewValues)) return

@@ -1,4 +1,7 @@
-/** The text of a field, normalised, from which its blind index is made (index-texts.md 1), and what a query asks of it. */
+/**
+ * The text of a field, normalised, from which its blind index is made (index-texts.md 1), and what a query
+ * asks of it.
+ */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, assertWhole, isObject } from '../input.js'
 import { HASH_BITS } from '../limits.js'
@@ -6,9 +9,9 @@ import type { Definition, PlacedField } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 
 /**
- * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode, without a
- * locale), `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always
- * return the same for the same text.
+ * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase`
+ * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9, and refuses
+ * a text without any), or a function of the application, which must always return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -33,7 +36,10 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
-/** Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be indexed */
+/**
+ * Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be
+ * indexed
+ */
 export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert?.(value, place)
@@ -47,7 +53,10 @@ export interface TextPart {
   text: string
 }
 
-/** Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError when it is not text */
+/**
+ * Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError
+ * when it is not text
+ */
 export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
   if (field.spec.kind !== 'text' || !isObject(value)) return undefined
   const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
@@ -61,7 +70,10 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }
 
-/** Finds the column to search for a part of a text: of several prefixes, the longest that the part has. @throws InvalidInputError */
+/**
+ * Finds the column to search for a part of a text: of several prefixes, the longest that the part has.
+ * @throws InvalidInputError
+ */
 export function findPartColumn({ columns }: Definition, field: PlacedField, { kind, text }: TextPart): IndexColumn {
   const made = columns.filter((column) => column.kind === kind && column.fields[0] === field)
   made.sort((a, b) => b.length - a.length)

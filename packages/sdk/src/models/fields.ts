@@ -1,11 +1,15 @@
-/** The kinds of fields that a model seals: the values that they accept, and their blind indexes. `codecs.ts` makes the bytes. */
+/**
+ * The kinds of fields that a model seals: the values that they accept, and their blind indexes. `codecs.ts`
+ * makes the bytes.
+ */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertOptions, assertValue, type Bytes, isMissing, isoText, isValidDate, kindOf } from '../input.js'
 import type { Normalizer } from './field-texts.js'
 
 /**
- * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored unchanged; `I` is the
- * column of its blind index; `X` tells whether it can be part of an index over several fields.
+ * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored
+ * unchanged; `I` is the column of its blind index; `X` tells whether it can be part of an index over several
+ * fields.
  */
 export interface Field<T, M = never, I extends string = never, X extends boolean = boolean> {
   /** Allows the field to be missing or undefined. */
@@ -22,8 +26,9 @@ export interface Field<T, M = never, I extends string = never, X extends boolean
 export type FieldKind = 'text' | 'bytes' | 'json' | 'number' | 'boolean' | 'date'
 
 /**
- * How a field works, without its types: what it holds as `'~spec'`. Exported so that an application can name it in functions that read fields.
- * Make fields with `text()` and the other functions, not from this: any version may change its members.
+ * How a field works, without its types: what it holds as `'~spec'`. Exported so that an application can name
+ * it in functions that read fields. Make fields with `text()` and the other functions, not from this: any
+ * version may change its members.
  */
 export interface FieldSpec {
   kind: FieldKind
@@ -37,27 +42,35 @@ export interface FieldSpec {
   bits?: number | undefined
   /** Whether the index is the plain hash of the text, without the names of the model and the column. */
   shared?: boolean | undefined
-  /** Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others. */
+  /**
+   * Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others.
+   */
   assert?(value: unknown, place: RecordPlace): void
-  /** Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an index. */
+  /**
+   * Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an
+   * index.
+   */
   toIndexText?(value: unknown): string
 }
 
 export interface IndexOptions {
   /**
-   * The column for the blind index, by which rows can be searched for an exact value. Whoever reads the column learns which rows
-   * have the same value, and whoever may call `hash` can test guesses: do not index data of few possible values.
+   * The column for the blind index, by which rows can be searched for an exact value. Whoever reads the
+   * column learns which rows have the same value, and whoever may call `hash` can test guesses: do not index
+   * data of few possible values.
    */
   index?: string | undefined
   /**
-   * How many bits of the index are kept, 4 to 256; all by default. With fewer, several values share an index, so that it reveals
-   * less, and rows that a search finds must be filtered with `matches` after they are decrypted.
+   * How many bits of the index are kept, 4 to 256; all by default. With fewer, several values share an index,
+   * so that it reveals less, and rows that a search finds must be filtered with `matches` after they are
+   * decrypted.
    */
   bits?: number | undefined
   /**
-   * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised text), so that equal values have
-   * equal indexes in all shared columns under a key, and tables can be joined by them. By default the names of the model and of the column are
-   * hashed too. Not with `indexKey`.
+   * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the
+   * normalised text), so that equal values have equal indexes in all shared columns under a key, and tables
+   * can be joined by them. By default the names of the model and of the column are hashed too. Not with
+   * `indexKey`.
    */
   shared?: boolean | undefined
 }
@@ -70,7 +83,10 @@ export interface TextOptions extends IndexOptions {
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
 // Functions take `O & TextOptions`: `O` alone is what the caller wrote, of which editors know no description.
-/** The column that the options name. Inferred from the options, since from the model's constraint TypeScript infers `string`. */
+/**
+ * The column that the options name. Inferred from the options, since from the model's constraint TypeScript
+ * infers `string`.
+ */
 type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : never
 
 /** Text, sealed as its UTF-8 bytes. */
@@ -91,8 +107,9 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
 }
 
 /**
- * A value that JSON represents without loss, sealed as its JSON text. Refuses a Map, a Date or NaN in it, like `encryptJson`, with a
- * message that holds the names of members. `T` is not checked when the value is opened.
+ * A value that JSON represents without loss, sealed as its JSON text. Refuses a Map, a Date or NaN in it,
+ * like `encryptJson`, with a message that holds the names of members. `T` is not checked when the value is
+ * opened.
  */
 export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
   return createField(readOptions('json', [], options))

@@ -7,7 +7,10 @@ import type { IndexKind } from './index-key.js'
 import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
 
 const KINDS = ['prefix', 'ngram'] as const
-/** By default many parts of a text share an index, so that nobody can tell which of them a row has: measured in index-of-parts. */
+/**
+ * By default many parts of a text share an index, so that nobody can tell which of them a row has: measured
+ * in index-of-parts.
+ */
 const NGRAM_BITS = 8
 const MAX_PART_CHARACTERS = 64
 
@@ -26,7 +29,8 @@ export interface IndexColumn {
 const EXACT = { kind: 'exact', length: 0 } as const
 
 /**
- * Reads the columns that fields name with `index`, and those that `indexes` declares. `header` is the column of the compact form.
+ * Reads the columns that fields name with `index`, and those that `indexes` declares. `header` is the column
+ * of the compact form.
  *
  * @throws InvalidInputError naming what is wrong
  */
@@ -56,7 +60,10 @@ export function readIndexColumns({
   return columns
 }
 
-/** Refuses an index that the service must not make, or cannot make for this model alone. @throws InvalidInputError */
+/**
+ * Refuses an index that the service must not make, or cannot make for this model alone. @throws
+ * InvalidInputError
+ */
 export function assertByService(columns: readonly IndexColumn[], model: string): void {
   for (const { column, kind, shared } of columns) {
     const name = JSON.stringify(column)
@@ -68,7 +75,10 @@ export function assertByService(columns: readonly IndexColumn[], model: string):
   }
 }
 
-/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
+/**
+ * Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no
+ * index
+ */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
   const names = isObject(query) ? Object.keys(query) : []
   if (names.length === 0) {
@@ -83,7 +93,10 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
   })
 }
 
-/** Reads an index that is declared by its column: over several fields, or of parts of a text. @throws InvalidInputError */
+/**
+ * Reads an index that is declared by its column: over several fields, or of parts of a text. @throws
+ * InvalidInputError
+ */
 function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): IndexColumn {
   const name = JSON.stringify(column)
   const given: Partial<CompoundIndex<string> & PrefixIndex<string> & NgramIndex<string>> = index

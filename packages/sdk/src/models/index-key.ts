@@ -25,7 +25,10 @@ export interface IndexKey {
   model: string
 }
 
-/** How a column indexes a field: its whole text, its first characters, or each few characters in a row (local-index.md 3). */
+/**
+ * How a column indexes a field: its whole text, its first characters, or each few characters in a row
+ * (local-index.md 3).
+ */
 export type IndexKind = 'exact' | 'prefix' | 'ngram'
 
 /** Returns the text to store. @throws InvalidInputError when it has none */

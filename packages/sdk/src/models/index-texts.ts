@@ -1,6 +1,6 @@
 /**
- * What is hashed for an index column, made from the texts of its fields (index-texts.md 2), those of a row or of a query. Not in
- * `field-texts.ts`, so that it is loaded with the first call only.
+ * What is hashed for an index column, made from the texts of its fields (index-texts.md 2), those of a row or
+ * of a query. Not in `field-texts.ts`, so that it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
@@ -16,7 +16,8 @@ const ALL_FIELDS = 'Give the values of all fields of an index.'
 export type ColumnTexts = string | readonly string[]
 
 /**
- * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md 3).
+ * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md
+ * 3).
  *
  * @throws InvalidInputError when that cannot be hashed
  */
@@ -57,7 +58,8 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
 /**
  * Makes what is hashed for each index of which a query has all values, by its column.
  *
- * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and would be ignored
+ * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
+ * would be ignored
  */
 export function readQueryTexts(definition: Definition, query: Row): Map<IndexColumn, ColumnTexts> {
   const found = new Map<IndexColumn, ColumnTexts>()

@@ -1,4 +1,7 @@
-/** The values of index columns (index-texts.md 3), hashed by the service, or in this process where the model has an index key. */
+/**
+ * The values of index columns (index-texts.md 3), hashed by the service, or in this process where the model
+ * has an index key.
+ */
 import { createPace } from '../async/event-loop.js'
 import { HASH_BITS } from '../limits.js'
 import { hashEach } from '../records/blind-indexes.js'
@@ -15,7 +18,10 @@ export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | str
 /** So many are made at once with an asynchronous engine. */
 const BLOCK_MACS = 1_000
 
-/** Hashes what many rows need, each distinct text of a column once. The engine must be ready where the model has an index key. */
+/**
+ * Hashes what many rows need, each distinct text of a column once. The engine must be ready where the model
+ * has an index key.
+ */
 export async function hashColumnTexts(
   deps: ModelDeps,
   definition: Definition,
@@ -71,7 +77,10 @@ async function hashLocally(
   }
 }
 
-/** Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
+/**
+ * Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold
+ * them, the rest zero.
+ */
 export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
   const digits = Math.ceil(bits / 4)
   const surplus = digits * 4 - bits

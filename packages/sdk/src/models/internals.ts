@@ -1,4 +1,7 @@
-/** What the backfill needs of a model beyond its interface. Kept apart from it, so that no program can reach it by the model. */
+/**
+ * What the backfill needs of a model beyond its interface. Kept apart from it, so that no program can reach
+ * it by the model.
+ */
 import { InvalidInputError } from '../errors.js'
 import type { Definition } from './definition.js'
 import type { ModelDeps } from './model-deps.js'

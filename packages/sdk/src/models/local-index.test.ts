@@ -1,4 +1,5 @@
-// Index columns made in the process (local-index.md): by the published vectors in each engine, and what leaves the process.
+// Index columns made in the process (local-index.md): by the published vectors in each engine, and what
+// leaves the process.
 import { createHash } from 'node:crypto'
 import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'

@@ -1,6 +1,6 @@
 /**
- * Opens index keys, once for the life of a client, and makes the values of index columns in this process (local-index.md). Loaded at the
- * first call.
+ * Opens index keys, once for the life of a client, and makes the values of index columns in this process
+ * (local-index.md). Loaded at the first call.
  */
 import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
 import { type Soon, use } from '../async/is-promise.js'
@@ -47,8 +47,8 @@ export async function rewrapIndexKey(
 }
 
 /**
- * Returns the MACs under an index key. One unwrap for the life of the client, shared by all who wait for it; one that failed is not kept.
- * The engine must be ready.
+ * Returns the MACs under an index key. One unwrap for the life of the client, shared by all who wait for it;
+ * one that failed is not kept. The engine must be ready.
  *
  * @throws DecryptionError when the text was altered, or the service unwraps another key
  */

@@ -1,4 +1,5 @@
-// Columns that hold values of several formats while they are migrated: format v1 and v2, objects and text, and plaintext.
+// Columns that hold values of several formats while they are migrated: format v1 and v2, objects and text,
+// and plaintext.
 import type { EnvelopeV1 } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { boolean, bytes, type Client, date, json, number, text, toText } from '../index.js'
@@ -100,7 +101,8 @@ describe('a column of several forms', () => {
 })
 
 describe('compact rows in columns of type text', () => {
-  // A driver writes objects into such columns as JSON, and returns the text. PostgreSQL writes that of jsonb with blanks.
+  // A driver writes objects into such columns as JSON, and returns the text. PostgreSQL writes that of jsonb
+  // with blanks.
   const asText = (row: object, blanks = '') =>
     Object.fromEntries(
       Object.entries(row).map(([name, value]) => {

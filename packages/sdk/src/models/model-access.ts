@@ -1,6 +1,7 @@
 /**
- * What a model tells the adapters for ORMs. It does no more than the functions of the model do, so that it may be reached by the model: adapters
- * are packages of their own, and the model may be of another copy of this package, such as the one for CommonJS.
+ * What a model tells the adapters for ORMs. It does no more than the functions of the model do, so that it
+ * may be reached by the model: adapters are packages of their own, and the model may be of another copy of
+ * this package, such as the one for CommonJS.
  */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
@@ -35,7 +36,10 @@ export interface ModelAccess {
   readonly header: string
   /** Whether each row has a key of its own. */
   readonly keyByRow: boolean
-  /** Returns the id of the key of a row, which errors call by its index. @throws InvalidInputError where its columns do not tell */
+  /**
+   * Returns the id of the key of a row, which errors call by its index. @throws InvalidInputError where its
+   * columns do not tell
+   */
   keyOf(row: Row, index: number): string
   /** Loads what seals and opens. */
   load(): Promise<AccessRows>
@@ -43,9 +47,15 @@ export interface ModelAccess {
 
 /** What seals, opens and indexes for an adapter. */
 export interface AccessRows {
-  /** Seals rows, or some fields of them, and adds the indexes that are made of these alone. A field that may be missing takes null too. */
+  /**
+   * Seals rows, or some fields of them, and adds the indexes that are made of these alone. A field that may
+   * be missing takes null too.
+   */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
-  /** Opens some fields of rows, all or none. Keeps null wherever it stands, as in the rows of an outer join, and the columns of indexes. */
+  /**
+   * Opens some fields of rows, all or none. Keeps null wherever it stands, as in the rows of an outer join,
+   * and the columns of indexes.
+   */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
   /** Makes the index columns of a query, as `index` of the model does. */
   index(query: Row): Promise<Row>

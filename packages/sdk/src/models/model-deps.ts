@@ -2,7 +2,10 @@
 import type { Progress, RecordsDeps } from '../records/blocks.js'
 import type { CallOptions } from '../resources/keys.js'
 
-/** How many values a model opened so far although they are less protected than it demands: see `acceptPlaintext` and `acceptUnbound`. */
+/**
+ * How many values a model opened so far although they are less protected than it demands: see
+ * `acceptPlaintext` and `acceptUnbound`.
+ */
 export interface Accepted {
   /** Values that were not sealed. */
   plaintext: number

@@ -17,9 +17,15 @@ import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.
 export interface ModelRows {
   /** Seals all rows, or none. */
   seal(rows: readonly Row[], options: SealOptions): Promise<Row[]>
-  /** Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in errors. */
+  /**
+   * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record
+   * numbers in errors.
+   */
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
-  /** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
+  /**
+   * Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by
+   * default.
+   */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
   /** The same for adapters. */
   access: AccessRows

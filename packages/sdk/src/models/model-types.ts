@@ -52,7 +52,10 @@ export interface PrefixIndex<P> {
   /** How many bits of the index are kept, 4 to 256; all by default. */
   readonly bits?: number | undefined
 }
-/** An index of each `length` characters in a row of a text, 8 bits of each by default: finds rows by `{ contains }`. */
+/**
+ * An index of each `length` characters in a row of a text, 8 bits of each by default: finds rows by `{
+ * contains }`.
+ */
 export interface NgramIndex<P> {
   /** The field of text of which the parts are indexed. */
   readonly ngram: P
@@ -84,8 +87,8 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 /** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
 /**
- * Columns that are not fields of the model. Without this type, TypeScript reports such a column as wrong where in fact a field is
- * missing. Of `any`, since rows whose type is an interface have no index signature.
+ * Columns that are not fields of the model. Without this type, TypeScript reports such a column as wrong
+ * where in fact a field is missing. Of `any`, since rows whose type is an interface have no index signature.
  */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
@@ -105,7 +108,10 @@ type ShowNested<S, N extends string> = {
       : never
 } & {}
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
-/** The fields of a model where a row has some of them: each may be absent, and null stands for no value in those that may be missing. */
+/**
+ * The fields of a model where a row has some of them: each may be absent, and null stands for no value in
+ * those that may be missing.
+ */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
     Value<F[P]>,
@@ -125,7 +131,9 @@ export type PickedCompounds<C, K> = {
       : never
     : never]: C[N]
 }
-/** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
+/**
+ * What stands for a missing value in a stored row: databases also store null for a value that was left out.
+ */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
 /** The least that a model opens: its fields, sealed, in any form; with `acceptPlaintext` also not sealed. */
 export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape<
@@ -140,7 +148,8 @@ export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape
 >
 
 type SealedField<T extends Format> = T extends 'compact' ? CompactField : T extends 'text' ? string : Envelope
-// A conditional type, of which editors print the result: of a union they would print this name and its arguments.
+// A conditional type, of which editors print the result: of a union they would print this name and its
+// arguments.
 type Replaced<V, M, New> = [Exclude<V, M>] extends [never] ? Extract<V, M> : Extract<V, M> | New
 /** Null opens to undefined where the field is optional but not nullable. */
 type Opened<V, M, New> =

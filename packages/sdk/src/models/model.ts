@@ -35,45 +35,55 @@ import type { RewrapBatch, RewrapOptions } from './rotation.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 
-/** A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the errors that `Client` lists. */
+/**
+ * A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the
+ * errors that `Client` lists.
+ */
 export interface Model<F extends Fields, C, T extends RowFormat, H extends string, P extends boolean = false> {
   /**
-   * How many values this model has opened, with `acceptPlaintext` or `acceptUnbound`, that were not sealed or bound to nothing. When a
-   * whole table was read and both are zero, the options can go.
+   * How many values this model has opened, with `acceptPlaintext` or `acceptUnbound`, that were not sealed or
+   * bound to nothing. When a whole table was read and both are zero, the options can go.
    */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
   readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H> }
   /**
-   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay unchanged. Uses
-   * one request for the wrap and all hashes, or none. Copies a plain row at the call, but not the bytes, Dates and objects in it,
-   * nor an instance of a class: do not change those until the promise settles.
+   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members
+   * stay unchanged. Uses one request for the wrap and all hashes, or none. Copies a plain row at the call,
+   * but not the bytes, Dates and objects in it, nor an instance of a class: do not change those until the
+   * promise settles.
    *
-   * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would overwrite one of the
-   * row; before the network is used
+   * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would
+   * overwrite one of the row; before the network is used
    * @example
    * ```ts
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
    * ```
    */
   encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H>>
-  /** Seals many rows. All values are checked before anything is sent, and the call fails as a whole. Otherwise as `encrypt`. */
+  /**
+   * Seals many rows. All values are checked before anything is sent, and the call fails as a whole. Otherwise
+   * as `encrypt`.
+   */
   encryptMany<R extends PlainShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H>[]>
   /**
-   * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps such a
-   * column where it holds no index. Leaves null in an optional field out, since databases store null for a value that was left out.
+   * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the
+   * indexes. Keeps such a column where it holds no index. Leaves null in an optional field out, since
+   * databases store null for a value that was left out.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
   decrypt<R extends SealedShape<F, P> & OtherColumns>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
   /**
-   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`, with its index and
-   * its error, and all others are still opened. That holds for every error, also when the service cannot be reached.
+   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in
+   * `failed`, with its index and its error, and all others are still opened. That holds for every error, also
+   * when the service cannot be reached.
    *
-   * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as `apiKey`; nothing else
+   * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as
+   * `apiKey`; nothing else
    * @example
    * ```ts
    * const { ok, failed } = await users.decryptMany(rows)
@@ -84,8 +94,9 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
   /**
-   * Makes a model of some fields, for rows of which only these are read or written. It binds to the same columns, which such rows need too.
-   * Seals no value of an index over several fields without the others, and none of a row in the compact form.
+   * Makes a model of some fields, for rows of which only these are read or written. It binds to the same
+   * columns, which such rows need too. Seals no value of an index over several fields without the others, and
+   * none of a row in the compact form.
    *
    * @throws InvalidInputError for a name that is not one of the fields
    * @example
@@ -95,11 +106,12 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    */
   pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P>
   /**
-   * Seals those fields of a row that are there, and adds the columns of their indexes: for an update of some columns. A field that is
-   * absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its index; an empty text is sealed.
-   * Otherwise as `encrypt` of `pick`.
+   * Seals those fields of a row that are there, and adds the columns of their indexes: for an update of some
+   * columns. A field that is absent or undefined stays so; null, in a field that may be missing, is stored as
+   * null, and so is its index; an empty text is sealed. Otherwise as `encrypt` of `pick`.
    *
-   * @throws InvalidInputError with `place` when a column of `bind`, or a field of an index over several, is missing beside what it belongs to
+   * @throws InvalidInputError with `place` when a column of `bind`, or a field of an index over several, is
+   * missing beside what it belongs to
    * @example
    * ```ts
    * const changes = await users.encryptPartial({ id: 7, email: 'ada@example.org' }) // update users set email = …, email_index = … where id = 7
@@ -115,29 +127,35 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: CallOptions,
   ): Promise<OpenedRow<R, PartialFields<F>, C, H>>
   /**
-   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several fields needs the
-   * values of all of them. One request; with `indexKey` none, after the key was opened once. `{ startsWith }` and `{ contains }` search for parts of
-   * a text. With those and with `bits`, filter the rows that the search finds with `matches`.
+   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over
+   * several fields needs the values of all of them. One request; with `indexKey` none, after the key was
+   * opened once. `{ startsWith }` and `{ contains }` search for parts of a text. With those and with `bits`,
+   * filter the rows that the search finds with `matches`.
    *
-   * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be indexed
+   * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be
+   * indexed
    */
   index<const Q extends Query<F, C>>(
     query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
     options?: CallOptions,
   ): Promise<QueryColumns<F, C, Q>>
   /**
-   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the network. For a
-   * login, build the query from strings: in a parsed request body, a value may be `{ startsWith }`.
+   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not
+   * use the network. For a login, build the query from strings: in a parsed request body, a value may be `{
+   * startsWith }`.
    *
-   * @throws InvalidInputError when the query names no field, one without an index, or a part that `index` refuses
+   * @throws InvalidInputError when the query names no field, one without an index, or a part that `index`
+   * refuses
    */
   matches(row: object, query: Query<F, C>): boolean
   /**
-   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and DEKs stay the same. Rows
-   * that are current are returned unchanged. Helps against a key version that leaked or is to be retired, not against a leaked
-   * DEK: see `reseal`. Needs `keys:read`, `encrypt` and `decrypt`; writes one audit entry for each distinct wrapped key.
+   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and
+   * DEKs stay the same. Rows that are current are returned unchanged. Helps against a key version that leaked
+   * or is to be retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `encrypt` and `decrypt`;
+   * writes one audit entry for each distinct wrapped key.
    *
-   * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item with its error
+   * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item
+   * with its error
    * @example
    * ```ts
    * for await (const { items } of users.rewrap(rows)) {
@@ -150,22 +168,27 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
-   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked DEK, and after a
-   * change of `index`, `normalize`, `bits` or `shared`. Copies that were made before can still be read with the old DEK. A row that does not
-   * open or cannot be sealed is `failed`, and the others are still resealed. With `acceptUnbound` and `acceptPlaintext`, it binds values of
-   * format v1 and seals those that are not sealed.
+   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked
+   * DEK, and after a change of `index`, `normalize`, `bits` or `shared`. Copies that were made before can
+   * still be read with the old DEK. A row that does not open or cannot be sealed is `failed`, and the others
+   * are still resealed. With `acceptUnbound` and `acceptPlaintext`, it binds values of format v1 and seals
+   * those that are not sealed.
    */
   reseal<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H>, F, C, T, H>>, void, undefined>
   /**
-   * Turns a row of envelopes into the compact form. Drops members of an envelope that the format does not have.
+   * Turns a row of envelopes into the compact form. Drops members of an envelope that the format does not
+   * have.
    *
    * @throws InvalidInputError when a field is not an envelope, or the fields do not share a DEK
    */
   pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'compact', H>
-  /** Turns a row of the compact form back into the same envelopes. @throws InvalidInputError without the column `header` */
+  /**
+   * Turns a row of the compact form back into the same envelopes. @throws InvalidInputError without the
+   * column `header`
+   */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'full', H>
 }
 

@@ -1,4 +1,6 @@
-/** Errors about values of a model's rows: they name the model and, of a stored row, what tells it from others. */
+/**
+ * Errors about values of a model's rows: they name the model and, of a stored row, what tells it from others.
+ */
 import { isEaasError, nameRecord } from '../errors.js'
 import type { Row } from '../input.js'
 import { getAt } from '../records/paths.js'
@@ -23,7 +25,10 @@ export function naming<T>(definition: Definition, row: Row | undefined, run: () 
   }
 }
 
-/** The values that tell a row, by their columns: those of `bind` or, where there are none, `id`. Undefined where the row has none of them. */
+/**
+ * The values that tell a row, by their columns: those of `bind` or, where there are none, `id`. Undefined
+ * where the row has none of them.
+ */
 function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string, string>> | undefined {
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]
   const told = columns.flatMap(({ name, path }) => {

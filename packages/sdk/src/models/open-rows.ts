@@ -110,7 +110,8 @@ export function copyStored({ fields, bind, header }: Definition, row: unknown, i
 /**
  * Reads the envelopes of a row. Leaves out values that are not sealed, where the model accepts them.
  *
- * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError for another key or format
+ * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError
+ * for another key or format
  */
 export function readJobs(definition: Definition, row: Row, index: number): Job[] {
   const { fields, names, keyIds, keyByRow, header } = definition
@@ -150,7 +151,9 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
   })
 }
 
-/** Returns the row with its opened values, and counts those that were not sealed; or returns its first error. */
+/**
+ * Returns the row with its opened values, and counts those that were not sealed; or returns its first error.
+ */
 function join(
   { accepted }: ModelDeps,
   definition: Definition,

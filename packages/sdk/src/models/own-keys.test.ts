@@ -1,4 +1,5 @@
-// A model opens what was sealed under its own keys: whoever can write to the database could put in an envelope of another one.
+// A model opens what was sealed under its own keys: whoever can write to the database could put in an
+// envelope of another one.
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Client, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'

@@ -4,7 +4,10 @@ import type { Row } from '../input.js'
 import { getAt } from '../records/paths.js'
 import type { Definition, RowFormat } from './definition.js'
 
-/** Returns a definition of some fields, with the indexes that are made of no other field. @throws InvalidInputError for an unknown one */
+/**
+ * Returns a definition of some fields, with the indexes that are made of no other field. @throws
+ * InvalidInputError for an unknown one
+ */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
   const isPicked = ({ name }: { name: string }) => names.includes(name)
   const fields = definition.fields.filter(isPicked)
@@ -22,8 +25,8 @@ interface Parts<F> {
 }
 
 /**
- * Finds what some fields of a row cannot be written without: another field, since a compact row is sealed as a whole, and an index is made
- * of all its fields.
+ * Finds what some fields of a row cannot be written without: another field, since a compact row is sealed as
+ * a whole, and an index is made of all its fields.
  */
 export function findLacking<F extends { name: string }>(
   { fields, columns, format }: Parts<F>,

@@ -1,4 +1,5 @@
-// A column whose name is not the field's: its value would be stored as it is, in plain, or be left sealed, without a word.
+// A column whose name is not the field's: its value would be stored as it is, in plain, or be left sealed,
+// without a word.
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type PlainRow, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'

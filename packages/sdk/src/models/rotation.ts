@@ -1,4 +1,7 @@
-/** Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
+/**
+ * Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a
+ * model.
+ */
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
@@ -66,7 +69,10 @@ export async function* rewrapRows(
       refused.set(name, error)
     }
   }
-  /** Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where nothing changes. */
+  /**
+   * Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where
+   * nothing changes.
+   */
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {

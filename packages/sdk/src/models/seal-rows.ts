@@ -29,7 +29,10 @@ export interface SealOptions extends RowsOptions {
   ownDek?: boolean
 }
 
-/** What is hashed for each index column of a row, in the order of the columns; undefined where a value is missing. */
+/**
+ * What is hashed for each index column of a row, in the order of the columns; undefined where a value is
+ * missing.
+ */
 export type RowTexts = readonly (ColumnTexts | undefined)[]
 
 /** What is made of a row before anything is sent. */
@@ -42,7 +45,9 @@ export interface RowRead {
   binding: Uint8Array | undefined
 }
 
-/** Checks every value of each row, and makes the texts of its index columns and what its values are bound to. */
+/**
+ * Checks every value of each row, and makes the texts of its index columns and what its values are bound to.
+ */
 export function* readEach(
   definition: Definition,
   rows: readonly Row[],
@@ -63,7 +68,10 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   return { row, texts, keyId: definition.keyOf(row, index), binding: bindRow(definition, row, index) }
 }
 
-/** Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them. @throws InvalidInputError */
+/**
+ * Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them.
+ * @throws InvalidInputError
+ */
 function assertPicked({ fields, columns, names }: Definition, whole: Definition, row: Row, index: number) {
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
   const others = whole.fields.filter((field) => !isPicked(field))
@@ -143,8 +151,8 @@ export async function sealRows(
   await withDeks(deps, { keyOf, dek, count: read.length, signal }, async (start, end, dekOf) => {
     for (const [number, { row, keyId = '', binding }] of read.slice(start, end).entries()) {
       const at = start + number
-      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of rows with keys of their own are
-      // collected, which would go out in many small requests.
+      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps
+      // of rows with keys of their own are collected, which would go out in many small requests.
       if (at > 0 && !isCollecting && pace.due())
         await restAndReport(deps, pace, options, { done: at, total: read.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))

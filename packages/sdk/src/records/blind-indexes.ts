@@ -10,7 +10,10 @@ const BLOCK_HASHES = 4_000
 /** How the texts begin that models make of names and values (index-texts.md 2). */
 const MADE_TEXT = /^eaas\/(?:index|compound)\//
 
-/** Refuses a value that cannot be hashed as it is, or whose hash would be that of other values in an index of a model. @throws InvalidInputError */
+/**
+ * Refuses a value that cannot be hashed as it is, or whose hash would be that of other values in an index of
+ * a model. @throws InvalidInputError
+ */
 export function assertHashedAsItIs(value: unknown, place?: RecordPlace): void {
   assertHashable(value, place)
   if (!MADE_TEXT.test(value)) return
@@ -40,7 +43,10 @@ interface HashColumn {
   kind?: string
 }
 
-/** Refuses a record whose column for an index holds anything else, which would be overwritten. @throws InvalidInputError */
+/**
+ * Refuses a record whose column for an index holds anything else, which would be overwritten. @throws
+ * InvalidInputError
+ */
 export function assertIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(

@@ -1,4 +1,6 @@
-/** What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress. */
+/**
+ * What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress.
+ */
 import { createBacklog } from '../async/backlog.js'
 import type { Pace } from '../async/event-loop.js'
 import { isPromise } from '../async/is-promise.js'
@@ -48,8 +50,9 @@ interface DeksOptions {
 }
 
 /**
- * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this call, and undefined with the scope
- * `shared`. The DEKs of a block are wrapped together and released after it.
+ * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this
+ * call, and undefined with the scope `shared`. The DEKs of a block are wrapped together and released after
+ * it.
  */
 export async function withDeks(
   { wrap, decryptDeks }: Pick<RecordsDeps, 'wrap' | 'decryptDeks'>,
@@ -107,8 +110,8 @@ export interface Opening<J extends OpenJob> extends Report {
 }
 
 /**
- * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one request; what is refused fails
- * the jobs that need it.
+ * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one
+ * request; what is refused fails the jobs that need it.
  */
 export async function openBlock<J extends OpenJob>(
   deps: RecordsDeps,
@@ -144,9 +147,9 @@ export async function openBlock<J extends OpenJob>(
 }
 
 /**
- * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the first envelope of each
- * proves that its DEK is the right one. Returns the errors of refused ones by their DEK's name, in the order of the jobs. The
- * caller releases `deks`: nothing is added once this has settled.
+ * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the
+ * first envelope of each proves that its DEK is the right one. Returns the errors of refused ones by their
+ * DEK's name, in the order of the jobs. The caller releases `deks`: nothing is added once this has settled.
  */
 async function unwrapEach(
   { decryptDeks, envelopes }: RecordsDeps,
@@ -177,7 +180,10 @@ async function unwrapEach(
   return refused
 }
 
-/** Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the client closed */
+/**
+ * Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the
+ * client closed
+ */
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,

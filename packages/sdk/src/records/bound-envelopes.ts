@@ -1,4 +1,7 @@
-/** Envelopes that are bound to a context, format v2 (envelope-v2.md): what a reader demands of them, and how they are sealed and opened. */
+/**
+ * Envelopes that are bound to a context, format v2 (envelope-v2.md): what a reader demands of them, and how
+ * they are sealed and opened.
+ */
 import {
   BOUND_KEYS_BYTES,
   type BoundKeys,
@@ -28,7 +31,9 @@ export interface Demand {
 
 declare const demanded: unique symbol
 
-/** The parts of an envelope of which `demandContext` made sure that it has the format that its reader demands. */
+/**
+ * The parts of an envelope of which `demandContext` made sure that it has the format that its reader demands.
+ */
 export interface OpenableParts extends SealedParts {
   readonly [demanded]: true
   /** The AAD, of format v2. */
@@ -56,8 +61,8 @@ export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uin
  * Returns the parts of an envelope that may be opened.
  *
  * @throws InvalidInputError when the context is not one
- * @throws DecryptionError where a context is demanded and the envelope is bound to none, or the reverse: the same error as for
- * another context
+ * @throws DecryptionError where a context is demanded and the envelope is bound to none, or the reverse: the
+ * same error as for another context
  */
 export function demandContext(
   parts: SealedParts,
@@ -68,7 +73,10 @@ export function demandContext(
   return demandAad(parts, { aad, acceptUnbound }, place)
 }
 
-/** As `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other format. */
+/**
+ * As `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other
+ * format.
+ */
 export function demandAad(
   parts: SealedParts,
   { aad, acceptUnbound = false, hint }: Pick<Demand, 'acceptUnbound'> & { aad: Uint8Array | undefined; hint?: string },

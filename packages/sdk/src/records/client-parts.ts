@@ -1,4 +1,7 @@
-/** What the entries for streams and for calls without a promise share with a client: its engine and its DEKs. Not public: no release promises to keep it. */
+/**
+ * What the entries for streams and for calls without a promise share with a client: its engine and its DEKs.
+ * Not public: no release promises to keep it.
+ */
 import type { Soon } from '../async/is-promise.js'
 import { InvalidInputError } from '../errors.js'
 import type { Sealing } from './sealing.js'
@@ -17,8 +20,9 @@ export interface PartsOwner {
 }
 
 /**
- * The member of a client that these entries use. It comes from the registry of symbols, since the client may be another copy of this package's
- * code, such as the one for CommonJS. Its number changes with what it returns.
+ * The member of a client that these entries use. It comes from the registry of symbols, since the client may
+ * be another copy of this package's code, such as the one for CommonJS. Its number changes with what it
+ * returns.
  */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 

@@ -4,8 +4,9 @@ import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isObject, kindOf } from '../input.js'
 
 /**
- * What the fields of records are bound to: one context for all, or a function that is called with a record and the name of a field. The
- * function must return the same for the same record when it is decrypted, so use members that do not change and are not encrypted.
+ * What the fields of records are bound to: one context for all, or a function that is called with a record
+ * and the name of a field. The function must return the same for the same record when it is decrypted, so use
+ * members that do not change and are not encrypted.
  */
 export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 
@@ -15,7 +16,10 @@ export function assertContextOf(context: unknown): void {
   throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
 }
 
-/** Returns the context of one field of a record. @throws InvalidInputError with `place` when the function throws */
+/**
+ * Returns the context of one field of a record. @throws InvalidInputError with `place` when the function
+ * throws
+ */
 export function contextAt<R>(
   context: ContextOf<R, string> | undefined,
   record: R,

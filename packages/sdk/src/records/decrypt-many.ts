@@ -11,13 +11,25 @@ import { placeFields, type RecordField } from './presence.js'
 import { readEnvelope } from './read-envelope.js'
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row> {
-  /** The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is refused. */
+  /**
+   * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is
+   * refused.
+   */
   fields: readonly F[]
-  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
+  /**
+   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
+   * value.
+   */
   optional?: readonly NoInfer<F>[] | undefined
-  /** What each field was bound to when it was encrypted. A field that is bound to something else, or to nothing, does not open. */
+  /**
+   * What each field was bound to when it was encrypted. A field that is bound to something else, or to
+   * nothing, does not open.
+   */
   context?: ContextOf<R, F> | undefined
-  /** `true` opens fields of format v1, which are bound to nothing, although `context` is given: for a migration. */
+  /**
+   * `true` opens fields of format v1, which are bound to nothing, although `context` is given: for a
+   * migration.
+   */
   acceptUnbound?: boolean | undefined
   /** What the opened fields hold; text by default. */
   as?: A

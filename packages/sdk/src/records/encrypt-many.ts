@@ -27,13 +27,19 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   /** The key under which all fields are sealed. */
   keyId: string
   /**
-   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field that no record has
-   * is refused.
+   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field
+   * that no record has is refused.
    */
   fields: readonly F[]
-  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
+  /**
+   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
+   * value.
+   */
   optional?: readonly NoInfer<F>[] | undefined
-  /** Binds each field: it then decrypts with the same context only. Without it, fields can be exchanged unnoticed. */
+  /**
+   * Binds each field: it then decrypts with the same context only. Without it, fields can be exchanged
+   * unnoticed.
+   */
   context?: ContextOf<R, F> | undefined
   /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
   dek?: DekScope | undefined

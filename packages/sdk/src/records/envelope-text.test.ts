@@ -1,4 +1,5 @@
-// The text form (envelope-text.md) through what applications call: every function that takes an envelope takes its text, and its JSON.
+// The text form (envelope-text.md) through what applications call: every function that takes an envelope
+// takes its text, and its JSON.
 import { beforeEach, describe, expect, it } from 'vitest'
 import vectors from '../../../protocol/src/envelope-text.vectors.json' with { type: 'json' }
 import { type Client, type Envelope, fromText, isEnvelope, type StoredEnvelope, text, toText } from '../index.js'

@@ -1,4 +1,7 @@
-/** Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine and the DEKs of a client. */
+/**
+ * Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine
+ * and the DEKs of a client.
+ */
 import { type Envelope, encodeEnvelope, OpenError } from '@eaas/protocol'
 import { isPromise, type Soon, use } from '../async/is-promise.js'
 import { loadOnce } from '../async/load-part.js'
@@ -24,15 +27,23 @@ export interface Plaintext {
   aad: Uint8Array | undefined
 }
 
-/** Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise. */
+/**
+ * Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise.
+ */
 export interface Envelopes {
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
   /** Returns the engine, once it is ready. */
   engine(): Engine
-  /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
+  /**
+   * Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or
+   * unwrapped.
+   */
   isSync(): boolean
-  /** Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1 without one. */
+  /**
+   * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
+   * without one.
+   */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<Envelope>
   /** Seals the values of one record under one DEK. */
   sealAll(plaintexts: readonly Plaintext[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
@@ -44,7 +55,10 @@ export interface Envelopes {
   openWith(dek: Secret, parts: OpenableParts, place?: RecordPlace): Soon<Uint8Array>
 }
 
-/** Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be unavailable */
+/**
+ * Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be
+ * unavailable
+ */
 export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   const { selectEngine, takeIv, encryptDeks, decryptDeks } = options
   const load = loadOnce(async () => selectEngine())

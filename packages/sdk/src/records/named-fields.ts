@@ -1,4 +1,7 @@
-/** The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records have them. */
+/**
+ * The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records
+ * have them.
+ */
 import type { Pace } from '../async/event-loop.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertArray, isName, type Row } from '../input.js'

@@ -14,7 +14,10 @@ interface Sealed {
   signal: AbortSignal | undefined
 }
 
-/** Seals bytes, which the caller may change afterwards where the DEK is the shared one. @throws InvalidInputError for a wrong context */
+/**
+ * Seals bytes, which the caller may change afterwards where the DEK is the shared one. @throws
+ * InvalidInputError for a wrong context
+ */
 export function sealOne(
   { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
   bytes: Uint8Array,

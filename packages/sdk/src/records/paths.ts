@@ -5,7 +5,10 @@ import { isName, isObject, type Row, valueIn } from '../input.js'
 /** A field's name cut at its dots. */
 export type Path = readonly string[]
 
-/** Refuses paths with an empty name, or with brackets, by which other libraries name elements of lists. @throws InvalidInputError */
+/**
+ * Refuses paths with an empty name, or with brackets, by which other libraries name elements of lists.
+ * @throws InvalidInputError
+ */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   throw new InvalidInputError(
@@ -25,8 +28,8 @@ export function getAt(row: Row, path: Path): unknown {
 }
 
 /**
- * Copies a row with other values at some paths, and without those whose new value is undefined. Objects that are not on one of the
- * paths are shared with the row.
+ * Copies a row with other values at some paths, and without those whose new value is undefined. Objects that
+ * are not on one of the paths are shared with the row.
  *
  * @throws InvalidInputError when a path names a member of the row's class
  */

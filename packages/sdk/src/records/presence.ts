@@ -1,4 +1,7 @@
-/** Checks that records have the named fields. Without it, a misspelt name would silently leave a value unencrypted. */
+/**
+ * Checks that records have the named fields. Without it, a misspelt name would silently leave a value
+ * unencrypted.
+ */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { didYouMean, nearestName, plainName } from '../nearest-name.js'
@@ -19,8 +22,8 @@ export interface RecordField {
 }
 
 /**
- * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly that name; otherwise it
- * leads into objects, as in models.
+ * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly
+ * that name; otherwise it leads into objects, as in models.
  *
  * @throws InvalidInputError when it could be both
  */
@@ -44,14 +47,23 @@ export interface PresenceOptions {
   optional: readonly string[]
   /** The columns that are added for indexes. */
   columns: readonly string[]
-  /** Whether the records are to be sealed: null in a field then does not rule out a value under another spelling of its name. */
+  /**
+   * Whether the records are to be sealed: null in a field then does not rule out a value under another
+   * spelling of its name.
+   */
   toSeal: boolean
 }
 
 export interface Presence {
-  /** Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name instead */
+  /**
+   * Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name
+   * instead
+   */
   read(row: Row, field: RecordField, index: number): unknown
-  /** Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that is not optional */
+  /**
+   * Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that
+   * is not optional
+   */
   end(): void
 }
 
@@ -101,8 +113,8 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
 }
 
 /**
- * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name. A record that lacks
- * the field is also refused if that other spelling has no value.
+ * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name.
+ * A record that lacks the field is also refused if that other spelling has no value.
  *
  * @param taken the names of other fields and of index columns, which are no misspellings
  * @throws InvalidInputError
@@ -135,7 +147,9 @@ function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string
   return near ?? findElsewhere(row, [], { path, taken, isNull })
 }
 
-/** Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path. */
+/**
+ * Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path.
+ */
 function findElsewhere(
   object: Row,
   around: Path,
@@ -156,7 +170,10 @@ function findElsewhere(
   return undefined
 }
 
-/** Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is not the field. */
+/**
+ * Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is
+ * not the field.
+ */
 function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
   const full = here.join('.')
   return full === path.join('.') ? here.length === path.length : taken.has(full)
@@ -170,7 +187,10 @@ function leadsTo(here: Path, path: Path): boolean {
   )
 }
 
-/** Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws InvalidInputError */
+/**
+ * Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws
+ * InvalidInputError
+ */
 export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }
@@ -181,8 +201,8 @@ function namesBoth(field: string, index: number): InvalidInputError {
 }
 
 /**
- * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring letters in a name of
- * five or more. Swapped digits make two names: `line12` and `line21`.
+ * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring
+ * letters in a name of five or more. Swapped digits make two names: `line12` and `line21`.
  */
 function isSameName(one: string, other: string): boolean {
   const [a, b] = [spellingOf(one), spellingOf(other)]

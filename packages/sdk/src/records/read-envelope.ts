@@ -13,7 +13,10 @@ import {
 import type { RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
 
-/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of version 1. */
+/**
+ * An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of
+ * version 1.
+ */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
 
 /** The decoded parts of an envelope of either format. */
@@ -25,7 +28,9 @@ export interface SealedParts extends EnvelopeParts {
 /** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
 export type StoredEnvelope = Envelope | Bundle | string
 
-/** Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong */
+/**
+ * Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong
+ */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
   return reading(place, () => {
     const fields = parseEnvelope(envelope)
@@ -34,7 +39,10 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedPart
   })
 }
 
-/** Returns the object of an envelope in any form. Whether its fields are right is not checked. @throws InvalidInputError on other text */
+/**
+ * Returns the object of an envelope in any form. Whether its fields are right is not checked. @throws
+ * InvalidInputError on other text
+ */
 export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
   return reading(place, () => parseEnvelope(envelope) as Row)
 }
@@ -44,7 +52,10 @@ export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: Wr
   return likeForm({ ...envelopeObject(stored), wrapped_key, key_version }, stored)
 }
 
-/** Returns an envelope in the form of another one: an object, a text, or JSON as text. @throws InvalidInputError where it has no text */
+/**
+ * Returns an envelope in the form of another one: an object, a text, or JSON as text. @throws
+ * InvalidInputError where it has no text
+ */
 export function likeForm(envelope: Row, form: unknown): unknown {
   if (typeof form !== 'string') return envelope
   if (form.startsWith('{')) return JSON.stringify(envelope)

@@ -1,4 +1,5 @@
-// A service that is honest but when it rewraps. `deks.verify` must notice on every way to rewrap, before anything replaces a wrapped key.
+// A service that is honest but when it rewraps. `deks.verify` must notice on every way to rewrap, before
+// anything replaces a wrapped key.
 import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, type ClientOptions, createClient, text } from '../index.js'

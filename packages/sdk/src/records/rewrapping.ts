@@ -1,4 +1,7 @@
-/** Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK. */
+/**
+ * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the
+ * same DEK.
+ */
 import { equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 import { unwrapIfAuthentic } from '../deks/own-dek.js'

@@ -1,4 +1,7 @@
-/** Puts together what seals and opens for one client: its engine, its DEKs and its envelopes. Loaded at the first call. */
+/**
+ * Puts together what seals and opens for one client: its engine, its DEKs and its envelopes. Loaded at the
+ * first call.
+ */
 import { type DecryptDekLimits, DecryptDeks } from '../deks/decrypt-deks.js'
 import { type EncryptDekLimits, EncryptDeks } from '../deks/encrypt-deks.js'
 import { createWrap } from '../deks/own-dek.js'
@@ -13,7 +16,10 @@ import { createRewrap } from './rewrapping.js'
 
 export interface SealingOptions {
   engine: EngineName
-  /** Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old one. */
+  /**
+   * Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old
+   * one.
+   */
   verify: boolean
   encryptLimits: EncryptDekLimits
   decryptLimits: DecryptDekLimits
@@ -31,7 +37,10 @@ export interface Sealing extends RecordsDeps {
   close(): void
 }
 
-/** Makes what seals and opens. Does not use the network. @throws InvalidInputError when the engine is known to be unavailable */
+/**
+ * Makes what seals and opens. Does not use the network. @throws InvalidInputError when the engine is known to
+ * be unavailable
+ */
 export function createSealing(options: SealingOptions): Sealing {
   const { engine, batcher, closed, emit } = options
   const now = () => performance.now()

@@ -1,9 +1,12 @@
-/** The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines, as a JSON string. */
+/**
+ * The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines,
+ * as a JSON string.
+ */
 import { decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
 import { readBinary } from '../input.js'
 
-// Quotes, brackets, backslashes and what cannot be seen may stand before a value: where JSON was written twice, or text was pasted. Hex without
-// `\x` has a least length, since telephone numbers are hex too.
+// Quotes, brackets, backslashes and what cannot be seen may stand before a value: where JSON was written
+// twice, or text was pasted. Hex without `\x` has a least length, since telephone numbers are hex too.
 const HEX = /^([\s\p{C}"'[\\]*)(?:\\x|(?=[\da-f]{20}))([\da-f]+)/iu
 const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
 /** Stands where something was left out, so that no strict reader takes what is left. */
@@ -13,8 +16,9 @@ const MAX_LAYERS = 4
 const CHUNK_BYTES = 8_192
 
 /**
- * Returns what a value is, and what it is once the encodings around it are taken off, one by one: bytes in canonical base64, and as text of one character for each
- * byte. What was cut or altered is returned as far as it can be read.
+ * Returns what a value is, and what it is once the encodings around it are taken off, one by one: bytes in
+ * canonical base64, and as text of one character for each byte. What was cut or altered is returned as far as
+ * it can be read.
  */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []

@@ -28,13 +28,13 @@ export interface NewApiKeyOptions extends ApiKeyChanges {
 }
 
 /**
- * The API keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
- * change by itself.
+ * The API keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client
+ * never repeats a change by itself.
  */
 export interface ApiKeys {
   /**
-   * Creates an API key. `secret` is shown here once and never again. Needs `api_keys:manage`, and grants only permissions
-   * that the calling API key has itself.
+   * Creates an API key. `secret` is shown here once and never again. Needs `api_keys:manage`, and grants only
+   * permissions that the calling API key has itself.
    */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
   /** Lists API keys, `{ api_keys, count }`, without their secrets. Needs `api_keys:read`. */
@@ -76,7 +76,8 @@ export function createApiKeys(http: Http): ApiKeys {
   }
 }
 
-// Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined ones.
+// Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined
+// ones.
 function bodyOf({ name, permissions, expires_at, allowed_ips }: ApiKeyChanges): object {
   if (Array.isArray(allowed_ips) && allowed_ips.length === 0) {
     throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or pass null to allow any.')

@@ -38,9 +38,10 @@ export interface Audit {
   /** Lists entries, newest first: `{ logs, count, total, limit, offset }`. One request. */
   list(options?: ListEntriesOptions): Promise<EntryList>
   /**
-   * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the next
-   * run continues with `after_id`; no entry is skipped or repeated while others are added. Newest first, it counts its
-   * pages from the entry that was the newest when it began, and skips entries that are added meanwhile.
+   * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry,
+   * and the next run continues with `after_id`; no entry is skipped or repeated while others are added.
+   * Newest first, it counts its pages from the entry that was the newest when it began, and skips entries
+   * that are added meanwhile.
    *
    * @example
    * ```ts
@@ -48,7 +49,10 @@ export interface Audit {
    * ```
    */
   entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>
-  /** Makes the service verify the whole log. A tampered log gives `valid: false` and `broken_at`, the first bad entry. */
+  /**
+   * Makes the service verify the whole log. A tampered log gives `valid: false` and `broken_at`, the first
+   * bad entry.
+   */
   verify(options?: CallOptions): Promise<Verification>
 }
 

@@ -1,4 +1,7 @@
-/** `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at once. */
+/**
+ * `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at
+ * once.
+ */
 import { ApiError, isEaasError } from '../errors.js'
 import type { CallOptions, Keys } from './keys.js'
 import type { Key, KeyStatus } from './wire-types.js'

@@ -27,15 +27,19 @@ export interface ListKeysOptions extends CallOptions {
   offset?: number | undefined
 }
 
-/** The result of creating many keys: those that were created, in the given order, and those that were not, by their index in the list. */
+/**
+ * The result of creating many keys: those that were created, in the given order, and those that were not, by
+ * their index in the list.
+ */
 export interface CreatedKeys {
   ok: Key[]
   failed: { index: number; error: EaasError }[]
 }
 
 /**
- * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
- * change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
+ * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never
+ * repeats a change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })`
+ * whether it was made.
  */
 export interface Keys {
   /**
@@ -45,9 +49,10 @@ export interface Keys {
    */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
   /**
-   * Creates 1 to 1,000 keys in one request, such as one for each person whose data shall be erasable. Needs `keys:create`; one audit entry for
-   * each. A name that is taken fails its own key only, with `E_API` and `problem: 'E_NAME_TAKEN'`. All others are created together or, if the call
-   * throws, none: after an `E_NETWORK` or `E_TIMEOUT`, check with `list` which it was.
+   * Creates 1 to 1,000 keys in one request, such as one for each person whose data shall be erasable. Needs
+   * `keys:create`; one audit entry for each. A name that is taken fails its own key only, with `E_API` and
+   * `problem: 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an
+   * `E_NETWORK` or `E_TIMEOUT`, check with `list` which it was.
    *
    * @throws InvalidInputError naming the first invalid name, before the network is used
    * @example
@@ -57,10 +62,11 @@ export interface Keys {
    */
   createMany(keys: readonly { name: string }[], options?: CallOptions): Promise<CreatedKeys>
   /**
-   * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any number of
-   * processes may do so at once, and all get the same key. One request if the key exists, two if it is created. May be
-   * called again after any error. Needs the permission `keys:read`, and `keys:create` if the key does not exist.
-   * A key of this name that is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
+   * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any
+   * number of processes may do so at once, and all get the same key. One request if the key exists, two if it
+   * is created. May be called again after any error. Needs the permission `keys:read`, and `keys:create` if
+   * the key does not exist. A key of this name that is disabled, waits for its destruction or is destroyed:
+   * `E_API` with `problem: 'E_STATE'`.
    *
    * @param key.name 1 to 255 characters, unique in the tenant
    * @example
@@ -74,19 +80,22 @@ export interface Keys {
   /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
   get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
   /**
-   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs `keys:rotate`.
-   * A key that is not active: `E_API` with status 409.
+   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs
+   * `keys:rotate`. A key that is not active: `E_API` with status 409.
    */
   rotate(keyId: string, options?: CallOptions): Promise<Key>
-  /** Makes the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
+  /**
+   * Makes the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs
+   * `keys:rotate`.
+   */
   setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
   /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
   disable(keyId: string, options?: CallOptions): Promise<void>
   /** Enables a disabled key. Needs `keys:disable`. */
   enable(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data that it
-   * protects can never be opened again. Needs `keys:destroy`.
+   * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data
+   * that it protects can never be opened again. Needs `keys:destroy`.
    *
    * @param confirm the key's name, so that nobody destroys the wrong one
    */
@@ -94,8 +103,8 @@ export interface Keys {
   /** Cancels a destruction that is still waiting; the key is disabled again. Needs `keys:destroy`. */
   cancelDestruction(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds the export can
-   * open everything that the key ever protected, and the service cannot revoke it.
+   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds
+   * the export can open everything that the key ever protected, and the service cannot revoke it.
    */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }

@@ -1,4 +1,7 @@
-/** The resources of the API, loaded at the first call to one of them: a page that only seals and opens never loads them. */
+/**
+ * The resources of the API, loaded at the first call to one of them: a page that only seals and opens never
+ * loads them.
+ */
 import type { Soon } from '../async/is-promise.js'
 import { traced } from '../caller-stack.js'
 import type { Http } from '../http/calls.js'
@@ -63,7 +66,9 @@ export function createResources(http: Http, load: () => Soon<Loaded>): Resources
   }
 }
 
-/** Makes a resource that is loaded by its first call. `names` has each of its methods, or it does not compile. */
+/**
+ * Makes a resource that is loaded by its first call. `names` has each of its methods, or it does not compile.
+ */
 function lazily<R extends object>(load: () => Promise<R>, names: Readonly<Record<keyof R & string, 0>>): R {
   type Calls = Record<string, (...args: unknown[]) => Promise<unknown>>
   const callOf = (name: string) => traced(async (...args) => ((await load()) as Calls)[name]?.(...args))

@@ -10,8 +10,9 @@ export interface Service {
   /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
   tenant(options?: CallOptions): Promise<Tenant>
   /**
-   * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded }`. `unrecorded` counts by day and
-   * API key, reason and address what writes no audit entry: hashes, and calls that were refused. One request. Needs `audit:read`.
+   * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded }`.
+   * `unrecorded` counts by day and API key, reason and address what writes no audit entry: hashes, and calls
+   * that were refused. One request. Needs `audit:read`.
    *
    * @param month `YYYY-MM`, UTC; the current month by default
    */

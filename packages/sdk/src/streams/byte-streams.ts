@@ -1,4 +1,7 @@
-/** Streams of bytes that generators make. However a stream ends, its generator is ended, and what it holds is freed. */
+/**
+ * Streams of bytes that generators make. However a stream ends, its generator is ended, and what it holds is
+ * freed.
+ */
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
@@ -12,7 +15,10 @@ export interface Lifetime {
   endWith(closed: AbortSignal): void
 }
 
-/** Makes a stream that runs a generator as it is read: nothing before, and nothing in advance. Aborting `signal` ends it. */
+/**
+ * Makes a stream that runs a generator as it is read: nothing before, and nothing in advance. Aborting
+ * `signal` ends it.
+ */
 export function createReadable(
   generate: (lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,
@@ -65,8 +71,9 @@ export function createReadable(
 }
 
 /**
- * Makes a pair of streams whose generator turns the bytes of one into those of the other. A write settles once its chunk was used, so a writer
- * is never faster than the reader, however long the chunks are: a `TransformStream` would keep all that one chunk becomes.
+ * Makes a pair of streams whose generator turns the bytes of one into those of the other. A write settles
+ * once its chunk was used, so a writer is never faster than the reader, however long the chunks are: a
+ * `TransformStream` would keep all that one chunk becomes.
  */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
@@ -85,7 +92,8 @@ export function createTransform(
   const writable = new WritableStream<Binary>({
     start(given) {
       controller = given
-      // Not by a function `abort`: that is called after the write that is under way, which waits for the reader.
+      // Not by a function `abort`: that is called after the write that is under way, which waits for the
+      // reader.
       const abort = () => {
         controller = undefined // it has its error; Node 20 fails on a second one here
         fail(given.signal.reason)

@@ -1,4 +1,7 @@
-/** Hands one chunk at a time from a writer to a reader, who asks for the next one when it has used the one before. */
+/**
+ * Hands one chunk at a time from a writer to a reader, who asks for the next one when it has used the one
+ * before.
+ */
 
 /** The chunks that are written to a stream, one by one. */
 export interface Chunks {

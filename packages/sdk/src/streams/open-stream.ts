@@ -10,7 +10,10 @@ import type { Chunks } from './handover.js'
 import { cutSegments, takeHeader } from './segments.js'
 import { openStreamKey } from './stream-keys.js'
 
-/** Gives the plaintext of each segment once its tag was verified. Uses the network where the DEK is not cached. */
+/**
+ * Gives the plaintext of each segment once its tag was verified. Uses the network where the DEK is not
+ * cached.
+ */
 export async function* openStream(
   chunks: Chunks,
   { load, pairs }: { load: LoadParts; pairs: Uint8Array },
@@ -35,7 +38,9 @@ export async function* openStream(
   }
 }
 
-/** Opens a segment. @throws DecryptionError when it was not sealed at this position, or what is final is not */
+/**
+ * Opens a segment. @throws DecryptionError when it was not sealed at this position, or what is final is not
+ */
 export type OpenSegment = (segment: Uint8Array, counter: number, isFinal: boolean) => Promise<Uint8Array>
 
 /** Makes what opens the segments of one stream, and counts the bytes that were given out before an error. */

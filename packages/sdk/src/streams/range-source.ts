@@ -3,8 +3,9 @@ import { InvalidInputError } from '../errors.js'
 import { type Binary, readBinary } from '../input.js'
 
 /**
- * What holds a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to, and without, `end`. Such a
- * function returns fewer bytes only where the stored stream ends. Its `signal` is aborted when nobody reads the part any more.
+ * What holds a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to, and
+ * without, `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is
+ * aborted when nobody reads the part any more.
  */
 export type RangeSource =
   | {

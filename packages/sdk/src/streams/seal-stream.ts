@@ -15,7 +15,10 @@ export interface SealStreamOptions {
   aad: Uint8Array
 }
 
-/** Gives the header line and then each segment. Uses the network where there is no DEK, before the first chunk is taken. */
+/**
+ * Gives the header line and then each segment. Uses the network where there is no DEK, before the first chunk
+ * is taken.
+ */
 export async function* sealStream(
   chunks: Chunks,
   { load, keyId, dek, aad }: SealStreamOptions,

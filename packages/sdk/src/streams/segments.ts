@@ -1,4 +1,7 @@
-/** Cuts chunks of any size into the segments of a stream (stream.md 4), and reads what stands in front of them. */
+/**
+ * Cuts chunks of any size into the segments of a stream (stream.md 4), and reads what stands in front of
+ * them.
+ */
 import {
   decodeStreamHeader,
   FormatError,
@@ -16,8 +19,9 @@ export interface Segment {
 }
 
 /**
- * Cuts chunks into segments of one size, of which the last may be shorter. A segment is held back until it is known whether another byte follows, so
- * each byte is copied once at most, and none of those that lie whole within a chunk.
+ * Cuts chunks into segments of one size, of which the last may be shorter. A segment is held back until it is
+ * known whether another byte follows, so each byte is copied once at most, and none of those that lie whole
+ * within a chunk.
  */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
   const held = new Uint8Array(size)

@@ -1,4 +1,7 @@
-/** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
+/**
+ * The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they
+ * are.
+ */
 import {
   BOUND_KEYS_BYTES,
   equalInConstantTime,
@@ -24,7 +27,10 @@ export interface StreamKey {
   key: Secret
 }
 
-/** Makes the header and the key of a new stream, which counts as one message of its DEK. Uses the network where there is no DEK. */
+/**
+ * Makes the header and the key of a new stream, which counts as one message of its DEK. Uses the network
+ * where there is no DEK.
+ */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: Sealing,
   { keyId, dek }: { keyId: string; dek: DekScope },

@@ -1,4 +1,5 @@
-// What the tests of the broker share: an application that mounts one, requests as a page sends them, and the service behind it.
+// What the tests of the broker share: an application that mounts one, requests as a page sends them, and the
+// service behind it.
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type Server, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -30,7 +31,9 @@ export let otherKey: string
 /** What the broker gave to `onError`; a test that expects something there takes it out. */
 export let reported: unknown[]
 
-/** Starts the application and the service for the tests of a file, with a new broker and new keys for each. */
+/**
+ * Starts the application and the service for the tests of a file, with a new broker and new keys for each.
+ */
 export function useBroker(): void {
   let application: Server
   service = useService()

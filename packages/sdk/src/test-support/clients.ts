@@ -4,7 +4,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { type Client, type ClientOptions, createClient, type EaasError, isEaasError } from '../index.js'
 import { API_KEY, Service } from './service.js'
 
-/** A service that runs while the tests around this call do, and has forgotten the one before when the next begins. */
+/**
+ * A service that runs while the tests around this call do, and has forgotten the one before when the next
+ * begins.
+ */
 export function useService(): Service {
   const service = new Service()
   beforeAll(() => service.start())

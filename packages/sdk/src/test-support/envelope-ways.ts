@@ -20,11 +20,15 @@ interface Scene {
   keyId: string
 }
 
-/** The ways of text, and of JSON and bytes that are one value each. `server` are those that the service itself goes. */
+/**
+ * The ways of text, and of JSON and bytes that are one value each. `server` are those that the service itself
+ * goes.
+ */
 export async function findWays({ writer, reader, keyId }: Scene) {
   const exported = openExport(await writer.keys.export(keyId))
   const dek = createDek()
-  // A wrapped key of a DEK that we hold: wrapped by the service for a value of its own, and unwrapped offline.
+  // A wrapped key of a DEK that we hold: wrapped by the service for a value of its own, and unwrapped
+  // offline.
   const { wrapped_key, key_version } = await writer.encrypt('', { keyId, dek: 'call' })
   dek.set(await exported.unwrap(wrapped_key))
   const wrapped = { wrapped_key, key_id: keyId, key_version }
@@ -113,7 +117,10 @@ export async function findWays({ writer, reader, keyId }: Scene) {
   return { text: ofText, bytes: ofBytes, json: ofJson, server: ofServer }
 }
 
-/** Sends a value all ways in, and what comes of each all ways out; gives the pairs from which something else came back. */
+/**
+ * Sends a value all ways in, and what comes of each all ways out; gives the pairs from which something else
+ * came back.
+ */
 export async function lostOn<Value>(
   value: Value,
   ways: Ways<Value>,

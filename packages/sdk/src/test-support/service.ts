@@ -1,5 +1,5 @@
-// The other end of the SDK's tests: a small honest service over real HTTP, with real wrapping under a KEK, that can be
-// told to misbehave. It shares no code with the SDK.
+// The other end of the SDK's tests: a small honest service over real HTTP, with real wrapping under a KEK,
+// that can be told to misbehave. It shares no code with the SDK.
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

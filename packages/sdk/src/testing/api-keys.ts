@@ -1,4 +1,7 @@
-/** /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not enforced. */
+/**
+ * /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not
+ * enforced.
+ */
 import {
   DETAILS,
   encodeHex,

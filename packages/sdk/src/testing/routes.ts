@@ -1,4 +1,7 @@
-/** Binds each call to the function that answers it in memory. The contract's table of routes defines the wire format. */
+/**
+ * Binds each call to the function that answers it in memory. The contract's table of routes defines the wire
+ * format.
+ */
 import type { OperationId, wire } from '@eaas/protocol'
 import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys.js'
 import { listAudit, readUsage, verifyAudit } from './audit.js'

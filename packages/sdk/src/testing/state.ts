@@ -120,7 +120,10 @@ const KEY_CHANGES: ReadonlySet<Action> = new Set([
   'key.rotation_policy',
 ])
 
-/** The entry that a change replaces: the last one that changed the same key, API key or tenant; undefined for what changes none. */
+/**
+ * The entry that a change replaces: the last one that changed the same key, API key or tenant; undefined for
+ * what changes none.
+ */
 function findReplaced({ entries }: State, { action, key_id, metadata }: EntryNote): number | undefined {
   if (action.endsWith('.create')) return undefined
   if (action === 'tenant.update') return entries.findLast((entry) => entry.action === action)?.id ?? 1

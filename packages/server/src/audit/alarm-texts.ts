@@ -1,4 +1,7 @@
-/** What an alarm is about and what it stops, in words: the installation's own log belongs to no tenant, and an alarm about it stops no tenant's calls. */
+/**
+ * What an alarm is about and what it stops, in words: the installation's own log belongs to no tenant, and an
+ * alarm about it stops no tenant's calls.
+ */
 import { INSTALLATION_ID } from '@eaas/protocol'
 
 const SERVED = 'tenants are served, but what that log would record, such as a change of a tenant or a purge, is refused'

@@ -3,7 +3,10 @@ import { RECOVERY_PAGE } from '../recovery-page.js'
 import { isRolledBack } from '../store/db.js'
 import { isNotConnected } from '../store/unreachable.js'
 
-/** Thrown when entries could not be written, or when it is not known whether they were. No answer may be released then. */
+/**
+ * Thrown when entries could not be written, or when it is not known whether they were. No answer may be
+ * released then.
+ */
 export class AuditWriteError extends Error {
   override readonly name: string = 'AuditWriteError'
   /** whether the entries, and with them the change that they record, may be in the database nevertheless */
@@ -15,14 +18,17 @@ export class AuditWriteError extends Error {
   }
 }
 
-/** Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer served. */
+/**
+ * Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer
+ * served.
+ */
 export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
 
 /**
- * Thrown when a log has more entries after the one that this process witnessed than it could follow in time. What it followed is kept, so the
- * next attempt goes on from there. Nothing was written.
+ * Thrown when a log has more entries after the one that this process witnessed than it could follow in time.
+ * What it followed is kept, so the next attempt goes on from there. Nothing was written.
  */
 export class UnfollowedLogError extends AuditWriteError {
   override readonly name = 'UnfollowedLogError'
@@ -70,7 +76,10 @@ export function auditWriteError(
   })
 }
 
-/** The error of the database, or one that says what in the tables keeps entries from being written, if that is known. */
+/**
+ * The error of the database, or one that says what in the tables keeps entries from being written, if that is
+ * known.
+ */
 export function explainObstacle(error: unknown): unknown {
   return describeObstacle(error) === undefined ? error : auditWriteError(error)
 }

@@ -11,7 +11,10 @@ const PAGE_ENTRIES = 250
 export interface EntriesBeyond {
   /** the first of them */
   id: number
-  /** whether the server wrote one of them after the entry that stands before it: then the head is an older one that was put back */
+  /**
+   * whether the server wrote one of them after the entry that stands before it: then the head is an older one
+   * that was put back
+   */
   isGenuine: boolean
 }
 

@@ -1,6 +1,7 @@
 /**
- * Proves that the entries of a log lead from one of them to the head, before a statement is signed that names both. The MAC of an entry proves
- * only that a server wrote it: that can have been in another history of the log, whose entries somebody shows for a moment.
+ * Proves that the entries of a log lead from one of them to the head, before a statement is signed that names
+ * both. The MAC of an entry proves only that a server wrote it: that can have been in another history of the
+ * log, whose entries somebody shows for a moment.
  */
 import { entryHash } from '@eaas/audit'
 import { createStretches } from '../event-loop.js'

@@ -1,4 +1,7 @@
-/** Proves the entries of a page before they are shown: the server wrote each of them, and it follows from the one before. */
+/**
+ * Proves the entries of a page before they are shown: the server wrote each of them, and it follows from the
+ * one before.
+ */
 
 import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
@@ -6,7 +9,10 @@ import type { ListedEntry, Range } from '../store/audit-list.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { entryMac, equalBytes } from './formats/chain.js'
 
-/** Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server wrote it. */
+/**
+ * Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server
+ * wrote it.
+ */
 export class TamperedEntryError extends TamperedRowError {
   override readonly name = 'TamperedEntryError'
 
@@ -33,7 +39,8 @@ export function assertFollowing(
 }
 
 /**
- * The hash before an entry needs no proof of its own: with another one, the hash of the entry would differ from that under its MAC.
+ * The hash before an entry needs no proof of its own: with another one, the hash of the entry would differ
+ * from that under its MAC.
  *
  * @throws TamperedEntryError if an entry was changed, or one of `range` is missing
  */

@@ -1,4 +1,7 @@
-/** Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it names (anchor.md 4). */
+/**
+ * Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it
+ * names (anchor.md 4).
+ */
 
 import type { KeyObject } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
@@ -12,7 +15,10 @@ import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
 /** Members of the installation's entry that the tenant's entry does not have. */
 const OWN_MEMBERS: readonly string[] = ['tenant_id', 'entry_id', 'entry_hash']
 
-/** Whether an entry whose hash is proven is the one that is named. An entry that names no hash states the change itself. */
+/**
+ * Whether an entry whose hash is proven is the one that is named. An entry that names no hash states the
+ * change itself.
+ */
 export function isNamed(
   entry: Pick<AuditEntry, 'action' | 'metadata'> & { hash: Uint8Array },
   named: NamedEntry,
@@ -35,7 +41,10 @@ export function hasNamed(
   return equalBytes(entry.mac, entryMac(auditKey, hash)) && isNamed({ ...entry, hash }, named)
 }
 
-/** What is wrong with a tenant, by what the installation's log says of it in this snapshot of the database; undefined if nothing is. */
+/**
+ * What is wrong with a tenant, by what the installation's log says of it in this snapshot of the database;
+ * undefined if nothing is.
+ */
 export async function findContradiction(
   snapshot: Queryable,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },

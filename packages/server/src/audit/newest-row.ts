@@ -1,6 +1,7 @@
 /**
- * Whether a row that grants rights is the newest one: the newest entry that records it must be the one that it names. A row with a valid
- * MAC that is older was put back by somebody who can write to the database (chain.md 11).
+ * Whether a row that grants rights is the newest one: the newest entry that records it must be the one that
+ * it names. A row with a valid MAC that is older was put back by somebody who can write to the database
+ * (chain.md 11).
  */
 import type { WithNewestEntry } from '../store/newest-entry.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -10,7 +11,10 @@ interface Recorded {
   entry_id: number
 }
 
-/** Finds the error of a row that is not the newest one. The log has an entry about each row: a purge restates what it takes. */
+/**
+ * Finds the error of a row that is not the newest one. The log has an entry about each row: a purge restates
+ * what it takes.
+ */
 export function findPutBack(
   { tenant_id, entry_id, newest_entry }: WithNewestEntry<Recorded>,
   what: string,

@@ -1,6 +1,7 @@
 /**
- * Makes the tree of the installation's log (formats/tree.md) of hashes that this process computed, before the tree is signed. A stored hash proves
- * nothing by itself: somebody who has the database can put another one there for the moment in which it is read.
+ * Makes the tree of the installation's log (formats/tree.md) of hashes that this process computed, before the
+ * tree is signed. A stored hash proves nothing by itself: somebody who has the database can put another one
+ * there for the moment in which it is read.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -38,10 +39,12 @@ export class UnprovenTreeError extends Error {
 }
 
 /**
- * Creates the function that reads the tree that ends with a head. It remembers what it proved, so that each later call reads only the entries
- * since; a log that does not continue from that is read from its beginning, as it must be after an accepted rollback.
+ * Creates the function that reads the tree that ends with a head. It remembers what it proved, so that each
+ * later call reads only the entries since; a log that does not continue from that is read from its beginning,
+ * as it must be after an accepted rollback.
  *
- * The function throws an Error if the head is not the server's or the entries do not lead to it, and the signal's reason once that is aborted.
+ * The function throws an Error if the head is not the server's or the entries do not lead to it, and the
+ * signal's reason once that is aborted.
  */
 export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
   let known = nothingProven()
@@ -70,7 +73,8 @@ function nothingProven(): Proven {
   return { leaves: new GrowingLeaves(), hash: genesisHash(INSTALLATION_ID) }
 }
 
-// Nothing is added before the head is reached: until then the entries may be anybody's, since their own MACs are not looked at.
+// Nothing is added before the head is reached: until then the entries may be anybody's, since their own MACs
+// are not looked at.
 async function extend(
   sql: Queryable,
   { leaves, hash: from }: Proven,

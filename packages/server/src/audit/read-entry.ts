@@ -7,8 +7,8 @@ import type { Queryable } from '../store/db.js'
 import { entryMac, equalBytes } from './formats/chain.js'
 
 /**
- * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if there is none.
- * `previousHash` replaces the entry before if a purge has deleted that.
+ * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if
+ * there is none. `previousHash` replaces the entry before if a purge has deleted that.
  */
 export async function readAuthenticEntry(
   sql: Queryable,

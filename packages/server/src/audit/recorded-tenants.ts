@@ -1,4 +1,7 @@
-/** What the installation's log says of tenants: which ones there must be, what their logs must hold, and what those had that it says are gone (anchor.md 4). */
+/**
+ * What the installation's log says of tenants: which ones there must be, what their logs must hold, and what
+ * those had that it says are gone (anchor.md 4).
+ */
 import type { KeyObject } from 'node:crypto'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
@@ -25,9 +28,15 @@ export interface RecordedTenants {
   present: ReadonlyMap<string, number>
   /** the entry by which an operator accepted that the tenant is gone */
   gone: ReadonlyMap<string, number>
-  /** the last entry of the tenant's own log that this log names; what it named before an accepted rollback may be lost */
+  /**
+   * the last entry of the tenant's own log that this log names; what it named before an accepted rollback may
+   * be lost
+   */
   ends: ReadonlyMap<string, NamedEntry>
-  /** the status that the last such entry gave the tenant, if one did since its creation or an accepted rollback */
+  /**
+   * the status that the last such entry gave the tenant, if one did since its creation or an accepted
+   * rollback
+   */
   statuses: ReadonlyMap<string, string>
 }
 
@@ -52,8 +61,9 @@ const STATUSES: Readonly<Record<string, string>> = {
 const PAGE_ENTRIES = 5_000
 
 /**
- * Reads which tenants the log has, or what it has of one; the entries are not authenticated here. `altered_id` is the first entry whose
- * metadata is missing or longer than any that a server writes: it says nothing.
+ * Reads which tenants the log has, or what it has of one; the entries are not authenticated here.
+ * `altered_id` is the first entry whose metadata is missing or longer than any that a server writes: it says
+ * nothing.
  */
 export async function readRecordedTenants(
   sql: Queryable,
@@ -124,8 +134,9 @@ function readNamed(action: LogAction, told: Partial<Record<string, unknown>>): N
 }
 
 /**
- * Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, if the alarm was not proven, so that
- * more may have been known, or if the entry is not authentic or says something else.
+ * Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was,
+ * if the alarm was not proven, so that more may have been known, or if the entry is not authentic or says
+ * something else.
  */
 export async function readLostHead(
   sql: Queryable,
@@ -135,7 +146,10 @@ export async function readLostHead(
   return entry && parse(entry.metadata).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
 }
 
-/** Tells whether the installation's log has an operator accept that the tenant is gone, with all that was witnessed of its log. */
+/**
+ * Tells whether the installation's log has an operator accept that the tenant is gone, with all that was
+ * witnessed of its log.
+ */
 export async function isLossAccepted(
   sql: Queryable,
   {

@@ -1,6 +1,7 @@
 /**
- * Verifies logs in a thread of its own, which `verification-thread-program.ts` runs, so that other calls do not wait for it. The thread has connections of
- * its own. It starts with the first verification, and ends when there has been none for a minute.
+ * Verifies logs in a thread of its own, which `verification-thread-program.ts` runs, so that other calls do
+ * not wait for it. The thread has connections of its own. It starts with the first verification, and ends
+ * when there has been none for a minute.
  */
 import type { KeyObject } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
@@ -8,7 +9,9 @@ import type { wire } from '@eaas/protocol'
 import { DatabaseDeadlineError } from '../store/deadline.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
 
-/** How long the thread waits for another verification before it ends: it holds some 20 MB. In milliseconds. */
+/**
+ * How long the thread waits for another verification before it ends: it holds some 20 MB. In milliseconds.
+ */
 const IDLE_MS = 60_000
 
 /** The database, for connections of the thread's own. */
@@ -18,7 +21,10 @@ export interface ThreadDatabase {
   searchPath: string | undefined
 }
 
-/** `VerifyOptions` without functions and signal, which no message holds. Keys pass as handles: the thread shares this process's memory. */
+/**
+ * `VerifyOptions` without functions and signal, which no message holds. Keys pass as handles: the thread
+ * shares this process's memory.
+ */
 export interface ThreadTask {
   tenant_id: string
   auditKey: KeyObject

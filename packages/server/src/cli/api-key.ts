@@ -1,4 +1,6 @@
-/** `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one. */
+/**
+ * `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one.
+ */
 import { PERMISSIONS, type Permission } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'

@@ -1,4 +1,7 @@
-/** `eaas audit accept-clock`: shows the logs whose last entries a wrong clock dated in the future, and lets time go on in them. */
+/**
+ * `eaas audit accept-clock`: shows the logs whose last entries a wrong clock dated in the future, and lets
+ * time go on in them.
+ */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { acceptClock, type LogAhead, listLogsAhead } from '../operations/accept-clock.js'
@@ -8,7 +11,10 @@ import { describeTenant, messageOf, withServices } from './with-services.js'
 
 type Row = LogAhead & { name: string; entry_id?: number; refused?: string }
 
-/** Lists the logs, and with a reason accepts that the clock was wrong; returns false if one could not record that. */
+/**
+ * Lists the logs, and with a reason accepts that the clock was wrong; returns false if one could not record
+ * that.
+ */
 export async function auditAcceptClock(
   config: Config,
   { reason, json }: { reason?: string; json: boolean },

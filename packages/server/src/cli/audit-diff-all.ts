@@ -1,4 +1,7 @@
-/** `eaas audit diff --all`: compares the installation's log and every tenant's with the checkpoints in a file. Changes nothing. */
+/**
+ * `eaas audit diff --all`: compares the installation's log and every tenant's with the checkpoints in a file.
+ * Changes nothing.
+ */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'

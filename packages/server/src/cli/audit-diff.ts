@@ -1,4 +1,7 @@
-/** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
+/**
+ * `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes
+ * nothing.
+ */
 
 import { createReadStream, existsSync } from 'node:fs'
 import {
@@ -31,7 +34,10 @@ export interface DiffCommand extends LogChoice {
   json: boolean
 }
 
-/** Prints the differences; returns true if there are none. @throws Refusal E_VALIDATION if there is nothing to compare with */
+/**
+ * Prints the differences; returns true if there are none. @throws Refusal E_VALIDATION if there is nothing to
+ * compare with
+ */
 export async function auditDiff(config: Config, { json, checkpoint, export: exported, ...log }: DiffCommand) {
   const file = checkpointFile(config, checkpoint)
   if (file === undefined && exported === undefined) {
@@ -52,7 +58,8 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
       checkpoints,
       exported: exported === undefined ? undefined : readEntries(exported),
     })
-    // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of it.
+    // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of
+    // it.
     if (diff.witnessed_through === 0) {
       const fault = checkpoints.length === 0 ? kept?.faultOf(tenant_id) : undefined
       throw new Refusal('E_VALIDATION', `nothing was compared: ${fault ?? NOTHING_LEFT}`)
@@ -67,7 +74,10 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
 const NOTHING_LEFT =
   'the checkpoints and the export are only of entries that were purged or whose loss was accepted, or of none'
 
-/** The file of checkpoints to compare with: the one that was given, or the server's own, if a server has written one. */
+/**
+ * The file of checkpoints to compare with: the one that was given, or the server's own, if a server has
+ * written one.
+ */
 export function checkpointFile(config: Config, given: string | undefined): string | undefined {
   const own = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
   return given ?? (own !== undefined && existsSync(own) ? own : undefined)

@@ -10,7 +10,10 @@ import { describeTenant, getLogOwner, withServices } from './with-services.js'
 /** Between two reads of a log that has nothing new, in milliseconds. */
 const POLL_MS = 1_000
 
-/** Writes the entries after an id, and new ones as they are written, until a signal stops it or its reader is gone. */
+/**
+ * Writes the entries after an id, and new ones as they are written, until a signal stops it or its reader is
+ * gone.
+ */
 export async function auditFollow(
   config: Config,
   { afterId = 0, ...log }: LogChoice & { afterId?: number },

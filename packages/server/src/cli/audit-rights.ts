@@ -1,4 +1,7 @@
-/** `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the database. */
+/**
+ * `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the
+ * database.
+ */
 import {
   type ApiKeyRights,
   createRightsReader,
@@ -51,7 +54,10 @@ export async function auditRightsOfFile(file: string, command: AuditRightsComman
   return answer(verdict, reader.report(), command)
 }
 
-/** Prints the rights that the log in the database records, if it is valid, rows included; returns the exit code. */
+/**
+ * Prints the rights that the log in the database records, if it is valid, rows included; returns the exit
+ * code.
+ */
 export async function auditRights(config: Config, command: AuditRightsCommand & { tenant: string }): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')

@@ -1,4 +1,6 @@
-/** `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant. */
+/**
+ * `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant.
+ */
 import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
@@ -22,7 +24,8 @@ export interface VerifyAllCommand {
 /**
  * Verifies every log; returns whether all are valid.
  *
- * @throws Refusal if none is invalid, but a log could not be verified to its end, or the checkpoint says nothing of the tenants
+ * @throws Refusal if none is invalid, but a log could not be verified to its end, or the checkpoint says
+ * nothing of the tenants
  */
 export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAllCommand): Promise<boolean> {
   const progress = showProgress('verified')
@@ -78,7 +81,8 @@ interface Coverage {
   anchored_afresh_by?: number
 }
 
-// After such an entry the anchors begin with what the database has then (anchor.md 4): a tenant that had gone back is covered as it is.
+// After such an entry the anchors begin with what the database has then (anchor.md 4): a tenant that had gone
+// back is covered as it is.
 async function findCoverage({ sql }: Services, id: number): Promise<Coverage> {
   const [accepted = 0] = await listAcceptanceIds(sql, INSTALLATION_ID)
   if (accepted <= id) return { id, covers_tenants: true }

@@ -85,8 +85,9 @@ export async function auditVerifyExport(
 }
 
 /** The exit code of a verdict. */
-// A script that accepts a lower code must not overlook a higher one. Archives are parts as a rule, so a script may accept those; nobody who gives a
-// checkpoint expects that it is not compared; and without a trusted key nothing is proven.
+// A script that accepts a lower code must not overlook a higher one. Archives are parts as a rule, so a
+// script may accept those; nobody who gives a checkpoint expects that it is not compared; and without a
+// trusted key nothing is proven.
 export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
   if (!valid) return NOT_VALID
   return Math.max(
@@ -150,7 +151,10 @@ function describeCompared(
   return [`checkpoint  agrees: ${what}; that log ${order}, and nothing before it was rewritten, cut or rolled back`]
 }
 
-/** Reads a public key, or the file that contains it. @throws CheckpointError if it is none, Refusal if the file cannot be read */
+/**
+ * Reads a public key, or the file that contains it. @throws CheckpointError if it is none, Refusal if the
+ * file cannot be read
+ */
 export async function readKey(text: string): Promise<string> {
   if (text.startsWith(KEY_START)) return assertKey(text)
   const key = (await readGiven(text)).trim()
@@ -174,7 +178,10 @@ interface Beginning {
   begun: string[]
 }
 
-/** The tenant of the header and what the anchor can be compared with, as far as the file has them without a fault, which the verdict will report. */
+/**
+ * The tenant of the header and what the anchor can be compared with, as far as the file has them without a
+ * fault, which the verdict will report.
+ */
 async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
   const begun: string[] = []
   const read = async () => {

@@ -1,4 +1,7 @@
-/** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
+/**
+ * What the commands share: their configuration, common options, the parsers of options, and the exit code of
+ * a verdict.
+ */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES, WITNESS_VARIABLES } from '../config.js'
@@ -34,7 +37,10 @@ export interface LogChoice {
   installation: boolean
 }
 
-/** Adds the options that name a log; without one the command is a usage error, unless `isEnough` says that the others suffice. */
+/**
+ * Adds the options that name a log; without one the command is a usage error, unless `isEnough` says that the
+ * others suffice.
+ */
 export function addLogOptions(
   command: Command,
   isEnough: (options: Record<string, unknown>) => boolean = () => false,
@@ -49,7 +55,10 @@ export function addLogOptions(
     })
 }
 
-/** Makes it a usage error, in a command and those below it, that an option with one value is given twice: which one counts would be a guess. */
+/**
+ * Makes it a usage error, in a command and those below it, that an option with one value is given twice:
+ * which one counts would be a guess.
+ */
 export function refuseRepeated(command: Command): void {
   for (const option of command.options) {
     if (option.isBoolean() || option.parseArg === (readRepeated as typeof option.parseArg)) continue
@@ -63,8 +72,8 @@ export function refuseRepeated(command: Command): void {
 }
 
 /**
- * Has a command and those below it check that the required options are given after they checked that all given options exist: commander
- * would report the required option as missing where its name was misspelt.
+ * Has a command and those below it check that the required options are given after they checked that all
+ * given options exist: commander would report the required option as missing where its name was misspelt.
  */
 export function requireAfterUnknown(program: Command): void {
   // All are found before one is changed, since commands share options.
@@ -107,8 +116,9 @@ export async function succeed(work: Promise<boolean>): Promise<void> {
 }
 
 /**
- * Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. A row that was changed outside the server, without
- * which nothing can be verified, is not valid. A number is the exit code itself.
+ * Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. A row that was
+ * changed outside the server, without which nothing can be verified, is not valid. A number is the exit code
+ * itself.
  */
 export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED

@@ -1,6 +1,6 @@
 /**
- * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes nothing, but for the
- * installation's log, which records the run.
+ * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes
+ * nothing, but for the installation's log, which records the run.
  */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that it does not roll back. */
+/**
+ * Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that
+ * it does not roll back.
+ */
 import type { AcceptedSchema } from '../audit/watch/acceptances.js'
 import type { Config } from '../config.js'
 import { readRootKey } from '../crypto/root-key.js'
@@ -25,10 +28,15 @@ import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'
 import { type Found, type Result, someOf } from './finding.js'
 
-/** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
+/**
+ * A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds.
+ */
 const CLOCK_TOLERANCE_MS = 60_000
 
-/** Opens the database beside a running server. If there is none yet, examines where it will be created, and finds no store. */
+/**
+ * Opens the database beside a running server. If there is none yet, examines where it will be created, and
+ * finds no store.
+ */
 export async function examineDatabase(config: Config): Promise<Result<Store>> {
   try {
     const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
@@ -53,7 +61,10 @@ async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Con
   return `; the connection is encrypted (${version}), and the certificate ${isVerified ? 'verified' : 'not verified, as sslmode=verify-full would'}`
 }
 
-/** Compares the schema with the one that this version needs, as a start does; finds `current` if they are the same. @throws SchemaVersionError */
+/**
+ * Compares the schema with the one that this version needs, as a start does; finds `current` if they are the
+ * same. @throws SchemaVersionError
+ */
 export async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   if (version === newest) return { found: 'current', detail: `version ${version}` }
@@ -71,14 +82,18 @@ export async function examineSchema({ sql }: Store): Promise<Result<'current'>> 
   }
 }
 
-/** What holds rows and says what they are; in whatever version of the schema, these execute no more than the expressions in them. */
+/**
+ * What holds rows and says what they are; in whatever version of the schema, these execute no more than the
+ * expressions in them.
+ */
 const PASSIVE = /^(?:table|column|constraint|CREATE) /
 /** Of an expression: what is called by its schema, because it is not PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
 /**
- * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing of the database's owner is executed.
- * It is not ok for a superuser to go on if it would then execute what was added, by reading or writing rows.
+ * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing
+ * of the database's owner is executed. It is not ok for a superuser to go on if it would then execute what
+ * was added, by reading or writing rows.
  */
 export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
   const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
@@ -142,7 +157,10 @@ export function describeDifferences({
   ]
 }
 
-/** Examines whether another schema has such tables: a server whose search path leads there is healthy, and does not see what is written here. */
+/**
+ * Examines whether another schema has such tables: a server whose search path leads there is healthy, and
+ * does not see what is written here.
+ */
 export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   const { own, others } = await findSchemas(sql)
   const works = own === null ? "this role's search path leads to no schema" : `works on the schema ${own}`
@@ -157,7 +175,10 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   }
 }
 
-/** Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of its role. */
+/**
+ * Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of
+ * its role.
+ */
 export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   const missing = await findMissingLimits(sql)
   if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
@@ -181,8 +202,8 @@ export async function examineWrites({ sql }: Store): Promise<Result> {
 }
 
 /**
- * Examines whether the role that connects has every right that a server needs, may change the audit log, which a server never needs to, and may purge
- * it if the server does.
+ * Examines whether the role that connects has every right that a server needs, may change the audit log,
+ * which a server never needs to, and may purge it if the server does.
  */
 export async function examineRights({ sql }: Store, { auditRetentionMonths }: Config): Promise<Result> {
   const rights = await findMissingRights(sql)

@@ -1,4 +1,7 @@
-/** Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the newest anchor. */
+/**
+ * Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the
+ * newest anchor.
+ */
 
 import type { KeyObject } from 'node:crypto'
 import { encodePublicKey } from '@eaas/audit'
@@ -62,7 +65,10 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
   }
 }
 
-/** Where no root key opens the database: a new one must have a checkpoint file that was not used, as a start demands. */
+/**
+ * Where no root key opens the database: a new one must have a checkpoint file that was not used, as a start
+ * demands.
+ */
 export async function examineUnused(sql: Sql, file: string): Promise<Result> {
   if (await findOwnInstance(sql))
     return { warning: true, detail: `not compared with ${file}, for want of the root key` }
@@ -130,8 +136,9 @@ async function findBehind(
 }
 
 /**
- * Checks that no tenant is missing that the installation's log has, and of each log the head, the last entry, the last purge mark, the tenant's row, and that rows name the newest entry about them. The
- * MACs of keys and API keys are not checked, because that would read every row, which takes as long as a verification.
+ * Checks that no tenant is missing that the installation's log has, and of each log the head, the last entry,
+ * the last purge mark, the tenant's row, and that rows name the newest entry about them. The MACs of keys and
+ * API keys are not checked, because that would read every row, which takes as long as a verification.
  */
 export async function examineChains(sql: Sql, rootKey: KeyObject) {
   const states = createTenantStates({ sql, rootKey })
@@ -154,7 +161,10 @@ export async function examineChains(sql: Sql, rootKey: KeyObject) {
   return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}` }
 }
 
-/** Compares as a start does: the installation's log from its newest anchor on, and every tenant that the anchor covers. */
+/**
+ * Compares as a start does: the installation's log from its newest anchor on, and every tenant that the
+ * anchor covers.
+ */
 export async function examineAnchor(
   sql: Sql,
   rootKey: KeyObject,
@@ -202,8 +212,8 @@ export async function examineAnchor(
 }
 
 /**
- * Finds the tenants whose entries a daily purge keeps although they are due: it would hold them back, or has not taken them for two days. The line
- * `audit chains` names a tenant whose key or mark proves nothing.
+ * Finds the tenants whose entries a daily purge keeps although they are due: it would hold them back, or has
+ * not taken them for two days. The line `audit chains` names a tenant whose key or mark proves nothing.
  */
 export async function examinePurge(
   sql: Sql,

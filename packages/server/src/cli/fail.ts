@@ -52,14 +52,17 @@ const EXPECTED = [
 export function fail(error: unknown): void {
   process.exitCode ??= 1
   const lines = explain(error).split('\n').map(printable)
-  // Everything that can be closed is closed. A connection whose commit the database never acknowledges would keep the process alive.
+  // Everything that can be closed is closed. A connection whose commit the database never acknowledges would
+  // keep the process alive.
   process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
 }
 
 /** How long the reader of standard error may take once there is no database any more, in milliseconds. */
 const PRINTED_MS = 1_000
 
-/** Prints why the embedded database failed, and ends the process soon, also if nobody reads what it prints. */
+/**
+ * Prints why the embedded database failed, and ends the process soon, also if nobody reads what it prints.
+ */
 export function failWithoutDatabase(error: Error): void {
   setTimeout(() => process.exit(), PRINTED_MS)
   fail(error)

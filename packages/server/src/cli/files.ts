@@ -1,4 +1,6 @@
-/** The files that a command is given: read, or created, with an error that says what is wrong with the path. */
+/**
+ * The files that a command is given: read, or created, with an error that says what is wrong with the path.
+ */
 import { createReadStream } from 'node:fs'
 import { access, constants, type FileHandle, open, readFile, stat } from 'node:fs/promises'
 import { Refusal } from '../runner/refusal.js'
@@ -48,7 +50,10 @@ export async function assertFile(path: string): Promise<void> {
   }
 }
 
-/** Creates a file that only its user may read; never overwrites one. @throws Refusal E_VALIDATION if it cannot be created */
+/**
+ * Creates a file that only its user may read; never overwrites one. @throws Refusal E_VALIDATION if it cannot
+ * be created
+ */
 export function openNew(path: string): Promise<FileHandle> {
   return open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) =>
     refuse(path, error, { ENOENT: 'its folder does not exist' }),

@@ -53,15 +53,19 @@ export interface KeptCheckpoints {
   /** the logs that it has checkpoints of, signed or not */
   logs: string[]
   /**
-   * Reads the heads of those of a log. Only what the installation's key signed counts: a line that was cut short or forged proves nothing. The signature does
-   * not cover the policy version, which is 0 where the line has none.
+   * Reads the heads of those of a log. Only what the installation's key signed counts: a line that was cut
+   * short or forged proves nothing. The signature does not cover the policy version, which is 0 where the
+   * line has none.
    */
   of(tenant_id: string): KeptHead[]
   /** Says what the file has in place of a log's checkpoints. */
   faultOf(tenant_id: string): string
 }
 
-/** Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, Refusal E_VALIDATION if it cannot be read */
+/**
+ * Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, Refusal E_VALIDATION
+ * if it cannot be read
+ */
 export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
   file: string,
@@ -114,7 +118,10 @@ function isKey(text: string, type: number): boolean {
   }
 }
 
-/** Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws CheckpointError */
+/**
+ * Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws
+ * CheckpointError
+ */
 export async function readWitnessedNote(
   file: string,
   {
@@ -142,8 +149,8 @@ export async function readAs<T>(file: string, read: (text: string) => T): Promis
 }
 
 /**
- * Collects the entries of the installation's log that the last lines of a server's file of checkpoints are of; none if there is no such file, or if
- * this user may not read it, which standard error says.
+ * Collects the entries of the installation's log that the last lines of a server's file of checkpoints are
+ * of; none if there is no such file, or if this user may not read it, which standard error says.
  */
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new KeptIds()
@@ -165,7 +172,10 @@ async function isFile(path: string): Promise<boolean> {
   return found?.isFile() === true
 }
 
-/** Reads the entries of the installation's log that the checkpoints of a given file are of. @throws CheckpointError if it has none of that log */
+/**
+ * Reads the entries of the installation's log that the checkpoints of a given file are of. @throws
+ * CheckpointError if it has none of that log
+ */
 export async function readGivenIds(file: string): Promise<number[]> {
   return readAs(file, (text) => {
     const ids = new KeptIds()
@@ -182,7 +192,10 @@ export function viewKept(note: string | undefined): KeptStatement | undefined {
   return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
 }
 
-/** Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note, and time. */
+/**
+ * Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note,
+ * and time.
+ */
 export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
   const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`

@@ -1,4 +1,7 @@
-/** `eaas key`: lets the operator manage a tenant's keys; the tenant's log records each change with the actor `system`. */
+/**
+ * `eaas key`: lets the operator manage a tenant's keys; the tenant's log records each change with the actor
+ * `system`.
+ */
 import { isUuid, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../config.js'

@@ -7,7 +7,10 @@ interface Address {
   port: number
 }
 
-/** Listens; resolves when connections are accepted. `variables` name the address in the error. @throws ConfigError */
+/**
+ * Listens; resolves when connections are accepted. `variables` name the address in the error. @throws
+ * ConfigError
+ */
 export async function listenOn(
   server: Server,
   address: Address,

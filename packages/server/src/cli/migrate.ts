@@ -22,8 +22,8 @@ export function addMigrate(program: Command): void {
 }
 
 /**
- * Migrates and prints the schema's version before and after; opening an installation migrates, after checking its root key. With a
- * `role`, that role is then granted the rights that a server needs, and no others.
+ * Migrates and prints the schema's version before and after; opening an installation migrates, after checking
+ * its root key. With a `role`, that role is then granted the rights that a server needs, and no others.
  *
  * @throws RoleError
  */

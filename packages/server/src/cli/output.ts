@@ -11,7 +11,10 @@ export function print(...lines: string[]): void {
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)
 }
 
-/** Prints lines that hold a secret which is shown only once. If they can't be written, reports what was lost, and the exit code is 1. */
+/**
+ * Prints lines that hold a secret which is shown only once. If they can't be written, reports what was lost,
+ * and the exit code is 1.
+ */
 export function printOnce(lines: readonly string[], lost: string): Promise<void> {
   return new Promise((resolve) => {
     process.stdout.write(`${lines.map(printable).join('\n')}\n`, (error) => {
@@ -32,8 +35,8 @@ export function isStandardOutput(stream: string | undefined): boolean {
 }
 
 /**
- * Escapes characters that a terminal would obey, or show in another order, as in JSON: tenants choose names, and operators read
- * them.
+ * Escapes characters that a terminal would obey, or show in another order, as in JSON: tenants choose names,
+ * and operators read them.
  */
 export function printable(line: string): string {
   return line.replace(

@@ -43,7 +43,10 @@ interface PurgeCommand {
 /** `refused` says why the purge of a tenant was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
-/** Purges what is older than the retention, of one tenant or of all; returns true if none was refused or failed. */
+/**
+ * Purges what is older than the retention, of one tenant or of all; returns true if none was refused or
+ * failed.
+ */
 async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, resume, json } = command
   const { auditRetentionMonths: retentionMonths } = config

@@ -47,7 +47,8 @@ async function start(config: Config): Promise<void> {
   }
 }
 
-// First /health turns callers away while all calls are served, until a balancer must have noticed; then the server closes.
+// First /health turns callers away while all calls are served, until a balancer must have noticed; then the
+// server closes.
 function stopOnSignal(server: Server, drainMs: number): void {
   onStopSignal(async (signal) => {
     server.app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')

@@ -114,7 +114,8 @@ export function addTenant(program: Command): void {
     .action((name, options) => succeed(tenantDelete(commandConfig(), name, options)))
 }
 
-// A name that is a UUID could be mistaken for another tenant's id, and invisible characters cannot be told apart.
+// A name that is a UUID could be mistaken for another tenant's id, and invisible characters cannot be told
+// apart.
 function readTenantName(text: string): string {
   readName(text)
   if (isUuid(text.toLowerCase()))
@@ -165,8 +166,8 @@ async function tenantCreate(
 }
 
 /**
- * Prints every tenant; returns true if all of their rows are as the server wrote them, and none is missing that the installation's log has.
- * Of any other row only the tenant's id is reported.
+ * Prints every tenant; returns true if all of their rows are as the server wrote them, and none is missing
+ * that the installation's log has. Of any other row only the tenant's id is reported.
  */
 async function tenantList(config: Config, { json }: Format): Promise<boolean> {
   const tenants: OperatorTenant[] = []
@@ -226,7 +227,10 @@ async function tenantSetStatus(
     )
 }
 
-/** Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and returns false. */
+/**
+ * Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and
+ * returns false.
+ */
 async function tenantDelete(
   config: Config,
   tenant: string,

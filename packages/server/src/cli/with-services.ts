@@ -1,4 +1,7 @@
-/** Opens the installation for the operator's commands, beside a running server, and finds tenants by name or id. */
+/**
+ * Opens the installation for the operator's commands, beside a running server, and finds tenants by name or
+ * id.
+ */
 import { existsSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
@@ -17,8 +20,8 @@ import type { LogChoice } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 
 /**
- * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation only with `mayCreate`: a
- * command in the wrong directory should fail and leave nothing there.
+ * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation
+ * only with `mayCreate`: a command in the wrong directory should fail and leave nothing there.
  */
 export async function withServices<T>(
   config: Config,
@@ -42,8 +45,8 @@ export async function withServices<T>(
   }
 }
 
-// Where no server runs, nobody else sees what a command writes before somebody undoes it. A file that does not exist yet is left to the server,
-// whose user must be able to write it.
+// Where no server runs, nobody else sees what a command writes before somebody undoes it. A file that does
+// not exist yet is left to the server, whose user must be able to write it.
 async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
   if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
   const committed = [...committer.watches.all()].filter(({ hasCommitted }) => hasCommitted)
@@ -56,7 +59,10 @@ async function keepCommitted({ committer, signingKey, now }: Services, file: str
   }
 }
 
-/** The actor of what a command does: the user and the host as the operating system names them, which proves nothing about either. */
+/**
+ * The actor of what a command does: the user and the host as the operating system names them, which proves
+ * nothing about either.
+ */
 export function operatorName(): string {
   const name = `operator:${userName()}@${hostname()}`
   return isWellFormed(name) ? name : 'operator:unknown'
@@ -76,7 +82,10 @@ export function messageOf(error: unknown): string {
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
 }
 
-/** The tenant that a command is about, or the installation in the place of one: the name and id of the authenticated row. */
+/**
+ * The tenant that a command is about, or the installation in the place of one: the name and id of the
+ * authenticated row.
+ */
 export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
 
 /** Names a tenant to the operator, who compares it with what was meant. */
@@ -90,7 +99,10 @@ export async function getLogOwner(services: Services, { tenant = '', installatio
   return installation ? { tenant_id: INSTALLATION_ID, name: 'installation' } : getTenant(services, tenant)
 }
 
-/** Runs an operation in a tenant given by its name or id; returns its answer with the tenant. @throws Refusal, TamperedRowError */
+/**
+ * Runs an operation in a tenant given by its name or id; returns its answer with the tenant. @throws Refusal,
+ * TamperedRowError
+ */
 export function performIn<Answer>(
   config: Config,
   tenant: string,
@@ -102,7 +114,10 @@ export function performIn<Answer>(
   })
 }
 
-/** Records in the installation's log what an operator did. If that fails, the work is done nevertheless, and standard error says so. */
+/**
+ * Records in the installation's log what an operator did. If that fails, the work is done nevertheless, and
+ * standard error says so.
+ */
 export async function recordOperation(services: Services, note: EntryNote): Promise<void> {
   try {
     await withDeadline(recordAlone(services, [note]))
@@ -119,8 +134,9 @@ export async function getTenant(services: Services, tenant: string): Promise<Fou
 }
 
 /**
- * Finds a tenant by its name or id. An id is tried first, because another tenant may have it as its name. A name must be that of the
- * authenticated row: whoever owns the database can exchange names for one statement. @throws TamperedRowError
+ * Finds a tenant by its name or id. An id is tried first, because another tenant may have it as its name. A
+ * name must be that of the authenticated row: whoever owns the database can exchange names for one statement.
+ * @throws TamperedRowError
  */
 export async function findTenant(
   { sql, states }: Pick<Services, 'sql' | 'states'>,

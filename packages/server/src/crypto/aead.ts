@@ -1,4 +1,7 @@
-/** AES-256-GCM by node:crypto, over cached KeyObjects, with an iv before each sealed value that depends on the value (key-hierarchy.md 6). */
+/**
+ * AES-256-GCM by node:crypto, over cached KeyObjects, with an iv before each sealed value that depends on the
+ * value (key-hierarchy.md 6).
+ */
 import {
   createCipheriv,
   createDecipheriv,
@@ -22,7 +25,10 @@ const ivKeys = new WeakMap<KeyObject, KeyObject>()
 /** The bytes that sealing adds: the iv before and the tag after the ciphertext. */
 export const SEAL_OVERHEAD = IV_BYTES + TAG_BYTES
 
-/** Creates a KeyObject from a 32-byte key and zeroes the bytes: from then on the key is kept outside the JavaScript heap. */
+/**
+ * Creates a KeyObject from a 32-byte key and zeroes the bytes: from then on the key is kept outside the
+ * JavaScript heap.
+ */
 export function importKey(secret: Uint8Array): KeyObject {
   if (secret.length !== KEY_BYTES) throw new Error(`a key must be ${KEY_BYTES} bytes, got ${secret.length}`)
   const key = createSecretKey(secret)
@@ -65,8 +71,9 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
 }
 
 /**
- * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs although `random` repeats, as it does
- * when a machine is restored: OpenSSL's generator lies in this process's memory.
+ * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs
+ * although `random` repeats, as it does when a machine is restored: OpenSSL's generator lies in this
+ * process's memory.
  */
 export function makeIv(
   ivKey: KeyObject,

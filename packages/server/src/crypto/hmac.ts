@@ -1,6 +1,6 @@
 /**
- * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto allocates an object outside the heap for
- * each call, which costs more than authenticating a short message.
+ * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto allocates an
+ * object outside the heap for each call, which costs more than authenticating a short message.
  */
 import { createHmac, hash, type KeyObject } from 'node:crypto'
 
@@ -18,7 +18,8 @@ interface PaddedKey {
 
 const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
 
-// The input of each digest is assembled here, and zeroed afterwards: buffers of Node's pool would keep their content.
+// The input of each digest is assembled here, and zeroed afterwards: buffers of Node's pool would keep their
+// content.
 const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
 const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 

@@ -32,7 +32,10 @@ export function sealNewSecret(rootKey: KeyObject, binding: SecretBinding): Uint8
   }
 }
 
-/** Opens a sealed secret as a KeyObject. @throws OpenError when it was sealed elsewhere, under another root key, or altered */
+/**
+ * Opens a sealed secret as a KeyObject. @throws OpenError when it was sealed elsewhere, under another root
+ * key, or altered
+ */
 export function openSecret(rootKey: KeyObject, binding: SecretBinding, sealed: Uint8Array): KeyObject {
   if (sealed.length !== SEALED_BYTES || sealed[0] !== FORMAT) throw new OpenError()
   return importKey(open(rootKey, sealed.subarray(1), bindingAad(binding)))

@@ -12,7 +12,8 @@ import { seal } from './aead.js'
 import { type SecretBinding, sealSecret } from './key-hierarchy.js'
 import { wrapDek } from './wrapped-key.js'
 
-// The generator of a machine that is restored before each draw. OpenSSL's lies in the memory of the process, as a pool would.
+// The generator of a machine that is restored before each draw. OpenSSL's lies in the memory of the process,
+// as a pool would.
 vi.mock('node:crypto', async (original) => ({
   ...(await original<typeof import('node:crypto')>()),
   randomFillSync: (bytes: Uint8Array) => bytes.fill(7),
@@ -52,7 +53,10 @@ describe('with equal randomness', () => {
   })
 })
 
-/** Seals and makes an API key while the snapshot is made, so that whatever is pooled is filled, and again in each process that starts from it. */
+/**
+ * Seals and makes an API key while the snapshot is made, so that whatever is pooled is filled, and again in
+ * each process that starts from it.
+ */
 const PROGRAM = `
   import { startupSnapshot } from 'node:v8'
   import { seal } from './aead.js'

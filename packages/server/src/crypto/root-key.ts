@@ -1,11 +1,17 @@
-/** Reads the root key from the environment, from a file, or from the file that is created for a new embedded database. */
+/**
+ * Reads the root key from the environment, from a file, or from the file that is created for a new embedded
+ * database.
+ */
 import type { KeyObject } from 'node:crypto'
 import { link, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
 import { importKey, randomKey } from './aead.js'
 
-/** What to do about a root key that is not there or is no key: another key than its own opens nothing of an installation. */
+/**
+ * What to do about a root key that is not there or is no key: another key than its own opens nothing of an
+ * installation.
+ */
 export const NEEDED_KEY =
   'An installation that exists needs the root key that it was first started with. Only for a new one, make one with: openssl rand -base64 32'
 
@@ -37,7 +43,8 @@ export function embeddedRootKeyPath(dataDir: string): string {
 }
 
 /**
- * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, which is for a new and empty database only.
+ * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, which is for a new and
+ * empty database only.
  *
  * @throws RootKeyError if it is missing and may not be created, or is not a key
  */

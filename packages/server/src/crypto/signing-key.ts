@@ -1,4 +1,6 @@
-/** The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key. */
+/**
+ * The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key.
+ */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import type { SigningKey } from '@eaas/audit'
 import { concatBytes } from '@eaas/protocol'

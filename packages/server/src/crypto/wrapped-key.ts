@@ -22,7 +22,10 @@ export function wrappedKeyVersion(token: Uint8Array): number {
   return new DataView(token.buffer, token.byteOffset).getUint32(1)
 }
 
-/** Unwraps: returns the DEK, which the caller zeroes. @throws OpenError when it is not authentic for this KEK and AAD */
+/**
+ * Unwraps: returns the DEK, which the caller zeroes. @throws OpenError when it is not authentic for this KEK
+ * and AAD
+ */
 export function unwrapDek(kek: KeyObject, aad: Uint8Array, token: Uint8Array): Uint8Array {
   return open(kek, token.subarray(HEADER_BYTES), aad)
 }

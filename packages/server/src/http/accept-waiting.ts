@@ -6,8 +6,9 @@ import { setImmediate as turn } from 'node:timers/promises'
 const MOST_MS = 500
 
 /**
- * Waits until no connection is left for the server to accept; the system resets those that are left when it closes. libuv accepts one
- * connection in each turn of the event loop. A connection that arrives after the last turn can still be reset, so the caller closes at once.
+ * Waits until no connection is left for the server to accept; the system resets those that are left when it
+ * closes. libuv accepts one connection in each turn of the event loop. A connection that arrives after the
+ * last turn can still be reset, so the caller closes at once.
  */
 export async function acceptWaiting(server: Server): Promise<void> {
   const from = performance.now()

@@ -1,8 +1,13 @@
-/** Refuses requests whose head a proxy in front of the server may have read otherwise than the server does. */
+/**
+ * Refuses requests whose head a proxy in front of the server may have read otherwise than the server does.
+ */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Refusal } from '../runner/refusal.js'
 
-/** Refuses two hosts, of which a proxy may go by the other one, and codings of the body beside `chunked`, which nothing here decodes. */
+/**
+ * Refuses two hosts, of which a proxy may go by the other one, and codings of the body beside `chunked`,
+ * which nothing here decodes.
+ */
 export function refuseAmbiguousHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     const fault = findFault(request)
@@ -21,7 +26,10 @@ function findFault(request: FastifyRequest): string | undefined {
   return countHeader(request, 'host') > 1 ? 'Host: must be sent once' : undefined
 }
 
-/** How often a header was sent, by its name in lower case. Of some repeated headers Node silently keeps only the first. */
+/**
+ * How often a header was sent, by its name in lower case. Of some repeated headers Node silently keeps only
+ * the first.
+ */
 export function countHeader(request: FastifyRequest, name: string): number {
   const { rawHeaders } = request.raw
   let count = 0

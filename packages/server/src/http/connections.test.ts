@@ -9,7 +9,10 @@ import { endConnections } from './connections.js'
 
 const UNREAD_MS = 100
 
-/** Starts a server whose `/endless` never ends, and whose `/late` takes four times as long as an answer may stay unread. */
+/**
+ * Starts a server whose `/endless` never ends, and whose `/late` takes four times as long as an answer may
+ * stay unread.
+ */
 async function start() {
   const app = Fastify()
   endConnections(app, () => false, { unreadMs: UNREAD_MS })

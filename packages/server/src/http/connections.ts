@@ -1,21 +1,34 @@
-/** Ends connections: when the server stops, which waits for calls, not for clients, and those whose clients do not read their answers. */
+/**
+ * Ends connections: when the server stops, which waits for calls, not for clients, and those whose clients do
+ * not read their answers.
+ */
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { acceptWaiting } from './accept-waiting.js'
 import { linger } from './delayed-close.js'
 
-/** How long a connection without a call may still begin one after the server stops, because its request may be on the way. In milliseconds. */
+/**
+ * How long a connection without a call may still begin one after the server stops, because its request may be
+ * on the way. In milliseconds.
+ */
 const LAST_CALL_MS = 500
-/** How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut off. In milliseconds. */
+/**
+ * How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut
+ * off. In milliseconds.
+ */
 const GRACE_MS = 5_000
 /**
- * How long a client may take nothing of an answer that waits for it, in milliseconds: until then it holds the answer's memory. Node notices
- * between once and twice this time, because it first compares with what was left to send when it began to send it.
+ * How long a client may take nothing of an answer that waits for it, in milliseconds: until then it holds the
+ * answer's memory. Node notices between once and twice this time, because it first compares with what was
+ * left to send when it began to send it.
  */
 const UNREAD_MS = 30_000
 
-/** Most calls under way on one connection. Each holds memory, and a client that pipelines without waiting for answers sends any number. */
+/**
+ * Most calls under way on one connection. Each holds memory, and a client that pipelines without waiting for
+ * answers sends any number.
+ */
 const MOST_CALLS = 100
 
 interface Connection {
@@ -28,10 +41,11 @@ interface Connection {
 }
 
 /**
- * Closes the connections when the application closes: those without a call half a second later, the others when their call is answered,
- * and all that remain after five seconds. A call counts from its first byte on. Node and the framework would close idle connections at once,
- * whose next request may have arrived already and would be reset, and would wait for clients that never send or never read. Once the server
- * begins to stop, each answer asks its client to reconnect, so that a balancer can send it elsewhere.
+ * Closes the connections when the application closes: those without a call half a second later, the others
+ * when their call is answered, and all that remain after five seconds. A call counts from its first byte on.
+ * Node and the framework would close idle connections at once, whose next request may have arrived already
+ * and would be reset, and would wait for clients that never send or never read. Once the server begins to
+ * stop, each answer asks its client to reconnect, so that a balancer can send it elsewhere.
  *
  * Closes a connection also if its client has taken nothing of an answer for `unreadMs`.
  */
@@ -41,8 +55,8 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   const timers: NodeJS.Timeout[] = []
   app.server.closeIdleConnections = () => undefined
 
-  // Node reports a connection over which nothing has moved for this long. Two of these stay: that of a call on which the server works, and
-  // one that still waits for its first call.
+  // Node reports a connection over which nothing has moved for this long. Two of these stay: that of a call
+  // on which the server works, and one that still waits for its first call.
   app.server.timeout = unreadMs
   app.server.on('timeout', (socket: Socket) => {
     const { calls = 0, isUnused = false } = open.get(socket) ?? {}
@@ -69,7 +83,8 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   app.addHook('onSend', (request, reply, payload, done) => {
     const connection = open.get(request.raw.socket)
     const isLast = (connection?.calls ?? 1) <= 1
-    // Not while the server closes and still listens: a new connection may then be reset before it is accepted.
+    // Not while the server closes and still listens: a new connection may then be reset before it is
+    // accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
     // An upgrade that is not made leaves open whose protocol the next bytes are.
     const asksUpgrade = request.headers.upgrade !== undefined

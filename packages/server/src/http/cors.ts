@@ -1,4 +1,7 @@
-/** Allows calls from pages of other origins: none unless origins are configured. API keys are sent in a header, so cookies are never allowed. */
+/**
+ * Allows calls from pages of other origins: none unless origins are configured. API keys are sent in a
+ * header, so cookies are never allowed.
+ */
 import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'

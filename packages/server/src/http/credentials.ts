@@ -25,7 +25,9 @@ export function requestCredentials(services: Services, request: FastifyRequest):
   })
 }
 
-/** Refuses the name of an end user that is not 1 to 255 visible ASCII characters. @throws Refusal E_VALIDATION */
+/**
+ * Refuses the name of an end user that is not 1 to 255 visible ASCII characters. @throws Refusal E_VALIDATION
+ */
 export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
   if (on_behalf_of !== undefined && !isOnBehalfOf(on_behalf_of)) {
     throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf)
@@ -33,8 +35,9 @@ export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
 }
 
 /**
- * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped, and so is the port that some
- * proxies add. Anything else that a trusted proxy passes on becomes `unknown`, which is on no allow-list.
+ * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped,
+ * and so is the port that some proxies add. Anything else that a trusted proxy passes on becomes `unknown`,
+ * which is on no allow-list.
  */
 export function clientAddress(address: string): string {
   const [plain = ''] = withoutPort(address).split('%')

@@ -1,6 +1,7 @@
 /**
- * Keeps reading after an answer that was sent before its request had arrived, such as the refusal of a body that is too large. A connection
- * that is closed at once would be reset, and a client that sends its whole body before it reads would never see the answer.
+ * Keeps reading after an answer that was sent before its request had arrived, such as the refusal of a body
+ * that is too large. A connection that is closed at once would be reset, and a client that sends its whole
+ * body before it reads would never see the answer.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
@@ -10,7 +11,10 @@ import { createPieceCount } from './bodies/body-bytes.js'
 const MOST_BYTES = 16_777_216
 const MOST_MS = 10_000
 
-/** Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then the connection may be closed. */
+/**
+ * Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then the
+ * connection may be closed.
+ */
 export function linger(request: IncomingMessage): void {
   const { socket } = request
   let isLast = false
@@ -27,7 +31,10 @@ export function linger(request: IncomingMessage): void {
   })
 }
 
-/** Discards what still arrives on a connection whose request could not be parsed, and that was answered, until the client ends it. */
+/**
+ * Discards what still arrives on a connection whose request could not be parsed, and that was answered, until
+ * the client ends it.
+ */
 export function lingerUnparsed(socket: Duplex): void {
   discard(socket, socket)
 }

@@ -1,4 +1,7 @@
-/** Answers every error with a problem document: refusals, failures, the framework's errors, and unexpected ones without their cause. */
+/**
+ * Answers every error with a problem document: refusals, failures, the framework's errors, and unexpected
+ * ones without their cause.
+ */
 import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { findFailure } from '../runner/failure.js'
@@ -29,7 +32,8 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     noteRefusal(request, error)
     return sendProblem(reply, error.code, error.message)
   }
-  // The client is gone and reads no answer; but its broken connection must not be mistaken for the database's.
+  // The client is gone and reads no answer; but its broken connection must not be mistaken for the
+  // database's.
   if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
   const failure = findFailure(error)
   if (failure) {

@@ -10,7 +10,10 @@ declare module 'fastify' {
   }
 }
 
-/** By connection. Of requests that a client pipelined Node closes no answer but the first when their connection is closed. */
+/**
+ * By connection. Of requests that a client pipelined Node closes no answer but the first when their
+ * connection is closed.
+ */
 const underWay = new WeakMap<Socket, Set<Holding>>()
 
 /** Gives back what requests hold. */

@@ -13,8 +13,8 @@ export interface SamplerOptions {
 
 export interface Sampler {
   /**
-   * Writes the first lines of a kind at once; of those that follow, the last one when the window ends. While there are too many kinds, a
-   * new one is sampled as `otherwise`, of which there must be few.
+   * Writes the first lines of a kind at once; of those that follow, the last one when the window ends. While
+   * there are too many kinds, a new one is sampled as `otherwise`, of which there must be few.
    */
   take(kind: string, otherwise: string, write: Write): void
   /** Writes the lines that wait. */

@@ -1,4 +1,7 @@
-/** Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written, and counts the memory that it holds. */
+/**
+ * Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written,
+ * and counts the memory that it holds.
+ */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { createStretches, ownTurn } from '../event-loop.js'
@@ -8,7 +11,10 @@ import type { Paged } from '../operations/shared/pages.js'
 const LONG_ITEMS = 16
 /** Bytes that are sent at once. */
 const PIECE_BYTES = 65_536
-/** What an answer holds that is read from the database while it is sent: two pages of it, and what waits for the client. */
+/**
+ * What an answer holds that is read from the database while it is sent: two pages of it, and what waits for
+ * the client.
+ */
 export const STREAMED_BYTES = 2_097_152
 
 /** Whether an answer has a long list as one of its members. */
@@ -17,7 +23,10 @@ export function isLong(answer: unknown): answer is object {
   return Object.values(answer).some((member) => Array.isArray(member) && member.length >= LONG_ITEMS)
 }
 
-/** Answers with the same headers and bytes as the framework would. `hold` is called with the bytes of the answer, and refuses it by throwing. */
+/**
+ * Answers with the same headers and bytes as the framework would. `hold` is called with the bytes of the
+ * answer, and refuses it by throwing.
+ */
 export async function sendLong(
   reply: FastifyReply,
   answer: object,
@@ -31,8 +40,9 @@ export async function sendLong(
 }
 
 /**
- * Answers with a list of several pages, which are read while it is sent. A fault of the first two pages is answered; after them, all that a
- * client can be shown of a fault is that the answer ends too soon. Returns an answer of one page instead of sending it.
+ * Answers with a list of several pages, which are read while it is sent. A fault of the first two pages is
+ * answered; after them, all that a client can be shown of a fault is that the answer ends too soon. Returns
+ * an answer of one page instead of sending it.
  */
 export async function sendPaged<Answer>(
   reply: FastifyReply,

@@ -1,6 +1,7 @@
 /**
- * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses, actions and
- * witnesses: ids of tenants or keys would show who does what to anybody who can reach the page, and make ever more series.
+ * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses,
+ * actions and witnesses: ids of tenants or keys would show who does what to anybody who can reach the page,
+ * and make ever more series.
  */
 import { type LogAction, PROBLEMS, type ProblemCode, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
@@ -13,7 +14,9 @@ import { VERSION } from '../version.js'
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
-/** The label of requests that match no route: their path is the caller's text, and must not become a label. */
+/**
+ * The label of requests that match no route: their path is the caller's text, and must not become a label.
+ */
 const UNMATCHED = 'unmatched'
 
 /** The last run of a job; without `failed`, the start of a process in which there was none yet. */
@@ -35,15 +38,24 @@ export interface Metrics {
   checkpointsWritten: () => void
   /** called with how much of the tables is not as the migrations make it */
   tablesCompared: (differences: number) => void
-  /** called after each round of anchors with the number of tenants that it left covered as they were; undefined if another server had written one */
+  /**
+   * called after each round of anchors with the number of tenants that it left covered as they were;
+   * undefined if another server had written one
+   */
   anchored: (left: number | undefined) => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
-  /** called with how many of these tenants have entries that are still kept, once somebody may have purged them */
+  /**
+   * called with how many of these tenants have entries that are still kept, once somebody may have purged
+   * them
+   */
   purgeLeft: (tenants: number) => void
   /** the last of these numbers; 0 before */
   unpurged: () => number
-  /** called after each verification of every log with the number of logs that are not valid or were not verified */
+  /**
+   * called after each verification of every log with the number of logs that are not valid or were not
+   * verified
+   */
   verificationRan: (failed: number) => void
   /** called with what came of asking each witness */
   witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
@@ -60,8 +72,9 @@ export interface MetricsOptions {
 }
 
 /**
- * Creates the metrics of the audit log, and of the witnesses. To be called before the committer, which reports to them, and the application are
- * created. The age of a job that is configured counts from now until its first run: an alert on it must fire for a job that never succeeds.
+ * Creates the metrics of the audit log, and of the witnesses. To be called before the committer, which
+ * reports to them, and the application are created. The age of a job that is configured counts from now until
+ * its first run: an alert on it must fire for a job that never succeeds.
  */
 export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}): Metrics {
   const registry = new Registry()

@@ -3,7 +3,10 @@ import { DETAILS } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sendProblem } from './errors.js'
 
-/** Answers for paths and methods that no route has. Must be called before preflights and routes are registered, which it observes. */
+/**
+ * Answers for paths and methods that no route has. Must be called before preflights and routes are
+ * registered, which it observes.
+ */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
@@ -12,7 +15,8 @@ export function answerNotFound(app: FastifyInstance): void {
     known.push({ pattern, methods: [method].flat() })
   })
   app.setNotFoundHandler((request, reply) => sendNotFound(request, reply))
-  // Before preflights are answered: otherwise every path would have them, and an invalid one would be answered in plain text.
+  // Before preflights are answered: otherwise every path would have them, and an invalid one would be
+  // answered in plain text.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'OPTIONS' && !isPreflight(request)) sendNotFound(request, reply)
     else done()

@@ -6,7 +6,9 @@ import { Refusal } from '../runner/refusal.js'
 
 config(en())
 
-/** Parses by a schema. `otherwise` says what is wrong if no field can be named. @throws Refusal E_VALIDATION */
+/**
+ * Parses by a schema. `otherwise` says what is wrong if no field can be named. @throws Refusal E_VALIDATION
+ */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
   const overlong = wire.findOverlong(input)
   if (overlong) throw new Refusal('E_VALIDATION', overlong)

@@ -1,4 +1,5 @@
-// The permissions that the log demands of the API keys in it are those that the server demanded of the calls (chain.md 13).
+// The permissions that the log demands of the API keys in it are those that the server demanded of the calls
+// (chain.md 13).
 import { ACTIONS, findNeededPermissions, type OperationId } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { ROUTES } from './bind-routes.js'

@@ -1,4 +1,7 @@
-/** What the operator learns of a refusal, whatever its caller is told: counts by reason, and the fields of the request's log line. */
+/**
+ * What the operator learns of a refusal, whatever its caller is told: counts by reason, and the fields of the
+ * request's log line.
+ */
 import { findRefusedKind, isOnBehalfOf, isUuid, PROBLEMS, type ProblemCode, type wire } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
 import type { Services } from '../runner/operation.js'
@@ -16,7 +19,9 @@ interface Noted {
 
 const noted = new WeakMap<FastifyRequest, Noted>()
 
-/** Notes that a call is refused. The first note of a request counts; a failure of the server is no refusal. */
+/**
+ * Notes that a call is refused. The first note of a request counts; a failure of the server is no refusal.
+ */
 export function noteRefusal(
   request: FastifyRequest,
   { code, caller = {} }: Pick<Refusal, 'code'> & Partial<Pick<Refusal, 'caller'>>,
@@ -47,7 +52,10 @@ export interface RefusalLine extends RefusedCaller {
   on_behalf_of?: string
 }
 
-/** Counts what was refused in a request, and returns what its log line says of it; undefined if nothing was. To be called once. */
+/**
+ * Counts what was refused in a request, and returns what its log line says of it; undefined if nothing was.
+ * To be called once.
+ */
 export function countRefusals(
   request: FastifyRequest,
   { unrecordedCalls, now }: Pick<Services, 'unrecordedCalls' | 'now'>,

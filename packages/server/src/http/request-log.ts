@@ -1,6 +1,7 @@
 /**
- * Writes one log line per request. The line of a failure has at most 300 bytes, and of equal failures in a row one a second is written. Of equal
- * refusals the first few a minute are, so that a flood of them does not fill the disk.
+ * Writes one log line per request. The line of a failure has at most 300 bytes, and of equal failures in a
+ * row one a second is written. Of equal refusals the first few a minute are, so that a flood of them does not
+ * fill the disk.
  */
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream'
@@ -17,10 +18,16 @@ import { countRefusals, type RefusalLine } from './refusals.js'
 const LINE_BYTES = 300
 /** Between two lines of equal failures, in milliseconds. */
 const BETWEEN_LINES_MS = 1_000
-/** Lines that refusals of one kind have in a minute: of one code, and one API key or, without one, one address. */
+/**
+ * Lines that refusals of one kind have in a minute: of one code, and one API key or, without one, one
+ * address.
+ */
 const FIRST_REFUSALS = 5
 const REFUSALS_MS = 60_000
-/** Kinds of lines that are told apart at a time; refusals beyond that are sampled by their code. An attacker can have any number of addresses. */
+/**
+ * Kinds of lines that are told apart at a time; refusals beyond that are sampled by their code. An attacker
+ * can have any number of addresses.
+ */
 const MOST_KINDS = 256
 /** The kind of failures beyond that. */
 const OTHERS = 'others'
@@ -40,7 +47,10 @@ interface Failure {
 
 const failures = new WeakMap<FastifyRequest, Failure>()
 
-/** Records why a request failed, for its log line. Of several errors, as the items of a batch may have, the first is logged. */
+/**
+ * Records why a request failed, for its log line. Of several errors, as the items of a batch may have, the
+ * first is logged.
+ */
 export function noteFailure(request: FastifyRequest, error: unknown, msg: string): void {
   if (!failures.has(request)) failures.set(request, { error, msg })
 }
@@ -53,7 +63,10 @@ export interface RequestLog {
   logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void
 }
 
-/** Creates the log of an application, with the route of each request rather than the URL, which may contain a secret by mistake. */
+/**
+ * Creates the log of an application, with the route of each request rather than the URL, which may contain a
+ * secret by mistake.
+ */
 export function createRequestLog(services: Services, metrics: Metrics): RequestLog {
   const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
   const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
@@ -85,7 +98,8 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
         refusalLines.close()
         done()
       })
-      // Before the answer, which can close the socket: its address is then unknown. The parser fails again with each further piece.
+      // Before the answer, which can close the socket: its address is then unknown. The parser fails again
+      // with each further piece.
       app.server.prependListener('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const [code] = findParserProblem(error) ?? []
         if (code === undefined || !socket.writable) return
@@ -111,8 +125,8 @@ function logFailure(
   { line, failure: { error, msg }, sampler }: { line: RequestLine; failure: Failure; sampler: Sampler },
 ): void {
   const { id, log } = request
-  // An unexpected error is a defect, which is found by its stack: one line with it is enough. Errors of the driver have no frame of their
-  // caller, so the route distinguishes them too.
+  // An unexpected error is a defect, which is found by its stack: one line with it is enough. Errors of the
+  // driver have no frame of their caller, so the route distinguishes them too.
   const isDefect = msg === UNEXPECTED
   const stack = isDefect && error instanceof Error ? error.stack?.match(/^\s+at .*$/gm) : undefined
   const place = isDefect ? [request.routeOptions.url, stack] : []

@@ -1,4 +1,7 @@
-/** What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. serve.ts serves all of them alike. */
+/**
+ * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. serve.ts
+ * serves all of them alike.
+ */
 import {
   type Action,
   type OperationId,
@@ -28,7 +31,9 @@ export interface RouteInput<Body, Query> {
 export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
-  /** what the operation itself refuses with, besides what every call of its kind may get (openapi-problems.ts) */
+  /**
+   * what the operation itself refuses with, besides what every call of its kind may get (openapi-problems.ts)
+   */
   problems?: readonly ProblemCode[]
   /** the content type of an answer that streams text, instead of JSON by a schema */
   contentType?: 'application/x-ndjson'
@@ -60,7 +65,9 @@ type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined
 /** An answer without a schema is a stream, or nothing. */
 type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
 
-/** Binds operations to their rows of the contract. The types of a row's schemas are those of its operation. */
+/**
+ * Binds operations to their rows of the contract. The types of a row's schemas are those of its operation.
+ */
 export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: BindingOf<I> }): Record<Id, Route> {
   const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
     const operationId = name as OperationId

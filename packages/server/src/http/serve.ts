@@ -1,4 +1,7 @@
-/** Serves the table of routes: for each row, admission, then body and query by their schemas, then its operation. */
+/**
+ * Serves the table of routes: for each row, admission, then body and query by their schemas, then its
+ * operation.
+ */
 import type { IncomingMessage } from 'node:http'
 import { DETAILS, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
@@ -54,8 +57,8 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
   beginHolding(request, services.hold(credentials.tenant_id))
 }
 
-// Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be out of date, so `perform` decides
-// on the current state, because a refusal on record must be right.
+// Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be
+// out of date, so `perform` decides on the current state, because a refusal on record must be right.
 function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: Route) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
     const { credentials, admitted } = request
@@ -95,7 +98,8 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
   if (row.status === 204) return reply.send()
-  // What only reads is refused where there is no room for its answer. Any other call is carried out by now, and its body had room.
+  // What only reads is refused where there is no room for its answer. Any other call is carried out by now,
+  // and its body had room.
   const hold = row.method === 'GET' ? holding.take : holding.add
   const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
   return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain

@@ -1,4 +1,7 @@
-/** Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on disk. */
+/**
+ * Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on
+ * disk.
+ */
 
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -18,15 +21,20 @@ export interface Stretch {
   tenant_id: string
   after_id: number
   through_id: number
-  /** of the last entry, by a verification of the log: so each of the archive's entries is one that was verified */
+  /**
+   * of the last entry, by a verification of the log: so each of the archive's entries is one that was
+   * verified
+   */
   hash: Uint8Array
 }
 
 /**
- * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and verifies; an existing file
- * is never overwritten: it is used if it is a complete archive of the entries, and otherwise the call fails. Returns the file's path.
+ * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and
+ * verifies; an existing file is never overwritten: it is used if it is a complete archive of the entries, and
+ * otherwise the call fails. Returns the file's path.
  *
- * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or the file system's own error
+ * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or the file
+ * system's own error
  */
 export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<string> {
   const { tenant_id, through_id } = stretch
@@ -34,7 +42,8 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
   const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
   await makeDirectory(folder)
   if (!(await isArchived(services, stretch, path))) {
-    // A unique name, because several processes may archive the same entries at once. After a crash the draft keeps this name.
+    // A unique name, because several processes may archive the same entries at once. After a crash the draft
+    // keeps this name.
     const draft = `${path}.${randomUUID()}.part`
     try {
       const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
@@ -52,7 +61,10 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
   return path
 }
 
-/** Gives an archive a name that no archive has, because the log was verified with other entries since; returns the name. After a crash before it, the next purge refuses the file. */
+/**
+ * Gives an archive a name that no archive has, because the log was verified with other entries since; returns
+ * the name. After a crash before it, the next purge refuses the file.
+ */
 export async function setAside(path: string): Promise<string> {
   const aside = `${path}.${randomUUID()}.refused`
   await rename(path, aside)

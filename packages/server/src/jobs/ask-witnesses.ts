@@ -1,6 +1,7 @@
 /**
- * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that does not answer changes nothing
- * for callers: what it would have shown is shown by the next one that answers.
+ * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that
+ * does not answer changes nothing for callers: what it would have shown is shown by the next one that
+ * answers.
  */
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -11,7 +12,10 @@ import { findHead } from '../store/audit.js'
 import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 
-/** With what it cosigned last and the size in its 409, a witness is asked twice at most; a third time if another server was faster. */
+/**
+ * With what it cosigned last and the size in its 409, a witness is asked twice at most; a third time if
+ * another server was faster.
+ */
 const MOST_ATTEMPTS = 3
 /** How long one request to a witness may take, in milliseconds; while the server stops, less. */
 export const WITNESS_TIMEOUT_MS = 10_000
@@ -21,7 +25,10 @@ const LAST_TIMEOUT_MS = 1_500
 export interface WitnessOutcome {
   /** the name of its key */
   witness: string
-  /** `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer one of another server */
+  /**
+   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer one
+   * of another server
+   */
   kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
   /** what happened, in a sentence; of `cosigned`, the entry */
   detail: string
@@ -40,7 +47,10 @@ export interface AskingOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or the entries do not lead to it */
+/**
+ * Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or
+ * the entries do not lead to it
+ */
 export async function askWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,

@@ -1,4 +1,7 @@
-/** Finds tables that somebody changed outside the server: a trigger, a rule, a policy, a constraint that is gone. */
+/**
+ * Finds tables that somebody changed outside the server: a trigger, a rule, a policy, a constraint that is
+ * gone.
+ */
 
 import { type AcceptedSchema, findAcceptedSchema } from '../audit/watch/acceptances.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
@@ -11,7 +14,10 @@ export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 're
 
 /** What one comparison found. */
 export interface TableComparison extends TableDifferences {
-  /** how much differs and was not accepted; the version counts as one, because what else differs is not known then */
+  /**
+   * how much differs and was not accepted; the version counts as one, because what else differs is not known
+   * then
+   */
   differences: number
   /** whether the comparison before found something else */
   isNews: boolean
@@ -19,13 +25,16 @@ export interface TableComparison extends TableDifferences {
   hasNewHarmless: boolean
   /** how an operator accepted what differs in `missing`, `added` and `refusing` */
   accepted: AcceptedSchema | undefined
-  /** the database says that it has another version: a newer server has migrated meanwhile, or somebody wants no comparison */
+  /**
+   * the database says that it has another version: a newer server has migrated meanwhile, or somebody wants
+   * no comparison
+   */
   isOtherVersion: boolean
 }
 
 /**
- * Creates the comparison. Whatever a call finds, the server goes on to serve: what a change does to the log is noticed by
- * itself, and stopping would let whoever owns the tables stop every server.
+ * Creates the comparison. Whatever a call finds, the server goes on to serve: what a change does to the log
+ * is noticed by itself, and stopping would let whoever owns the tables stop every server.
  */
 export function createTableComparison({
   sql,

@@ -1,6 +1,6 @@
 /**
- * Carries out rotations that are due by a key's policy, and destructions whose waiting period is over. Every process tries; the policy
- * version ensures that one of them does it, once.
+ * Carries out rotations that are due by a key's policy, and destructions whose waiting period is over. Every
+ * process tries; the policy version ensures that one of them does it, once.
  */
 import { destroyKeyIfDue } from '../operations/destroy-key.js'
 import { rotateKeyIfDue } from '../operations/rotate-key.js'
@@ -12,7 +12,10 @@ import { type DueKey, listDueKeys } from '../store/keys.js'
 const PAGE_KEYS = 500
 
 export interface DueWorkOptions {
-  /** called for a key that failed, which is tried again next time; the others continue. Without it, the error is thrown */
+  /**
+   * called for a key that failed, which is tried again next time; the others continue. Without it, the error
+   * is thrown
+   */
   onError?: (error: unknown, key_id: string) => void
   /** ends the work after the current key */
   signal?: AbortSignal

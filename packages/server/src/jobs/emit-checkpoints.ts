@@ -1,4 +1,7 @@
-/** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what was witnessed. */
+/**
+ * Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what
+ * was witnessed.
+ */
 
 import { appendFile, open } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit'
@@ -16,10 +19,11 @@ const LINE_FEED = 0x0a
 export type WrittenHeads = Map<string, readonly KeptHead[]>
 
 /**
- * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. What this process witnessed is the least
- * that it writes, whatever the list of heads shows. A tenant whose log cannot be signed, for instance because it does not continue from the
- * witnessed head, is reported and does not stop the others; a file that cannot be written ends the call. A head whose line `written` has is
- * compared, but gets no second line.
+ * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. What this
+ * process witnessed is the least that it writes, whatever the list of heads shows. A tenant whose log cannot
+ * be signed, for instance because it does not continue from the witnessed head, is reported and does not stop
+ * the others; a file that cannot be written ends the call. A head whose line `written` has is compared, but
+ * gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -37,7 +41,8 @@ export function createCheckpointEmitter(
       const least = witnessed.get(tenant_id)
       witnessed.delete(tenant_id)
       const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
-      // The last one was proven when it was signed, so one that equals it in all that its MAC covers is proven too.
+      // The last one was proven when it was signed, so one that equals it in all that its MAC covers is
+      // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
         (error: unknown) => onError(error, tenant_id),
@@ -74,10 +79,12 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 }
 
 /**
- * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one in the database, for each of
- * these tenants, and one of the head that its alarm witnessed, unless the last lines of the tenant are the same. So the next start compares the
- * log with the later one, and raises an alarm again even if its row was deleted meanwhile. Of a log that was followed in part the line is of the
- * last head with a MAC: of an entry without one the next start could not tell on which side of an accepted rollback it is.
+ * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one
+ * in the database, for each of these tenants, and one of the head that its alarm witnessed, unless the last
+ * lines of the tenant are the same. So the next start compares the log with the later one, and raises an
+ * alarm again even if its row was deleted meanwhile. Of a log that was followed in part the line is of the
+ * last head with a MAC: of an entry without one the next start could not tell on which side of an accepted
+ * rollback it is.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
@@ -89,7 +96,8 @@ export function createWitnessEmitter(
     for (const { tenant_id, alarm, witnessed } of watches) {
       const before = written.get(tenant_id) ?? []
       const heads: KeptHead[] = []
-      // An alarm may have a lower policy version of the same entry, because that was not proven: such a line would contradict the other.
+      // An alarm may have a lower policy version of the same entry, because that was not proven: such a line
+      // would contradict the other.
       for (const witness of [witnessed, alarm?.witness]) {
         const head = witness && (sealedOf(witness) ?? witness)
         if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
@@ -109,8 +117,8 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
 }
 
 /**
- * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed, and is then itself the head that the
- * log must continue from. @throws ChainAlarmError, TamperedRowError
+ * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed,
+ * and is then itself the head that the log must continue from. @throws ChainAlarmError, TamperedRowError
  */
 export async function signHead(
   services: Services,

@@ -1,4 +1,5 @@
-// Work that is done periodically: when its first run begins, and what becomes of it when the server stops before.
+// Work that is done periodically: when its first run begins, and what becomes of it when the server stops
+// before.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { type Periodic, type PeriodicOptions, startPeriodic } from './periodic.js'
 

@@ -1,6 +1,6 @@
 /**
- * Purges the logs, tenant by tenant: archives entries that are too old if configured, has the rights that only they record restated, marks them,
- * and deletes them in small batches.
+ * Purges the logs, tenant by tenant: archives entries that are too old if configured, has the rights that
+ * only they record restated, marks them, and deletes them in small batches.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -33,7 +33,8 @@ export interface PurgeTenantOptions extends PurgeOptions {
 }
 
 /**
- * Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did not delete.
+ * Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did
+ * not delete.
  *
  * @throws Refusal E_STATE, also if not all entries were deleted
  */
@@ -56,7 +57,8 @@ export async function purgeTenant(
   if (plan.restates > 0) {
     await restate(services, tenant_id, { through_id, signal })
     if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
-    // Once more, so that everything up to the new entries is judged by those that go, and no row was hidden from its restatement.
+    // Once more, so that everything up to the new entries is judged by those that go, and no row was hidden
+    // from its restatement.
     verify = verifyOnce()
   }
   const marking = { ...options, verify, signal, through_id, through_hash: hash }
@@ -77,8 +79,9 @@ export async function purgeTenant(
   return { ...purged, restates: plan.restates }
 }
 
-// Whoever owns the database can keep rows from being deleted, by a trigger or a policy, so that no error says so. A policy may hide them from
-// the look afterwards too; but it is a change of the tables, and without one the rest was deleted by another server's purge.
+// Whoever owns the database can keep rows from being deleted, by a trigger or a policy, so that no error says
+// so. A policy may hide them from the look afterwards too; but it is a change of the tables, and without one
+// the rest was deleted by another server's purge.
 async function assertDeleted(
   services: Services,
   {
@@ -109,8 +112,8 @@ async function restate(
   while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights({ through_id }))) > 0);
 }
 
-// Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is a complete purge by itself, so
-// a crash may stop between two marks.
+// Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is
+// a complete purge by itself, so a crash may stop between two marks.
 async function mark(
   services: Services,
   tenant_id: string,
@@ -166,7 +169,8 @@ export interface Unpurged {
 /** Creates the list, which is empty. */
 export function createUnpurged(services: Services, options: { retentionMonths: number }): Unpurged {
   let left: readonly string[] = []
-  // What refuses the look refuses the purge too. If the installation's log was not read, it is not known which tenants were left out.
+  // What refuses the look refuses the purge too. If the installation's log was not read, it is not known
+  // which tenants were left out.
   const isLeft = (tenant_id: string) =>
     tenant_id === INSTALLATION_ID || performAsSystem(services, tenant_id, reviewLeft(options)).catch(() => true)
   return {

@@ -71,11 +71,14 @@ export interface Schedule {
   /** Begins no further run, and waits for those under way. */
   stop(): Promise<void>
   /**
-   * Writes what this process saw and must outlive it: its alarms into the database and the file, and where the logs ended into the
-   * file. To be called after `stop`, before the database is closed.
+   * Writes what this process saw and must outlive it: its alarms into the database and the file, and where
+   * the logs ended into the file. To be called after `stop`, before the database is closed.
    */
   writeLastWitnesses(): Promise<void>
-  /** Writes into the file where this process saw each log end, whatever the database says; does not ask the database. */
+  /**
+   * Writes into the file where this process saw each log end, whatever the database says; does not ask the
+   * database.
+   */
   keepWitnessed(): Promise<void>
 }
 
@@ -138,7 +141,8 @@ function createAnchoring({
       for (const error of await compareAnchored()) {
         log.error({ err: error }, 'comparing an audit log with its anchor failed')
       }
-      // Several servers share an installation: the anchor of one of them is enough. One that a wrong clock dated far ahead says nothing of that.
+      // Several servers share an installation: the anchor of one of them is enough. One that a wrong clock
+      // dated far ahead says nothing of that.
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
       if (!isLast && Math.abs(age) < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
@@ -159,7 +163,10 @@ function createAnchoring({
   }
 }
 
-/** Creates the function that writes the checkpoints of the logs that grew; it returns whether the end of every log is in the file then. */
+/**
+ * Creates the function that writes the checkpoints of the logs that grew; it returns whether the end of every
+ * log is in the file then.
+ */
 function createEmitter(
   { config: { checkpointFile }, services, measures, log }: ScheduleOptions,
   written: WrittenHeads,
@@ -179,7 +186,8 @@ function createEmitter(
   }
 }
 
-// No failure keeps the server from serving: see "A server asks its witnesses, and never waits for them" in docs/decisions.
+// No failure keeps the server from serving: see "A server asks its witnesses, and never waits for them" in
+// docs/decisions.
 function createAsking({
   config: { checkpointFile },
   witnesses,
@@ -240,8 +248,8 @@ interface Comparison {
   keepWitnessed: () => Promise<void>
 }
 
-// Alarms are written to the file even if the database cannot be read, and so is everything that was witnessed once that lasts too long: this
-// process may be killed before it can compare.
+// Alarms are written to the file even if the database cannot be read, and so is everything that was witnessed
+// once that lasts too long: this process may be killed before it can compare.
 function createComparison(
   { config: { checkpointFile }, services, sharedAlarms, log }: ScheduleOptions,
   written: WrittenHeads,
@@ -314,7 +322,8 @@ function startJobs(
       onError: failed('writing the counts of calls without an entry'),
     }),
   ]
-  // One after another: at once, each would have a new connection, which costs more CPU than most of these runs.
+  // One after another: at once, each would have a new connection, which costs more CPU than most of these
+  // runs.
   const compareTables = createTableComparison(services)
   const tables = startPeriodic({
     intervalMs: TABLES_MS,
@@ -407,7 +416,8 @@ function startJobs(
   return jobs
 }
 
-// What is wrong is logged once for each number of destroyed versions: an operator may have the owner of the tables vacuum them.
+// What is wrong is logged once for each number of destroyed versions: an operator may have the owner of the
+// tables vacuum them.
 function createLoggedErasure(eraseDestroyed: Erase, log: Log): () => Promise<void> {
   let logged = 0
   return async () => {

@@ -1,6 +1,7 @@
 /**
- * Verifies every log when that is due, and records the result in the installation's log, where the other servers of the installation see
- * that it was done. Each run reads every log from its beginning: rows and marks can only be compared with all entries.
+ * Verifies every log when that is due, and records the result in the installation's log, where the other
+ * servers of the installation see that it was done. Each run reads every log from its beginning: rows and
+ * marks can only be compared with all entries.
  */
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../audit/read-entry.js'
@@ -28,7 +29,10 @@ export function createScheduledVerification(
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
   // A time that far ahead is of a clock that was wrong.
   const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
-  /** when this process verified last, in milliseconds since 1970: what it could not record is not done again at once */
+  /**
+   * when this process verified last, in milliseconds since 1970: what it could not record is not done again
+   * at once
+   */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
     if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined
@@ -50,7 +54,8 @@ export function createScheduledVerification(
   }
 }
 
-// An entry that somebody edited must not postpone what would find it, and neither must a newer one that says something else.
+// An entry that somebody edited must not postpone what would find it, and neither must a newer one that says
+// something else.
 async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
   const id = await findVerificationId(sql)
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })

@@ -1,6 +1,7 @@
 /**
- * All tenants, compared with the installation's log. The list of tenants is one statement, and whoever owns the database can hide a row
- * from it alone: what is done for every tenant would leave that one out, and say nothing.
+ * All tenants, compared with the installation's log. The list of tenants is one statement, and whoever owns
+ * the database can hide a row from it alone: what is done for every tenant would leave that one out, and say
+ * nothing.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { RecordedTenants } from '../audit/recorded-tenants.js'
@@ -20,7 +21,10 @@ export interface LeftOut {
   reason: string
 }
 
-/** Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that there must be, read before. */
+/**
+ * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that there
+ * must be, read before.
+ */
 export async function listTenantsOnRecord(
   { sql }: Pick<Services, 'sql'>,
   recorded: Iterable<string>,
@@ -37,8 +41,8 @@ export async function listTenantsOnRecord(
 }
 
 /**
- * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that log says nothing: then a tenant
- * may be left out unseen.
+ * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that
+ * log says nothing: then a tenant may be left out unseen.
  */
 export async function listTenantsByVerifiedRecord(
   services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
@@ -52,7 +56,10 @@ export async function listTenantsByVerifiedRecord(
   }
 }
 
-/** Reads from the installation's log which tenants there must be. @throws Refusal E_STATE if that log is not valid */
+/**
+ * Reads from the installation's log which tenants there must be. @throws Refusal E_STATE if that log is not
+ * valid
+ */
 async function readVerifiedRecord(
   services: Pick<Services, 'verifyLog' | 'states'>,
   signal?: AbortSignal,

@@ -1,4 +1,7 @@
-/** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is alarmed about is not valid. */
+/**
+ * Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is
+ * alarmed about is not valid.
+ */
 import type { Checkpoint } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/formats/chain.js'
@@ -35,7 +38,10 @@ export interface VerifyAllOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Verifies every log, one after another. @throws the signal's reason, or the database's own error when the tenants cannot be listed */
+/**
+ * Verifies every log, one after another. @throws the signal's reason, or the database's own error when the
+ * tenants cannot be listed
+ */
 export async function verifyAll(
   services: Services,
   { checkpoint, onProgress, signal }: VerifyAllOptions = {},

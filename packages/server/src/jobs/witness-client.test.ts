@@ -1,4 +1,5 @@
-// How a server asks a witness: what it believes of an answer, and how long it waits for one. The witness here lies.
+// How a server asks a witness: what it believes of an answer, and how long it waits for one. The witness here
+// lies.
 
 import { createSecretKey } from 'node:crypto'
 import { createServer, type RequestListener, type Server } from 'node:http'

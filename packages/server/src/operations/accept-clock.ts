@@ -1,4 +1,7 @@
-/** Accepts that a clock was ahead when it dated the last entries of logs, so that time goes on there. Called by the operator; has no route. */
+/**
+ * Accepts that a clock was ahead when it dated the last entries of logs, so that time goes on there. Called
+ * by the operator; has no route.
+ */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/append-chained.js'
 import { extendByAcceptedClock, type Head } from '../audit/formats/chain.js'
@@ -15,7 +18,9 @@ export interface LogAhead {
   ahead_until: string
 }
 
-/** Lists the logs whose last entry is in the future, the furthest first; the rows are not authenticated here. */
+/**
+ * Lists the logs whose last entry is in the future, the furthest first; the rows are not authenticated here.
+ */
 export async function listLogsAhead({ sql, committer }: Services): Promise<LogAhead[]> {
   const heads = (await listHeads(sql)).filter((head) => committer.clock.isAhead(head))
   return heads
@@ -24,8 +29,9 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
 }
 
 /**
- * Appends an entry `audit.clock_accepted` to a log that is ahead, the only one whose time may be before that of the entry before it (chain.md 4).
- * Returns its id; undefined if the log is no longer ahead. Changes no right and deletes nothing.
+ * Appends an entry `audit.clock_accepted` to a log that is ahead, the only one whose time may be before that
+ * of the entry before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no
+ * right and deletes nothing.
  *
  * @throws Refusal E_NOT_FOUND, ChainAlarmError while there is an alarm about the log, WrongClockError
  */

@@ -1,4 +1,7 @@
-/** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
+/**
+ * Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it.
+ * Called by the operator; has no route.
+ */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { alarmMac, equalBytes } from '../audit/formats/chain.js'
 import { anchorHeads, lockAnchored } from '../runner/anchor-heads.js'
@@ -9,12 +12,16 @@ import { findHead } from '../store/audit.js'
 import { findTenant } from '../store/tenants.js'
 import { unwrittenAlarm } from './shared/unwritten-alarm.js'
 
-/** The alarm, with the latest head that is known: of the alarm's row, of the newest anchor, or of what this process knows, as by a checkpoint file. */
+/**
+ * The alarm, with the latest head that is known: of the alarm's row, of the newest anchor, or of what this
+ * process knows, as by a checkpoint file.
+ */
 export interface LostTenant {
   tenant_id: string
   /**
-   * Whether a server wrote the alarm's row after the tenant was gone. One of before has a MAC by the tenant's audit key, which is gone too, so nobody
-   * can tell it from one that was edited: servers may have known more.
+   * Whether a server wrote the alarm's row after the tenant was gone. One of before has a MAC by the tenant's
+   * audit key, which is gone too, so nobody can tell it from one that was edited: servers may have known
+   * more.
    */
   is_alarm_proven: boolean
   witnessed_id: number
@@ -23,10 +30,11 @@ export interface LostTenant {
 }
 
 /**
- * Records in the installation's log that a tenant is gone, so that the anchors no longer cover it, and deletes the alarm's row. The servers end
- * their alarms when they find that entry and no row.
+ * Records in the installation's log that a tenant is gone, so that the anchors no longer cover it, and
+ * deletes the alarm's row. The servers end their alarms when they find that entry and no row.
  *
- * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if only this process has an alarm
+ * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if
+ * only this process has an alarm
  */
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
   const { lost, head } = await services.sql.begin(async (transaction) => {
@@ -45,7 +53,8 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     await deleteAlarm(transaction, tenant_id)
     const { installationKey } = services
     const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
-    // The alarm's row last, and also if it is not proven: then it can't make the tenant seem shorter, nor exchange what is proven of an entry.
+    // The alarm's row last, and also if it is not proven: then it can't make the tenant seem shorter, nor
+    // exchange what is proven of an entry.
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm

@@ -49,18 +49,23 @@ interface Position {
 export type Accepted = AcceptedRollback & {
   tenant_id: string
   entry_id: number
-  /** the newest entry of the log that somebody is known to have seen; null if none is. What came after is known by the log alone. */
+  /**
+   * the newest entry of the log that somebody is known to have seen; null if none is. What came after is
+   * known by the log alone.
+   */
   compared: Position | null
   /** the last entry before this one */
   last: Position
 }
 
 /**
- * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above every
- * version that a lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing. If the head is missing, forged or
- * not of the last entry, the same transaction first makes it again from that entry.
+ * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy
+ * version above every version that a lost entry can have had, and deletes the alarm. A crash leaves all of
+ * that or nothing. If the head is missing, forged or not of the last entry, the same transaction first makes
+ * it again from that entry.
  *
- * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, or if the remaining log does not verify
+ * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, or if the remaining log does
+ * not verify
  */
 export async function acceptRollback(
   services: Services,
@@ -107,9 +112,9 @@ async function accept(
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made again only of a log that reaches
-  // all that this process knows of it.
-  // No policy version of an anchored one is proven yet.
+  // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made
+  // again only of a log that reaches all that this process knows of it. No policy version of an anchored one
+  // is proven yet.
   const known = fault && [watch.witnessed, watch.held.anchored && { ...watch.held.anchored, policy_version: 0 }]
   const named = await findNamedEnd(sql, tenant_id)
   const lost = named && !(await isThere(sql, { tenant_id, auditKey, named })) ? named : undefined
@@ -149,7 +154,8 @@ function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witn
   return others.reduce<Witness>((most, other) => (other && other.last_id > most.last_id ? other : most), first)
 }
 
-// The anchor that follows covers the log that is left: the alarm of this process must not keep it from being covered.
+// The anchor that follows covers the log that is left: the alarm of this process must not keep it from being
+// covered.
 async function recordAcceptance(
   services: Services,
   sql: Transaction,

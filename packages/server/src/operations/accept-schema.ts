@@ -13,9 +13,11 @@ export interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'a
 }
 
 /**
- * Records that an operator accepts the differences as they are now: servers and `eaas doctor` raise no alarm about them until one changes.
+ * Records that an operator accepts the differences as they are now: servers and `eaas doctor` raise no alarm
+ * about them until one changes.
  *
- * @throws Refusal E_STATE if there is nothing to accept, or the installation's log is alarmed about; SchemaVersionError
+ * @throws Refusal E_STATE if there is nothing to accept, or the installation's log is alarmed about;
+ * SchemaVersionError
  */
 export async function acceptSchema(services: Services, { reason }: { reason: string }): Promise<SchemaAcceptance> {
   const { sql, installationKey } = services

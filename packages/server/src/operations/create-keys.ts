@@ -1,6 +1,6 @@
 /**
- * Many key.create in one call: all keys that can be created are, in one transaction, each with its own entry. A name that is taken, or a key
- * beyond the limit, fails by itself.
+ * Many key.create in one call: all keys that can be created are, in one transaction, each with its own entry.
+ * A name that is taken, or a key beyond the limit, fails by itself.
  */
 import { MAX_KEYS, PROBLEMS, problemDocument, type wire } from '@eaas/protocol'
 import { createStretches } from '../event-loop.js'

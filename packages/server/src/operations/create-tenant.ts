@@ -1,4 +1,6 @@
-/** Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route. */
+/**
+ * Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route.
+ */
 import { randomUUID } from 'node:crypto'
 import { INSTALLATION_ID, PERMISSIONS } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/append-chained.js'
@@ -34,7 +36,8 @@ interface TenantOptions {
 }
 
 /**
- * Creates a tenant in one transaction; its first API key holds every permission, and its secret is shown here only.
+ * Creates a tenant in one transaction; its first API key holds every permission, and its secret is shown here
+ * only.
  *
  * @throws Refusal E_NAME_TAKEN
  */
@@ -50,7 +53,10 @@ export async function createTenant(
   return witnessed(services, created)
 }
 
-/** Creates a tenant as `createTenant` does if there is none; of servers that start together on a new database, one creates it. */
+/**
+ * Creates a tenant as `createTenant` does if there is none; of servers that start together on a new database,
+ * one creates it.
+ */
 export async function createFirstTenant(
   services: Creating & Pick<Services, 'sql'>,
   options: TenantOptions,

@@ -1,7 +1,7 @@
 /**
- * Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and then sets its status to
- * `deleted` for good. The rows that the log refers to remain, without material, so that the log can still be verified. Called by the
- * operator; has no route.
+ * Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and
+ * then sets its status to `deleted` for good. The rows that the log refers to remain, without material, so
+ * that the log can still be verified. Called by the operator; has no route.
  */
 
 import type { Operation, Services } from '../runner/operation.js'
@@ -33,7 +33,10 @@ export interface DeletionPlan {
   last_entry: number
 }
 
-/** Counts what deleting a tenant would destroy. @throws Refusal E_STATE if the tenant is active, or deleted and nothing is left of it */
+/**
+ * Counts what deleting a tenant would destroy. @throws Refusal E_STATE if the tenant is active, or deleted
+ * and nothing is left of it
+ */
 export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
   const tenant = await performAsSystem(services, tenant_id, readInactive())
   const head = await findHead(services.sql, tenant_id)
@@ -47,10 +50,11 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 }
 
 /**
- * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call continues. Of a deleted
- * tenant it deletes what somebody hid from the deletion.
+ * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next
+ * call continues. Of a deleted tenant it deletes what somebody hid from the deletion.
  *
- * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
+ * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's
+ * name
  */
 export async function deleteTenant(
   services: Services,
@@ -80,7 +84,8 @@ function readInactive(): Operation<OperatorTenant> {
   }
 }
 
-// A row that somebody hid until the tenant is deleted would keep its material: the log tells that it is missing, or was never destroyed.
+// A row that somebody hid until the tenant is deleted would keep its material: the log tells that it is
+// missing, or was never destroyed.
 async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
@@ -97,7 +102,8 @@ async function assertNothingHidden(services: Services, tenant_id: string): Promi
   )
 }
 
-// Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material and no API key is left.
+// Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material
+// and no API key is left.
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   return async (context) => {
     const { state, sql } = context

@@ -1,6 +1,6 @@
 /**
- * key.destroy: a caller schedules or cancels it, the server completes it when the waiting period is over. It destroys the key
- * material and the hash key; the key's row, its audit entries and its name remain.
+ * key.destroy: a caller schedules or cancels it, the server completes it when the waiting period is over. It
+ * destroys the key material and the hash key; the key's row, its audit entries and its name remain.
  */
 import { DETAILS, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
@@ -12,14 +12,18 @@ import { TamperedRowError } from '../store/tampered-row.js'
 import { changeKey, daysLater, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
 import { getKey, getKeyInState } from './shared/require-key-state.js'
 
-/** Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
+/**
+ * Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws
+ * Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
     const key = await getKeyInState(state, key_id, 'destroyKey')
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
     if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
-    // Begins by the later clock and ends by the earlier one: a wrong clock makes the waiting period longer, never shorter.
+    // Begins by the later clock and ends by the earlier one: a wrong clock makes the waiting period longer,
+    // never shorter.
     const from = Math.max(services.now(), await services.databaseNow(sql))
     return statusChange(state, key, {
       step: 'scheduled',
@@ -38,8 +42,9 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 }
 
 /**
- * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if another process completed it
- * first. While the tenant is suspended, and so cannot cancel, its destructions wait; those of a deleted tenant do not.
+ * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if
+ * another process completed it first. While the tenant is suspended, and so cannot cancel, its destructions
+ * wait; those of a deleted tenant do not.
  */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {
@@ -55,7 +60,8 @@ export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.
 }
 
 /**
- * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was while the key was hidden.
+ * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was while the
+ * key was hidden.
  *
  * @throws Refusal E_NOT_FOUND, E_STATE
  */
@@ -115,7 +121,8 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   })
 }
 
-// Under the lock of the head no rotation can happen: a version beyond the current one means that an older row was put back.
+// Under the lock of the head no rotation can happen: a version beyond the current one means that an older row
+// was put back.
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(`the row of key ${key_id} of tenant ${tenant_id} was restored outside the server`)

@@ -1,6 +1,6 @@
 /**
- * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a tenant that is
- * not served, so that an operator learns what to do after a rollback.
+ * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also
+ * works for a tenant that is not served, so that an operator learns what to do after a rollback.
  */
 import type { ExportedEntry } from '@eaas/audit'
 import { alarmMac, areMarksAuthentic, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
@@ -32,9 +32,15 @@ export interface AuditDiff {
   differs_at: number | null
   /** the last entry that is known to have been written */
   witnessed_through: number
-  /** the last entry of a checkpoint whose loss the log says an operator accepted; such ones are left out of everything else. Null if there is none */
+  /**
+   * the last entry of a checkpoint whose loss the log says an operator accepted; such ones are left out of
+   * everything else. Null if there is none
+   */
   accepted_through: number | null
-  /** what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the last entry */
+  /**
+   * what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the
+   * last entry
+   */
   head_fault: HeadFault | null
   /** the entries of the export that are not in the log; null without an export */
   lost: ExportedEntry[] | null
@@ -157,7 +163,8 @@ async function findLost(
 function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[] {
   const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
   const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
-  // A version of the same number may have been created again since: it is a different one, written by another entry.
+  // A version of the same number may have been created again since: it is a different one, written by another
+  // entry.
   const goneVersions = new Set(
     lost.filter(({ action }) => action === 'key.create' || action === 'key.rotate').map(nameVersion),
   )

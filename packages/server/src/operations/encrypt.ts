@@ -1,4 +1,6 @@
-/** encrypt: server mode. Each call uses a DEK of its own and returns an envelope that the SDK opens locally. */
+/**
+ * encrypt: server mode. Each call uses a DEK of its own and returns an envelope that the SDK opens locally.
+ */
 import {
   DETAILS,
   decodeBase64,

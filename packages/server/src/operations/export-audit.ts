@@ -18,14 +18,18 @@ export interface ExportScope {
   after_id?: number | undefined
   /** only the entries up to this id */
   through_id?: number | undefined
-  /** show that the installation's log covers the tenant; for its operator, because that says how many tenants there are */
+  /**
+   * show that the installation's log covers the tenant; for its operator, because that says how many tenants
+   * there are
+   */
   withAnchor?: boolean
   /** the entries of the installation's log that are linked to the anchor */
   toLink?: ToLink | undefined
 }
 
 /**
- * Exports the log, or a stretch of it. Exports take turns page by page, so those that nobody reads keep no other one waiting.
+ * Exports the log, or a stretch of it. Exports take turns page by page, so those that nobody reads keep no
+ * other one waiting.
  *
  * @throws Refusal E_VALIDATION
  */
@@ -65,7 +69,10 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
   return file.once('close', () => gone.abort())
 }
 
-/** Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where the export does. */
+/**
+ * Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where
+ * the export does.
+ */
 function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSignal) => Promise<ExportTrailer> {
   if (end.last_id === head.last_id) {
     const trailer = signHead(context, head)
@@ -106,14 +113,19 @@ async function getPosition(context: Context, field: string, id: number): Promise
 
 /** Consecutive entries as lines of an export. */
 export interface NextLines {
-  /** the id of the first of them; entries between `after_id` and this one are gone, because a purge took them */
+  /**
+   * the id of the first of them; entries between `after_id` and this one are gone, because a purge took them
+   */
   from_id: number
   /** the id of the last of them: where the next lines begin */
   last_id: number
   text: string
 }
 
-/** Reads the entries after an id, a page of them at most, as the lines of an export, each proven; no lines if there is nothing new. @throws Refusal E_VALIDATION, E_STATE, TamperedEntryError */
+/**
+ * Reads the entries after an id, a page of them at most, as the lines of an export, each proven; no lines if
+ * there is nothing new. @throws Refusal E_VALIDATION, E_STATE, TamperedEntryError
+ */
 export function readNextLines({ after_id }: { after_id: number }): Operation<NextLines> {
   return async (context) => ({
     entries: [],

@@ -1,4 +1,7 @@
-/** key.export: with the exported secrets and the published formats, everything that the key protects can be opened without this server. */
+/**
+ * key.export: with the exported secrets and the published formats, everything that the key protects can be
+ * opened without this server.
+ */
 import { encodeHex, wire } from '@eaas/protocol'
 import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
@@ -8,7 +11,10 @@ const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
   'Keep it offline. The server cannot take it back.'
 
-/** Exports a key: the KEK of each version and the hash key, in hexadecimal. @throws Refusal E_NOT_FOUND, E_STATE */
+/**
+ * Exports a key: the KEK of each version and the hash key, in hexadecimal. @throws Refusal E_NOT_FOUND,
+ * E_STATE
+ */
 export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExport> {
   return async ({ state, services }) => {
     const key = await getKeyInState(state, key_id, 'exportKey')

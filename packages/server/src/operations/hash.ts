@@ -1,4 +1,7 @@
-/** hash: the blind index of a value. Writes no entry, and is counted instead; the hash key does not rotate with the key. */
+/**
+ * hash: the blind index of a value. Writes no entry, and is counted instead; the hash key does not rotate
+ * with the key.
+ */
 import type { UnrecordedKind, wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import type { Operation } from '../runner/operation.js'

@@ -24,7 +24,8 @@ export function listAudit(filter: EntryFilter, page: Page): Operation<wire.Entry
   })
 }
 
-// A purge may take entries between two statements: the list is then read again, from the mark of that purge on.
+// A purge may take entries between two statements: the list is then read again, from the mark of that purge
+// on.
 async function listProven(
   sql: Sql,
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,

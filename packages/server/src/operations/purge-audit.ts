@@ -1,9 +1,10 @@
 /**
- * audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts) restates the rows that grant
- * rights first (restate-rights.ts). This operation then writes a mark and its entry in one short transaction: from then on the entries up to
- * the mark count as deleted. A log with many kinds of entries gets several marks, each in a short transaction of its own. At last the job
- * deletes the entries in small batches, which lock nothing that an append needs. A crash before that leaves rows below the mark, which
- * nothing reads and the next purge deletes.
+ * audit.purge: deletes entries that are older than the retention. The purge of a tenant
+ * (jobs/purge-tenants.ts) restates the rows that grant rights first (restate-rights.ts). This operation then
+ * writes a mark and its entry in one short transaction: from then on the entries up to the mark count as
+ * deleted. A log with many kinds of entries gets several marks, each in a short transaction of its own. At
+ * last the job deletes the entries in small batches, which lock nothing that an append needs. A crash before
+ * that leaves rows below the mark, which nothing reads and the next purge deletes.
  */
 import type { ChainedEntry } from '@eaas/audit'
 import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/formats/chain.js'
@@ -30,14 +31,20 @@ import { findUnprovenTime, getAgreedTime, monthsBefore } from './shared/purge-ti
 
 /** The share of a tenant's entries that one purge may take by default. */
 export const DEFAULT_MAX_SHARE = 0.5
-/** Writing the count of a kind takes some 20 µs. Each statement counts that many entries, so a mark has less than twice that many kinds. */
+/**
+ * Writing the count of a kind takes some 20 µs. Each statement counts that many entries, so a mark has less
+ * than twice that many kinds.
+ */
 const MARK_KINDS = 10_000
 
 export interface PurgeOptions {
   retentionMonths: number
   /** share of the entries that may be purged, 0 to 1 */
   maxShare?: number
-  /** purge also what would be held back, because of the clock or of the share; the entry of the purge states this reason */
+  /**
+   * purge also what would be held back, because of the clock or of the share; the entry of the purge states
+   * this reason
+   */
   resume?: string | undefined
   /** a dry run that returns also what is held back, and why, instead of being refused */
   isReview?: boolean
@@ -45,15 +52,27 @@ export interface PurgeOptions {
   dryRun?: boolean
   /** no entry after this one is purged, however old it is */
   through_id?: number
-  /** the hash that this entry must have by the verification, as it had when the purge was planned and in the archive */
+  /**
+   * the hash that this entry must have by the verification, as it had when the purge was planned and in the
+   * archive
+   */
   through_hash?: Uint8Array | undefined
-  /** approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is written while the head is locked */
+  /**
+   * approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is
+   * written while the head is locked
+   */
   markKinds?: number
-  /** verifies the log before anything is marked; by default a verification of its own; pass one `verifyOnce()` to share it */
+  /**
+   * verifies the log before anything is marked; by default a verification of its own; pass one `verifyOnce()`
+   * to share it
+   */
   verify?: VerifyOnce
 }
 
-/** Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal E_STATE if it is not valid */
+/**
+ * Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal
+ * E_STATE if it is not valid
+ */
 export type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
@@ -67,10 +86,16 @@ export interface PurgePlan {
   held?: string
 }
 
-/** What a purge would take, with the hash of the last entry by the verification; undefined if nothing was verified. */
+/**
+ * What a purge would take, with the hash of the last entry by the verification; undefined if nothing was
+ * verified.
+ */
 export type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
-/** Thrown when the verification before the marks found other entries than the one by which the purge was planned. What it archived is not of this log then. */
+/**
+ * Thrown when the verification before the marks found other entries than the one by which the purge was
+ * planned. What it archived is not of this log then.
+ */
 export class OtherEntriesRefusal extends Refusal {
   override readonly name = 'OtherEntriesRefusal'
 
@@ -100,14 +125,16 @@ interface MarkPlan extends Omit<PurgePlan, 'restates'> {
 }
 
 /**
- * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds: to be called
- * until it marks none. Returns what it marked, a dry run all that would be marked. @throws Refusal E_STATE if the purge is implausible
+ * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very
+ * many kinds: to be called until it marks none. Returns what it marked, a dry run all that would be marked.
+ * @throws Refusal E_STATE if the purge is implausible
  */
 export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
   return async (context) => {
     const mark = await findLastMark(context.sql, context.state.tenant.tenant_id)
-    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
+    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is
+    // locked.
     if (planned && isSameMark(planned.mark, mark)) return planned.decision
     const decision = await decide(context, mark, { ...options, verify })
     planned = { mark, decision }
@@ -137,7 +164,8 @@ async function decide(
   const held = resume === undefined ? await findHold(sql, candidate, { maxShare, now }) : undefined
   if (held !== undefined && !isReview) throw heldBack(held)
   const end_id = options.through_id ?? through_id
-  // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
+  // Not read again when the decision is made under the lock of the head: what was verified once stays as it
+  // was written.
   const valid = await verify(services, state, { id: end_id, every: markKinds })
   const hash = valid.noted.get(end_id)
   if (!hash) {
@@ -164,8 +192,9 @@ async function decide(
 }
 
 /**
- * Finds what a purge has left of a log: entries that are due, or those that are marked and not deleted. Undefined if there are none. Verifies nothing but
- * the last mark, so it costs a few look-ups. @throws Refusal E_STATE if the mark is forged
+ * Finds what a purge has left of a log: entries that are due, or those that are marked and not deleted.
+ * Undefined if there are none. Verifies nothing but the last mark, so it costs a few look-ups. @throws
+ * Refusal E_STATE if the mark is forged
  */
 export async function findLeft(
   log: PurgedLog,
@@ -231,7 +260,10 @@ function heldBack(held: string): Refusal {
   )
 }
 
-/** Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE, TamperedRowError */
+/**
+ * Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE,
+ * TamperedRowError
+ */
 async function planMark(
   { state, sql }: Context,
   mark: PurgeMark | undefined,
@@ -242,7 +274,8 @@ async function planMark(
   const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
   const hash = noted.get(purged_through)
   if (!hash) throw overtaken()
-  // Its own MAC does not say that the entries after it follow from it: somebody may show entries of another history for a moment.
+  // Its own MAC does not say that the entries after it follow from it: somebody may show entries of another
+  // history for a moment.
   if (!entry || !equalBytes(entry.hash, hash)) throw notVerified('entry_altered', purged_through)
   if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
@@ -338,7 +371,8 @@ function notVerified(reason: string | undefined, broken_at: number | undefined):
   )
 }
 
-// Another process's purge ended with an entry whose hash this verification did not note, or the clock was corrected.
+// Another process's purge ended with an entry whose hash this verification did not note, or the clock was
+// corrected.
 function overtaken(): Refusal {
   return new Refusal(
     'E_STATE',

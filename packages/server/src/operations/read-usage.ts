@@ -5,8 +5,8 @@ import { countMonth } from '../store/audit.js'
 import { listUnrecordedCalls } from '../store/unrecorded-calls.js'
 
 /**
- * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, and lists the calls without an entry; the current one by default.
- * Other processes write the latter within some seconds.
+ * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, and lists the calls without an entry;
+ * the current one by default. Other processes write the latter within some seconds.
  */
 export function readUsage({ month }: { month?: string | undefined }): Operation<wire.Usage> {
   return async ({ state, services }) => ({

@@ -1,7 +1,8 @@
 /**
- * key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants rights, another entry says
- * what the row says. So the log has an entry about each row, an older row is refused at use however old it is, and what an API key may do
- * is on record for every entry that is left. A few rows at a time, because calls wait meanwhile.
+ * key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants
+ * rights, another entry says what the row says. So the log has an entry about each row, an older row is
+ * refused at use however old it is, and what an API key may do is on record for every entry that is left. A
+ * few rows at a time, because calls wait meanwhile.
  */
 import { assertWritten, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import type { WrittenRows } from '../runner/opened-keys.js'
@@ -25,8 +26,9 @@ interface Restatement {
 }
 
 /**
- * Restates rows whose last entry is not after an id; to be called until it restates none. Returns how many. The purge verifies the log after
- * it, and finds by that if somebody hid a row, or put an older one back, while they were restated.
+ * Restates rows whose last entry is not after an id; to be called until it restates none. Returns how many.
+ * The purge verifies the log after it, and finds by that if somebody hid a row, or put an older one back,
+ * while they were restated.
  */
 export function restateRights({ through_id }: { through_id: number }): Operation<number> {
   return async ({ state, sql }) => {

@@ -2,7 +2,9 @@
 import type { Operation } from '../runner/operation.js'
 import { getApiKey, writeApiKey } from './shared/api-key.js'
 
-/** Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND */
+/**
+ * Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND
+ */
 export function revokeApiKey({ api_key_id }: { api_key_id: string }): Operation<void> {
   return async ({ state }) => {
     const row = await getApiKey(state, api_key_id)

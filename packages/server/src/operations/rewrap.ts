@@ -1,4 +1,7 @@
-/** rewrap: wraps the DEK of a wrapped key again, under the key's current version. Never shows the DEK; the log records a key.wrap. */
+/**
+ * rewrap: wraps the DEK of a wrapped key again, under the key's current version. Never shows the DEK; the log
+ * records a key.wrap.
+ */
 import { encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'

@@ -14,7 +14,10 @@ export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async (context) => rotation(context, await getKeyInState(context.state, key_id, 'rotateKey'))
 }
 
-/** Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if the tenant is suspended. */
+/**
+ * Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if
+ * the tenant is suspended.
+ */
 export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const key = await context.state.findKey(key_id)

@@ -1,4 +1,7 @@
-/** tenant.update of the status: a suspended tenant keeps everything, and every call of it is refused until it is resumed. */
+/**
+ * tenant.update of the status: a suspended tenant keeps everything, and every call of it is refused until it
+ * is resumed.
+ */
 import type { Operation } from '../runner/operation.js'
 import { assertNotDeleted, changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
 

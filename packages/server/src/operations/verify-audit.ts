@@ -24,7 +24,9 @@ export interface VerifyScope {
   signal?: AbortSignal | undefined
 }
 
-/** Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
+/**
+ * Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run
+ */
 export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
   return async ({ state, services }) => {
     const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, state.tenant.tenant_id, services)
@@ -54,7 +56,8 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
   }
 }
 
-// If the newest anchor is not as the server wrote it, that is alarmed about; it says nothing of the tenant then.
+// If the newest anchor is not as the server wrote it, that is alarmed about; it says nothing of the tenant
+// then.
 async function findAnchored({ sql, installationKey }: Services, tenant_id: string): Promise<Witness | undefined> {
   try {
     const anchor = await readAnchor(sql, installationKey)

@@ -1,4 +1,6 @@
-/** Checks whether a caller may make a call: its API key, address list, tenant and permissions, in this order. */
+/**
+ * Checks whether a caller may make a call: its API key, address list, tenant and permissions, in this order.
+ */
 import { DETAILS, findMissingPermission, type Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { isAllowed } from './allowed-addresses.js'
@@ -64,7 +66,10 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
   return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
 }
 
-/** The refusal of every invalid credential. The caller learns the same whatever is wrong with it; the operator learns the reason. */
+/**
+ * The refusal of every invalid credential. The caller learns the same whatever is wrong with it; the operator
+ * learns the reason.
+ */
 export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
   const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }
   return new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey, caller)

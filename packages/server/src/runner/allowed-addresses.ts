@@ -1,6 +1,7 @@
 /**
- * Checks addresses against an allow-list, by Node's BlockList. `::ffff:10.0.0.1` is 10.0.0.1, in a list too. IPv4 addresses are only on ranges
- * of IPv4: BlockList alone would also find them in `::/0`, by which a user means IPv6.
+ * Checks addresses against an allow-list, by Node's BlockList. `::ffff:10.0.0.1` is 10.0.0.1, in a list too.
+ * IPv4 addresses are only on ranges of IPv4: BlockList alone would also find them in `::/0`, by which a user
+ * means IPv6.
  */
 import { BlockList, isIP } from 'node:net'
 

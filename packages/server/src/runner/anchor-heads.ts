@@ -36,20 +36,29 @@ export interface AnchorOptions {
   accepted?: string
   /** write an anchor even if every head is covered already */
   evenIfSame?: boolean
-  /** cover what the database has now, whatever was anchored: after a rollback of the installation's own log was accepted */
+  /**
+   * cover what the database has now, whatever was anchored: after a rollback of the installation's own log
+   * was accepted
+   */
   afresh?: boolean
-  /** whether tenants may stay covered as they were: while a loss is accepted, beside which others may have to be */
+  /**
+   * whether tenants may stay covered as they were: while a loss is accepted, beside which others may have to
+   * be
+   */
   mayLeave?: boolean
-  /** called with a tenant that stays covered as it was, because of its head or an alarm; without it no anchor is written then */
+  /**
+   * called with a tenant that stays covered as it was, because of its head or an alarm; without it no anchor
+   * is written then
+   */
   onLeft?: (tenant_id: string, what: string) => void
   /** how long logs are followed before the transaction begins, in milliseconds; by default until each is */
   followMs?: number
 }
 
 /**
- * Writes an anchor in a transaction of its own; false if every head is covered already. Refuses it if the head of a tenant is missing, forged,
- * or behind its entries or what this process witnessed, or if there is an alarm about the tenant: such an anchor would say less than it
- * seems to.
+ * Writes an anchor in a transaction of its own; false if every head is covered already. Refuses it if the
+ * head of a tenant is missing, forged, or behind its entries or what this process witnessed, or if there is
+ * an alarm about the tenant: such an anchor would say less than it seems to.
  *
  * @throws ChainAlarmError then too, Refusal, AuditWriteError
  */
@@ -61,9 +70,9 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 }
 
 /**
- * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log, undefined if every head is
- * covered already. A tenant whose head is forged, missing or behind what was anchored stays covered as it was, so that an anchor never
- * hides what an earlier one shows.
+ * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log,
+ * undefined if every head is covered already. A tenant whose head is forged, missing or behind what was
+ * anchored stays covered as it was, so that an anchor never hides what an earlier one shows.
  *
  * @throws ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
  */
@@ -72,7 +81,8 @@ export async function anchorHeads(
   sql: Transaction,
   { notes = [], without, accepted, evenIfSame = false, afresh = false, mayLeave = true, onLeft }: AnchorOptions = {},
 ): Promise<Head | undefined> {
-  // Proven here too, although each server compares before it anchors: heads that somebody edits in between must not be covered.
+  // Proven here too, although each server compares before it anchors: heads that somebody edits in between
+  // must not be covered.
   const before = afresh ? await clearHeads(sql) : await lockAnchored(services, sql)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
@@ -94,8 +104,9 @@ async function clearHeads(sql: Transaction): Promise<AnchoredHead[]> {
 }
 
 /**
- * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the newest one covers. If they
- * can't be proven, this raises the alarm about that log. @throws ChainAlarmError
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
+ * that the newest one covers. If they can't be proven, this raises the alarm about that log. @throws
+ * ChainAlarmError
  */
 export async function lockAnchored(
   { committer, installationKey }: Pick<Services, 'committer' | 'installationKey'>,
@@ -112,8 +123,9 @@ export async function lockAnchored(
 }
 
 /**
- * Follows the logs whose heads are not the anchored ones from everything that they must continue from, so that little is left to be read while the
- * head of the installation's log is locked. What is wrong with one, the transaction finds.
+ * Follows the logs whose heads are not the anchored ones from everything that they must continue from, so
+ * that little is left to be read while the head of the installation's log is locked. What is wrong with one,
+ * the transaction finds.
  */
 async function followChanged(services: Services, ms: number): Promise<void> {
   const { sql, committer, rootKey } = services
@@ -145,8 +157,8 @@ function isEnd([only, ...others]: readonly Witness[], head: Head): boolean {
   return only !== undefined && others.length === 0 && isSame(only, head) && only.policy_version === head.policy_version
 }
 
-// The heads that the anchor covers newly, and by tenant what is wrong with those that it leaves as they were: all of them only where none
-// may be left.
+// The heads that the anchor covers newly, and by tenant what is wrong with those that it leaves as they were:
+// all of them only where none may be left.
 async function judgeHeads(
   services: Services,
   sql: Transaction,
@@ -199,7 +211,8 @@ function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed =
   return `the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written`
 }
 
-// The tenants that should have a head, by what is anchored, by the installation's log or by their own rows, and have none.
+// The tenants that should have a head, by what is anchored, by the installation's log or by their own rows,
+// and have none.
 async function findUnlisted(
   sql: Transaction,
   anchored: readonly string[],
@@ -221,8 +234,9 @@ interface Judged {
   isAccepted: boolean
 }
 
-// For each tenant the head that the anchor can cover, or why it can't: a stored hash proves nothing, so each log is followed from what the last
-// anchor covers, and from all that this process knows, to exactly that head.
+// For each tenant the head that the anchor can cover, or why it can't: a stored hash proves nothing, so each
+// log is followed from what the last anchor covers, and from all that this process knows, to exactly that
+// head.
 async function proveHeads(
   services: Services,
   sql: Transaction,
@@ -250,7 +264,8 @@ async function proveHeads(
   return answers
 }
 
-// The audit key of a head that the server wrote, and what its log must continue from; or why the head can't be covered.
+// The audit key of a head that the server wrote, and what its log must continue from; or why the head can't
+// be covered.
 function openHead(
   { committer, rootKey }: Services,
   { head, anchored, held, isAccepted }: Judged,
@@ -278,7 +293,8 @@ function openHead(
   }
 }
 
-// A purge or an accepted rollback may explain why the log does not lead there; or it went on meanwhile. Otherwise this raises the alarm.
+// A purge or an accepted rollback may explain why the log does not lead there; or it went on meanwhile.
+// Otherwise this raises the alarm.
 async function readProven(
   { committer }: Services,
   sql: Transaction,

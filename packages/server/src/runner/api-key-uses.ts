@@ -1,11 +1,17 @@
-/** When API keys were last used: recorded in memory by each call, and written periodically, apart from any call. */
+/**
+ * When API keys were last used: recorded in memory by each call, and written periodically, apart from any
+ * call.
+ */
 import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
 import type { Sql } from '../store/db.js'
 
 export interface ApiKeyUses {
   /** Records that a call was admitted. `now` is in milliseconds since 1970. */
   note(apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
-  /** Writes what was recorded since the last time, one statement per tenant. What could not be written is kept for the next time. */
+  /**
+   * Writes what was recorded since the last time, one statement per tenant. What could not be written is kept
+   * for the next time.
+   */
   flush(): Promise<void>
 }
 

@@ -1,4 +1,7 @@
-/** What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever answers a caller knows this one. */
+/**
+ * What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever
+ * answers a caller knows this one.
+ */
 import { DETAILS, type ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } from '../audit/append-errors.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
@@ -75,7 +78,10 @@ function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
   }
 }
 
-/** Whether an error fails only the items of a batch that use the row: one that was tampered with. Any other error fails the whole batch. */
+/**
+ * Whether an error fails only the items of a batch that use the row: one that was tampered with. Any other
+ * error fails the whole batch.
+ */
 export function failsOneItem(error: unknown): error is TamperedRowError {
   return error instanceof TamperedRowError
 }

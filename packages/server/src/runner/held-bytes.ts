@@ -1,6 +1,7 @@
 /**
- * Bounds the memory that calls hold in this process: their bodies from the first byte on, and their long answers until they are read. One
- * tenant gets a quarter at most, so that it cannot take the room of the others.
+ * Bounds the memory that calls hold in this process: their bodies from the first byte on, and their long
+ * answers until they are read. One tenant gets a quarter at most, so that it cannot take the room of the
+ * others.
  */
 import { Refusal } from './refusal.js'
 
@@ -14,7 +15,10 @@ export interface Holding {
   take(bytes: number): void
   /** Holds more, whether or not there is room: for the answer of a call that is carried out already. */
   add(bytes: number): void
-  /** Gives back all of it; to be called when the answer is sent, or cannot be sent any more. More is not held then. */
+  /**
+   * Gives back all of it; to be called when the answer is sent, or cannot be sent any more. More is not held
+   * then.
+   */
   end(): void
 }
 

@@ -1,6 +1,7 @@
 /**
- * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when servers started
- * and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the last one that a transaction locks.
+ * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when
+ * servers started and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the
+ * last one that a transaction locks.
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -18,7 +19,10 @@ import type { Caller, EntryNote, Services } from './operation.js'
 import { draftEntry, systemCaller } from './perform.js'
 import { Refusal } from './refusal.js'
 
-/** Begins the log, in the transaction that creates the installation or brings its schema to the version that has the log. */
+/**
+ * Begins the log, in the transaction that creates the installation or brings its schema to the version that
+ * has the log.
+ */
 export async function beginInstallationLog(
   sql: Transaction,
   { rootKey, clock, actor, version }: { rootKey: KeyObject; clock: Clock; actor: string; version: string },
@@ -34,7 +38,10 @@ export async function beginInstallationLog(
   await append(sql, genesis, { auditKey, clock, time, caller: systemCaller({ actor }), notes: [note] })
 }
 
-/** Records a migration, in its transaction, also in a log that is ahead of the clock: the command that ends this migrates too. @throws AuditWriteError if the head is missing or forged */
+/**
+ * Records a migration, in its transaction, also in a log that is ahead of the clock: the command that ends
+ * this migrates too. @throws AuditWriteError if the head is missing or forged
+ */
 export async function recordMigration(
   sql: Transaction,
   { auditKey, clock, actor, note }: { auditKey: KeyObject; clock: Clock; actor: string; note: EntryNote },
@@ -48,7 +55,10 @@ export async function recordMigration(
 
 type Recording = Pick<Services, 'committer' | 'installationKey'>
 
-/** @throws Refusal E_STATE while the installation's log is alarmed about: nothing may be done that it could not record */
+/**
+ * @throws Refusal E_STATE while the installation's log is alarmed about: nothing may be done that it could
+ * not record
+ */
 export function assertRecordable({ committer }: Pick<Services, 'committer'>): void {
   const { alarm } = committer.watches.get(INSTALLATION_ID)
   if (!alarm) return
@@ -58,7 +68,10 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   )
 }
 
-/** Appends entries to the installation's log in a transaction of their own; returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError */
+/**
+ * Appends entries to the installation's log in a transaction of their own; returns the new head. @throws
+ * Refusal, ChainAlarmError, AuditWriteError
+ */
 export async function recordAlone(
   services: Recording & Pick<Services, 'sql' | 'actor'>,
   notes: readonly EntryNote[],
@@ -69,8 +82,8 @@ export async function recordAlone(
 }
 
 /**
- * Appends entries to the installation's log in a transaction, so that what they tell of and they themselves are committed together.
- * Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
+ * Appends entries to the installation's log in a transaction, so that what they tell of and they themselves
+ * are committed together. Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
  */
 export async function recordForInstallation(
   { committer, installationKey: auditKey }: Recording,

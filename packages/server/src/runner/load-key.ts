@@ -1,4 +1,7 @@
-/** Loads keys: authenticates their rows and opens the secrets in them. Which states allow a call is require-key-state.ts's to say. */
+/**
+ * Loads keys: authenticates their rows and opens the secrets in them. Which states allow a call is
+ * require-key-state.ts's to say.
+ */
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
 import { authentic, keyMac, keyVersionMac } from '../audit/formats/row-mac.js'
@@ -36,7 +39,10 @@ export interface KeySource {
   tenant_id: string
 }
 
-/** Loads a key. `written` is the entry of its row if this transaction wrote it, and so is not in the log yet. @throws TamperedRowError */
+/**
+ * Loads a key. `written` is the entry of its row if this transaction wrote it, and so is not in the log yet.
+ * @throws TamperedRowError
+ */
 export async function loadKey(source: KeySource, key_id: string, written?: number): Promise<OpenKey | undefined> {
   for (;;) {
     const row = await findRow(source, key_id, written)
@@ -119,8 +125,9 @@ function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
   }
 }
 
-// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written once in each of its states, and
-// its key says in which one it is: so an older row of a version is recognized without looking at the log.
+// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written
+// once in each of its states, and its key says in which one it is: so an older row of a version is recognized
+// without looking at the log.
 function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
   return (
     versions.length === key.current_version &&

@@ -1,6 +1,6 @@
 /**
- * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls for one share its load;
- * a row that was not found, failed to load or was put back is not cached.
+ * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls
+ * for one share its load; a row that was not found, failed to load or was put back is not cached.
  */
 import type { KeyObject } from 'node:crypto'
 import { isUuid } from '@eaas/protocol'
@@ -33,7 +33,9 @@ export interface WrittenRows {
   installationHead?: Head
 }
 
-/** An API key; with a fault if its row was put back: then it only serves to report what is wrong with the log. */
+/**
+ * An API key; with a fault if its row was put back: then it only serves to report what is wrong with the log.
+ */
 export interface FoundApiKey {
   row: ApiKeyRow
   fault: TamperedRowError | undefined
@@ -46,7 +48,10 @@ export interface RowSource {
   tenant_id: string
 }
 
-/** What was found, or a promise of it while it is loaded: calls for what is loaded already do not wait for a promise. */
+/**
+ * What was found, or a promise of it while it is loaded: calls for what is loaded already do not wait for a
+ * promise.
+ */
 export type MaybeLoading<T> = T | undefined | Promise<T | undefined>
 
 interface Slot<T> {
@@ -64,7 +69,10 @@ export class OpenRows {
   /** by id, the entries of the rows that this transaction wrote: the log has them only at its end */
   private readonly written = new Map<string, number>()
 
-  /** Rows `below` are read too, but never changed: what a transaction has not committed stays in its own layer. */
+  /**
+   * Rows `below` are read too, but never changed: what a transaction has not committed stays in its own
+   * layer.
+   */
   constructor(
     private readonly source: RowSource,
     private readonly below?: OpenRows,
@@ -152,7 +160,8 @@ export class OpenRows {
   }
 }
 
-// A row that is still loading below is loaded again here: its load may wait for a connection that waits for this transaction.
+// A row that is still loading below is loaded again here: its load may wait for a connection that waits for
+// this transaction.
 function remember<T extends object>(
   slots: Map<string, Slot<T>>,
   below: ReadonlyMap<string, Slot<T>> | undefined,

@@ -1,4 +1,6 @@
-/** What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`. */
+/**
+ * What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`.
+ */
 
 import type { KeyObject } from 'node:crypto'
 import type { SigningKey } from '@eaas/audit'
@@ -19,7 +21,9 @@ export interface Services {
   sql: Sql
   rootKey: KeyObject
   pepper: KeyObject
-  /** who acts where no API key does: `system` for the server itself, and the operator by name for a command */
+  /**
+   * who acts where no API key does: `system` for the server itself, and the operator by name for a command
+   */
   actor: string
   /** the audit key of the installation's own log */
   installationKey: KeyObject
@@ -37,7 +41,10 @@ export interface Services {
   hold: HeldBytes
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
-  /** the time by the server's clock, in milliseconds since 1970, which a clock that was set does not move (audit/append/clock.ts) */
+  /**
+   * the time by the server's clock, in milliseconds since 1970, which a clock that was set does not move
+   * (audit/append/clock.ts)
+   */
   now: () => number
   /** the time by the database's clock: what cannot be undone must be due by both clocks */
   databaseNow: (sql?: Queryable) => Promise<number>
@@ -60,9 +67,15 @@ export interface Context {
   state: TenantState
   caller: Caller
   services: Services
-  /** the connection for a decision's reads; under the lock of the head no other may be awaited. `release` reads by `services.sql` */
+  /**
+   * the connection for a decision's reads; under the lock of the head no other may be awaited. `release`
+   * reads by `services.sql`
+   */
   sql: Queryable
-  /** how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a limit */
+  /**
+   * how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a
+   * limit
+   */
   quotaLeft: number
 }
 
@@ -87,20 +100,31 @@ export interface EntryPosition {
  * Which state a decision needs.
  *
  * - `current`: the state in the database now, as the server wrote it. The call fails if either is not so.
- * - `as_found`: the current one if that can be determined, and otherwise what is there. Verification reports tampering that every
+ * - `as_found`: the current one if that can be determined, and otherwise what is there. Verification reports
+ *   tampering that every
  *   other call fails on.
- * - `cached`: the one that this process read last. Another decision on the current state follows before anything is done.
+ * - `cached`: the one that this process read last. Another decision on the current state follows before
+ *   anything is done.
  */
 export type Freshness = 'current' | 'as_found' | 'cached'
 
 export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   /** committed before anything is released; none for calls that only read */
   entries: readonly EntryNote[]
-  /** writes the rows of a management change through the transaction of the entries, and nothing else; returns the new rows */
+  /**
+   * writes the rows of a management change through the transaction of the entries, and nothing else; returns
+   * the new rows
+   */
   change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
-  /** makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose refusal is on record */
+  /**
+   * makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose
+   * refusal is on record
+   */
   release: (written: Written) => Answer | Promise<Answer>
-  /** what is counted instead of recorded, once the call is carried out, and how often; what is refused is counted by `http/refusals.ts` */
+  /**
+   * what is counted instead of recorded, once the call is carried out, and how often; what is refused is
+   * counted by `http/refusals.ts`
+   */
   unrecorded?: ReadonlyMap<UnrecordedKind, number>
   /** `current` by default */
   freshness?: Freshness

@@ -1,4 +1,5 @@
-// Who zeroes the secrets of a decision, and when. The committer is one that decides again whenever the test says so.
+// Who zeroes the secrets of a decision, and when. The committer is one that decides again whenever the test
+// says so.
 import { expect, it } from 'vitest'
 import type { DecideOn } from '../audit/append/committer.js'
 import type { Operation, Services } from './operation.js'

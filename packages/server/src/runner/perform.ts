@@ -1,6 +1,7 @@
 /**
- * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the answer. If the state
- * turns out not to be the current one, the operation decides again; no call fails because its tenant changes often.
+ * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the
+ * answer. If the state turns out not to be the current one, the operation decides again; no call fails
+ * because its tenant changes often.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -19,14 +20,15 @@ import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
 /**
- * How many times a call without entries may decide on a state that has changed meanwhile. After that it takes its turn with the
- * changes: it decides under the lock of the head, where the tenant cannot change.
+ * How many times a call without entries may decide on a state that has changed meanwhile. After that it takes
+ * its turn with the changes: it decides under the lock of the head, where the tenant cannot change.
  */
 const MOST_STALE = 2
 
 /**
- * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an unknown tenant, an unknown API key
- * and a revoked one. The time that a refusal takes must not tell a caller which of them it is.
+ * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an
+ * unknown tenant, an unknown API key and a revoked one. The time that a refusal takes must not tell a caller
+ * which of them it is.
  */
 const REFUSAL_MS = 20
 
@@ -75,7 +77,10 @@ function admitOnCurrent(services: Services, access: Access): Promise<Admitted> {
   }))
 }
 
-/** Admits by the cached state of the caller's tenant, if it is loaded. Whatever else is the case is decided like any other call. */
+/**
+ * Admits by the cached state of the caller's tenant, if it is loaded. Whatever else is the case is decided
+ * like any other call.
+ */
 function findAdmitting({ states, committer }: Services, access: Access): Admitted | undefined {
   const state = states.find(access.credentials.tenant_id)
   if (!state || state instanceof Promise) return undefined
@@ -91,12 +96,17 @@ function findAdmitting({ states, committer }: Services, access: Access): Admitte
   }
 }
 
-/** Runs an operation for a caller; answers once its entries are committed. @throws Refusal, AuditWriteError, OverloadError */
+/**
+ * Runs an operation for a caller; answers once its entries are committed. @throws Refusal, AuditWriteError,
+ * OverloadError
+ */
 export function perform<Answer>(services: Services, access: Access, operation: Operation<Answer>): Promise<Answer> {
   return carryOut(services, access.credentials.tenant_id, access, operation)
 }
 
-/** Runs an operation for the server itself or its operator. @throws Refusal, AuditWriteError, OverloadError */
+/**
+ * Runs an operation for the server itself or its operator. @throws Refusal, AuditWriteError, OverloadError
+ */
 export function performAsSystem<Answer>(
   services: Services,
   tenant_id: string,
@@ -105,8 +115,9 @@ export function performAsSystem<Answer>(
   return untilFollowed(() => carryOut(services, tenant_id, undefined, operation))
 }
 
-// A refusal counts only if it was made on the current state: a key that another process has just created or enabled must not be
-// refused here. The committer commits the entries, and makes the call decide again if necessary.
+// A refusal counts only if it was made on the current state: a key that another process has just created or
+// enabled must not be refused here. The committer commits the entries, and makes the call decide again if
+// necessary.
 async function carryOut<Answer>(
   services: Services,
   tenant_id: string,
@@ -185,7 +196,10 @@ function createCall<Answer>(
   }
 
   return {
-    /** Decides, and has the decision committed or its state compared; false if the state was not the current one. */
+    /**
+     * Decides, and has the decision committed or its state compared; false if the state was not the current
+     * one.
+     */
     async isDone(inTurn: boolean): Promise<boolean> {
       const state = await services.states.find(tenant_id)
       if (!state) throw unauthorized('unknown')
@@ -223,7 +237,10 @@ function createCall<Answer>(
         zeroSecrets(released)
       }
     },
-    /** Records the use of the API key by a call that was admitted, whether it was carried out or refused, and counts what has no entry. */
+    /**
+     * Records the use of the API key by a call that was admitted, whether it was carried out or refused, and
+     * counts what has no entry.
+     */
     noteUse(): void {
       if (!access || !admitted || decision?.freshness === 'cached') return
       const now = services.now()
@@ -255,7 +272,8 @@ async function write(
   return written
 }
 
-// If the chain itself is wrong, the current state cannot be determined, and verification must still report what is wrong.
+// If the chain itself is wrong, the current state cannot be determined, and verification must still report
+// what is wrong.
 function allowAlarm(error: unknown, decision: Decision<unknown> | undefined): true {
   if (decision?.freshness === 'as_found' && error instanceof ChainAlarmError) return true
   throw error

@@ -1,4 +1,7 @@
-/** Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns of it. */
+/**
+ * Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns
+ * of it.
+ */
 import { DETAILS, type OperationId } from '@eaas/protocol'
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
@@ -12,12 +15,17 @@ export interface ServerModeCall {
   body: unknown
 }
 
-/** Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others. */
+/**
+ * Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others.
+ */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
   return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
 }
 
-/** Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry is committed */
+/**
+ * Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry
+ * is committed
+ */
 export function refuseServerMode({ operation, body }: ServerModeCall): Operation<never> {
   return async ({ state }) => ({
     entries: [{ action: 'envelope_only.refused', ...(await findNamedKey(state, body)), metadata: { operation } }],
@@ -27,7 +35,8 @@ export function refuseServerMode({ operation, body }: ServerModeCall): Operation
   })
 }
 
-// The version is the one that the body names, if the key has it, as on decrypt; otherwise the current one, which would have been used.
+// The version is the one that the body names, if the key has it, as on decrypt; otherwise the current one,
+// which would have been used.
 async function findNamedKey(
   state: TenantState,
   body: unknown,

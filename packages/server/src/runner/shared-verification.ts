@@ -1,6 +1,7 @@
 /**
- * Shares verifications: those of one tenant run one after another, and callers that wait for the same one get the same answer. So a
- * call never gets the answer of a run that began before the call, and verifications cannot occupy the process.
+ * Shares verifications: those of one tenant run one after another, and callers that wait for the same one get
+ * the same answer. So a call never gets the answer of a run that began before the call, and verifications
+ * cannot occupy the process.
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'

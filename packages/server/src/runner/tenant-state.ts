@@ -1,11 +1,11 @@
 /**
- * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one policy version. When the
- * version changes, the next state keeps every row that was not changed, has the rows that this process wrote, and loads the rows
- * again that another process wrote.
+ * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one
+ * policy version. When the version changes, the next state keeps every row that was not changed, has the rows
+ * that this process wrote, and loads the rows again that another process wrote.
  *
- * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the end, every row that was
- * read in between was current. States of one tenant share their rows: an older state may show newer rows, and then the committer
- * finds that its policy version is out of date.
+ * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the
+ * end, every row that was read in between was current. States of one tenant share their rows: an older state
+ * may show newer rows, and then the committer finds that its policy version is out of date.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -38,7 +38,10 @@ export interface TenantState {
   readonly auditKey: KeyObject
   /** authenticates the tenant's rows */
   readonly rowKey: KeyObject
-  /** Finds a key, as a promise only if it must be loaded; anything that is no UUID finds nothing. @throws TamperedRowError */
+  /**
+   * Finds a key, as a promise only if it must be loaded; anything that is no UUID finds nothing. @throws
+   * TamperedRowError
+   */
   findKey(key_id: string): MaybeLoading<OpenKey>
   /** Finds the API key with this digest, as a promise only if it must be loaded. @throws TamperedRowError */
   findApiKey(digest: string): MaybeLoading<FoundApiKey>
@@ -54,7 +57,10 @@ export interface LockedState {
 }
 
 export interface TenantStates {
-  /** The state of a tenant, as a promise while it is loaded at its first use; undefined if there is no such tenant. */
+  /**
+   * The state of a tenant, as a promise while it is loaded at its first use; undefined if there is no such
+   * tenant.
+   */
   find(tenant_id: string): MaybeLoading<TenantState>
   /** The state of a tenant if it is loaded and has this policy version. */
   recent(tenant_id: string, policy_version: number): TenantState | undefined
@@ -62,15 +68,18 @@ export interface TenantStates {
   forget(tenant_id: string): void
   /** Brings a state up to date that turned out to be out of date. */
   renew(state: TenantState): Promise<void>
-  /** The state under a lock: the same for all calls while it is held. Reads by the connection that holds it. */
+  /**
+   * The state under a lock: the same for all calls while it is held. Reads by the connection that holds it.
+   */
   underLock(lock: HeadLock): Promise<LockedState>
 }
 
 /** Most tenants whose state is cached; the one loaded longest ago is dropped first. */
 const CACHED_TENANTS = 10_000
 /**
- * For how long a state is kept before everything is loaded again, in milliseconds. A row is compared with the log when it is loaded: one
- * that somebody put back for that moment, and whose newest entry was hidden meanwhile, is used no longer than this.
+ * For how long a state is kept before everything is loaded again, in milliseconds. A row is compared with the
+ * log when it is loaded: one that somebody put back for that moment, and whose newest entry was hidden
+ * meanwhile, is used no longer than this.
  */
 const KEPT_MS = 10 * 60_000
 
@@ -195,7 +204,8 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
   cached.known = { last_id, hash, policy_version }
 }
 
-// The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no other call has seen them.
+// The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no
+// other call has seen them.
 function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedState {
   const base = cached.state
   const { rowKey, tenant } = base
@@ -253,7 +263,8 @@ function tenantParts(
   const forged = hasRow ? findTampering(tenant, tenantMac, rowKey) : undefined
   const putBack = () => findPutBack({ ...tenant, newest_entry }, 'the settings')
   const fault = forged ?? (hasRow ? putBack() : undefined)
-  // No purge is believed that the server did not mark: its entries then seem to be missing, which the verification reports.
+  // No purge is believed that the server did not mark: its entries then seem to be missing, which the
+  // verification reports.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }
 

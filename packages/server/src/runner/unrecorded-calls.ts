@@ -1,11 +1,17 @@
-/** Calls that write no entry: counted in memory by API key, address and day, and written periodically, apart from any call. */
+/**
+ * Calls that write no entry: counted in memory by API key, address and day, and written periodically, apart
+ * from any call.
+ */
 import type { UnrecordedKind } from '@eaas/protocol'
 import type { Sql } from '../store/db.js'
 import { addUnrecordedCalls, type UnrecordedCount } from '../store/unrecorded-calls.js'
 
 /** Counts of one statement. */
 const MAX_WRITTEN = 1_000
-/** Addresses of an API key that are counted apart on one day. Calls from any more are counted together: whoever has many must not fill the table. */
+/**
+ * Addresses of an API key that are counted apart on one day. Calls from any more are counted together:
+ * whoever has many must not fill the table.
+ */
 const MOST_ADDRESSES = 32
 
 /** Whose calls are counted. */
@@ -15,8 +21,8 @@ export interface UnrecordedCalls {
   /** Counts a call of an API key, or several at once. `now` is in milliseconds since 1970. */
   count(kind: UnrecordedKind, caller: CountedCaller, now: number, calls?: number): void
   /**
-   * Writes what was counted since the last time. What could not be written is kept for the next time; if only the database's answer was
-   * lost, it is then counted twice.
+   * Writes what was counted since the last time. What could not be written is kept for the next time; if only
+   * the database's answer was lost, it is then counted twice.
    */
   flush(): Promise<void>
 }

@@ -1,15 +1,20 @@
 /**
- * Admits batches before any of their operations is decided: some run at once, the others wait, tenant by tenant in turn, and a batch
- * that the server cannot begin in time is refused at once. Without the gate, concurrent batches slow each other down until all are too
- * late.
+ * Admits batches before any of their operations is decided: some run at once, the others wait, tenant by
+ * tenant in turn, and a batch that the server cannot begin in time is refused at once. Without the gate,
+ * concurrent batches slow each other down until all are too late.
  */
 import { OverloadError } from '../audit/append-errors.js'
 
 /** Operations that run at once: enough that one batch is decided while another one is committed. */
 const RUNNING_OPERATIONS = 4_000
-/** How long a batch may wait for its turn, in milliseconds; its commit has a deadline of its own after that. */
+/**
+ * How long a batch may wait for its turn, in milliseconds; its commit has a deadline of its own after that.
+ */
 const MOST_WAIT_MS = 3_000
-/** Operations per second: the estimate before any is measured, and the least that is assumed while the database stalls. */
+/**
+ * Operations per second: the estimate before any is measured, and the least that is assumed while the
+ * database stalls.
+ */
 const FIRST_RATE = 5_000
 const LEAST_RATE = 500
 /** How long operations are counted before the rate is computed again, in milliseconds. */
@@ -49,7 +54,10 @@ const READS_AT_ONCE = 4
 /** The most that a timer takes. */
 const MAX_TIMER_MS = 2_147_483_647
 
-/** Creates the gate for reads of the log, each of which waits until it is its turn: however many there are, they leave the database to other calls. */
+/**
+ * Creates the gate for reads of the log, each of which waits until it is its turn: however many there are,
+ * they leave the database to other calls.
+ */
 export function createReadGate(): WorkGate {
   return createWorkGate({ runningOperations: READS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
 }

@@ -7,7 +7,10 @@ import { TamperedRowError } from './tampered-row.js'
 
 /** The longest reason of an alarm, in characters. */
 export const MAX_REASON = 1_000
-/** Most alarms that are read at once. Whoever adds others, so that one is not read, could delete its row too: its process raises it. */
+/**
+ * Most alarms that are read at once. Whoever adds others, so that one is not read, could delete its row too:
+ * its process raises it.
+ */
 const MAX_ALARMS = 10_000
 
 /** Lists the alarms, by their tenants' ids; the caller checks the MACs of their rows. */
@@ -60,7 +63,10 @@ export async function deleteAlarmRow(sql: Queryable, { tenant_id, mac }: ChainAl
   return count > 0
 }
 
-/** The ids of a log's entries of an action by which an operator accepts something, newest first; the caller authenticates the entries. */
+/**
+ * The ids of a log's entries of an action by which an operator accepts something, newest first; the caller
+ * authenticates the entries.
+ */
 export async function listAcceptanceIds(
   sql: Queryable,
   tenant_id: string,
@@ -74,15 +80,21 @@ export async function listAcceptanceIds(
 /** What the database has in the place of a witnessed head, or after it. */
 export interface ComparedHead {
   tenant_id: string
-  /** whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is before it or another one */
+  /**
+   * whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is
+   * before it or another one
+   */
   is_contradicted: boolean
-  /** the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if there is none */
+  /**
+   * the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if
+   * there is none
+   */
   head: HeadWithKey | undefined
 }
 
 /**
- * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads both tables for each tenant, so
- * that it fails while somebody's lock keeps this process from reading one.
+ * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads
+ * both tables for each tenant, so that it fails while somebody's lock keeps this process from reading one.
  */
 export async function compareWitnesses(
   sql: Queryable,

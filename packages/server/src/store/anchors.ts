@@ -1,4 +1,7 @@
-/** The heads that the newest anchor of the installation's log covers, and what the database has in their places now. */
+/**
+ * The heads that the newest anchor of the installation's log covers, and what the database has in their
+ * places now.
+ */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { headColumns } from './audit.js'
@@ -8,13 +11,17 @@ import type { Queryable, Transaction } from './db.js'
 export interface AnchoredHead extends Head {
   /** whether the tenant has a row */
   is_there: boolean
-  /** whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge took the entry */
+  /**
+   * whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge
+   * took the entry
+   */
   is_contradicted: boolean
 }
 
 /**
- * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the anchor. If it says how
- * many there must be, at most one more is read, which shows that there are too many.
+ * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them
+ * with the anchor. If it says how many there must be, at most one more is read, which shows that there are
+ * too many.
  */
 export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
   return sql<AnchoredHead[]>`
@@ -38,8 +45,8 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
 }
 
 /**
- * Whether a head `h` is not the anchored one `a`. The root of the anchor proves of that one only the id and the hash, so its MAC alone says
- * nothing: somebody may have copied that of the head.
+ * Whether a head `h` is not the anchored one `a`. The root of the anchor proves of that one only the id and
+ * the hash, so its MAC alone says nothing: somebody may have copied that of the head.
  */
 function differs(sql: Queryable) {
   return sql`(a.last_id, a.hash, a.policy_version, a.created_at, a.mac)

@@ -54,7 +54,9 @@ export async function findApiKey(
   return onlyRow(rows, `API key ${api_key_id} of tenant ${tenant_id}`, { tenant_id, api_key_id })
 }
 
-/** A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default. */
+/**
+ * A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default.
+ */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
@@ -87,8 +89,9 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
 }
 
 /**
- * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never replaces a later time, unless it is
- * after `implausible`. Rows are locked in a fixed order, so that processes writing the same ones cannot deadlock.
+ * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never
+ * replaces a later time, unless it is after `implausible`. Rows are locked in a fixed order, so that
+ * processes writing the same ones cannot deadlock.
  */
 export async function noteUses(
   sql: Queryable,
@@ -112,8 +115,9 @@ export async function noteUses(
 /** More than the lists of an API key take in the database: 256 networks of IPv6, or all permissions. */
 const MAX_LIST_BYTES = 16_384
 
-// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's MAC is another one then. Of a longer
-// list nothing is read. Its size is that on disk, where a value is compressed to a 250th at best.
+// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's
+// MAC is another one then. Of a longer list nothing is read. Its size is that on disk, where a value is
+// compressed to a 250th at best.
 function columns(sql: Queryable) {
   return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest,
              pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, pg_catalog.substr(prefix, 1, 65) as prefix,

@@ -26,11 +26,17 @@ export interface Evidence {
   /** the first entry that exists, if its id is below 1, which no server writes; otherwise 1 */
   first_id: number
   rows: RightsRows
-  /** of the rows that exist more than once under one primary key, the smallest of the entries that the newest of each names */
+  /**
+   * of the rows that exist more than once under one primary key, the smallest of the entries that the newest
+   * of each names
+   */
   repeated: number | undefined
 }
 
-/** Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all; without the rows if they are not compared. */
+/**
+ * Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all; without
+ * the rows if they are not compared.
+ */
 export async function readEvidence(sql: Sql, tenant_id: string, { withRows = true } = {}): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const [head, ...otherHeads] = await listTenantHeads(snapshot, tenant_id)

@@ -1,13 +1,17 @@
 /**
- * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids, whose ends an
- * index finds. Totals sum the counts of whole days, and count rows only on the first and the last day, or on all days of a log in which an operator
- * accepted that a clock was ahead: times go back there, and a range of ids holds all that happened between its ends.
+ * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a
+ * range of ids, whose ends an index finds. Totals sum the counts of whole days, and count rows only on the
+ * first and the last day, or on all days of a log in which an operator accepted that a clock was ahead: times
+ * go back there, and a range of ids holds all that happened between its ends.
  */
 import type { AuditEntry } from '@eaas/audit'
 import type { Action } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
-/** An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a purge which took it. */
+/**
+ * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a
+ * purge which took it.
+ */
 export interface ListedEntry extends AuditEntry {
   hash: Uint8Array
   mac: Uint8Array
@@ -30,8 +34,8 @@ export interface Page {
 }
 
 /**
- * One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. Without a filter by key or action the
- * page is every entry of `range`.
+ * One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. Without
+ * a filter by key or action the page is every entry of `range`.
  */
 export async function listEntries(
   sql: Queryable,
@@ -66,7 +70,8 @@ async function findRange(
   { tenant_id, purged_through }: { tenant_id: string; purged_through: number },
   { date_from, date_to, after_id = 0 }: EntryFilter,
 ): Promise<Range> {
-  // Where a wrong clock was accepted, times go back: what is between two times is not one stretch then, so all of it is taken.
+  // Where a wrong clock was accepted, times go back: what is between two times is not one stretch then, so
+  // all of it is taken.
   const isOrdered = (date_from === undefined && date_to === undefined) || !(await hasAcceptedClock(sql, tenant_id))
   const [beforeId, throughId] = isOrdered ? [lastIdBefore, lastIdBefore] : [idBeforeFirst, lastIdOf]
   const [row] = await sql<{ before_from: number | null; through: number | null }[]>`

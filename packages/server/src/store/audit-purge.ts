@@ -1,4 +1,6 @@
-/** What a purge does in the database: finds entries that are too old, marks them as purged, and deletes them. */
+/**
+ * What a purge does in the database: finds entries that are too old, marks them as purged, and deletes them.
+ */
 import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
@@ -36,7 +38,10 @@ export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<voi
   assertInserted(result, 'purge_marks')
 }
 
-/** The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1: such a row is left, for verification to name. */
+/**
+ * The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1:
+ * such a row is left, for verification to name.
+ */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     select id from audit_log where tenant_id = ${tenant_id} and created_at < ${cutoff} and id > 0
@@ -50,7 +55,10 @@ export interface Right {
   id: string
 }
 
-/** Lists rows that grant rights and whose last entry is not after an id, at most `limit`. Versions follow from the row of their key. */
+/**
+ * Lists rows that grant rights and whose last entry is not after an id, at most `limit`. Versions follow from
+ * the row of their key.
+ */
 export function listRightsThrough(
   sql: Queryable,
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
@@ -118,7 +126,10 @@ export async function hasEntryThrough(sql: Queryable, tenant_id: string, through
   return row?.found ?? false
 }
 
-/** Whether any log, the installation's included, has an entry from `from` on and before `to`. Reads the index once for each log, until one is found. */
+/**
+ * Whether any log, the installation's included, has an entry from `from` on and before `to`. Reads the index
+ * once for each log, until one is found.
+ */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (

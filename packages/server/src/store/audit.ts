@@ -10,8 +10,8 @@ import { onlyRow } from './only-row.js'
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
 /**
- * The columns of a head `h`. Who can write rows can make a value as long as memory, and heads are read each second: of a hash or MAC only one
- * byte more than a server writes is read, which still makes it another one.
+ * The columns of a head `h`. Who can write rows can make a value as long as memory, and heads are read each
+ * second: of a hash or MAC only one byte more than a server writes is read, which still makes it another one.
  */
 export function headColumns(sql: Queryable) {
   return sql`h.tenant_id, h.last_id, pg_catalog.substr(h.hash, 1, 33) as hash, h.policy_version, h.created_at,
@@ -47,7 +47,10 @@ export async function listTenantsWithHeads(sql: Queryable, after: string, limit:
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/** A head with the wrapped key that authenticates it: null for the installation's own log, and without the tenant's row. */
+/**
+ * A head with the wrapped key that authenticates it: null for the installation's own log, and without the
+ * tenant's row.
+ */
 export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
 
 /** The heads of tenants. */
@@ -86,14 +89,16 @@ export interface Appended {
 }
 
 /**
- * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them. Changes nothing if
- * the head in the database is not `previous` or another transaction has locked it, or if the database's clock differs from the server's
- * by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants' statements behind it. The update asks
- * only whether there is a locked row: a join with it took 5 % more of the database's CPU time for one entry.
+ * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts
+ * them. Changes nothing if the head in the database is not `previous` or another transaction has locked it,
+ * or if the database's clock differs from the server's by more than the tolerance. It does not wait for the
+ * lock: the driver may have sent other tenants' statements behind it. The update asks only whether there is a
+ * locked row: a join with it took 5 % more of the database's CPU time for one entry.
  *
- * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was inserted. A rule that writes elsewhere
- * makes it fail because it can't return `tableoid`. What a trigger alters is not compared, which would take 10 % to 17 % more of that
- * time: like an entry that is edited later, verification finds it.
+ * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was
+ * inserted. A rule that writes elsewhere makes it fail because it can't return `tableoid`. What a trigger
+ * alters is not compared, which would take 10 % to 17 % more of that time: like an entry that is edited
+ * later, verification finds it.
  */
 export async function appendEntries(
   sql: Queryable,
@@ -170,7 +175,10 @@ export function countByKind(
   return [...kinds.values()]
 }
 
-/** The hash of one entry as stored; undefined if there is no such entry. @throws TamperedRowError if there are several */
+/**
+ * The hash of one entry as stored; undefined if there is no such entry. @throws TamperedRowError if there are
+ * several
+ */
 export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
   const rows = await sql<{ hash: Uint8Array }[]>`
     select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
@@ -186,8 +194,8 @@ export interface ToldEntry {
 }
 
 /**
- * Entries of a log with one of these actions, and with metadata that holds a text, after an id and in order, at most `limit`; the caller
- * authenticates them.
+ * Entries of a log with one of these actions, and with metadata that holds a text, after an id and in order,
+ * at most `limit`; the caller authenticates them.
  */
 export function listEntriesOf(
   sql: Queryable,
@@ -235,7 +243,10 @@ export async function listEntryHashes(
   return new Map(rows.map(({ id, hash }) => [id, hash]))
 }
 
-/** No metadata that a server writes is longer, in bytes: nothing in it is longer than a name, a reason or a list of 1,024 characters. */
+/**
+ * No metadata that a server writes is longer, in bytes: nothing in it is longer than a name, a reason or a
+ * list of 1,024 characters.
+ */
 export const MAX_METADATA = 16_384
 /** No actor and no address is longer, in characters. */
 const MAX_ORIGIN = 1_024
@@ -255,9 +266,10 @@ type EntryFields = [
 ]
 
 /**
- * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most `limit` of them. They are sent
- * as one JSON text, which takes about half the time that the driver needs for as many rows. As of heads, one character more than a server
- * writes is read of each value, so that the entries of a page always fit into memory.
+ * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most
+ * `limit` of them. They are sent as one JSON text, which takes about half the time that the driver needs for
+ * as many rows. As of heads, one character more than a server writes is read of each value, so that the
+ * entries of a page always fit into memory.
  */
 export async function readChain(
   sql: Queryable,

@@ -1,4 +1,5 @@
-// The driver against a PostgreSQL that fails in the middle of an answer: no query sees anything of another one's.
+// The driver against a PostgreSQL that fails in the middle of an answer: no query sees anything of another
+// one's.
 import { createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect, type Sql } from './db.js'
@@ -18,7 +19,10 @@ interface DatabaseOptions {
   lingers?: boolean
 }
 
-/** Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error, `silence` with nothing. */
+/**
+ * Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error,
+ * `silence` with nothing.
+ */
 async function startDatabase({ cut = false, max = 1, ends = () => false, lingers = false }: DatabaseOptions): Promise<{
   sql: Sql
   /** the statements, in order */

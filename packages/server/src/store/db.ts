@@ -1,11 +1,14 @@
-/** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
+/**
+ * The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both.
+ */
 import postgres from 'postgres'
 import { readDatabaseUrl } from '../database-url.js'
 import { startupFormats } from './text-formats.js'
 
 /**
- * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither was
- * not written by the server: it is read as one that no MAC matches, so that verification reports it instead of failing.
+ * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A
+ * value that is neither was not written by the server: it is read as one that no MAC matches, so that
+ * verification reports it instead of failing.
  */
 const types = {
   timestamptz: {
@@ -21,7 +24,9 @@ const types = {
 type Types = { timestamptz: string; bigint: number; date: string }
 
 export type Sql = postgres.Sql<Types>
-/** A transaction: every query of it runs on one connection. Code within it must not await another connection. */
+/**
+ * A transaction: every query of it runs on one connection. Code within it must not await another connection.
+ */
 export type Transaction = postgres.TransactionSql<Types>
 /** Where a query may run. */
 export type Queryable = Sql | Transaction
@@ -29,17 +34,25 @@ export type Queryable = Sql | Transaction
 /** How long one statement may take before the database gives up, in milliseconds. */
 export const STATEMENT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 4_000
-/** How long a transaction may be idle: that of a process which was stopped keeps its locks from all others. */
+/**
+ * How long a transaction may be idle: that of a process which was stopped keeps its locks from all others.
+ */
 const IDLE_IN_TRANSACTION_MS = 5_000
 /** How long the database waits for its packets to be acknowledged before it closes the connection. */
 const TCP_USER_TIMEOUT_MS = 20_000
 /** After how long without a packet this side sends a keep-alive probe. */
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
-/** After how long a connection is replaced by a new one, so that nothing that was changed in its session lasts. */
+/**
+ * After how long a connection is replaced by a new one, so that nothing that was changed in its session
+ * lasts.
+ */
 const MAX_LIFETIME_S = 600
 const IDLE_TIMEOUT_S = 300
-/** At most this long between two attempts to connect. The driver's own delay grows to 20 s, by which it would prolong every outage. */
+/**
+ * At most this long between two attempts to connect. The driver's own delay grows to 20 s, by which it would
+ * prolong every outage.
+ */
 const RECONNECT_DELAY_S = 1
 
 export interface ConnectOptions {
@@ -50,7 +63,9 @@ export interface ConnectOptions {
   max: number
   /** whether a pooler gives each transaction another back end, so that no state may be kept in a session */
   isPooled?: boolean
-  /** the search path that sessions begin with, unless a pooler gives them another one; the role's by default */
+  /**
+   * the search path that sessions begin with, unless a pooler gives them another one; the role's by default
+   */
   searchPath?: string | undefined
 }
 
@@ -73,7 +88,8 @@ export function connect({ url, socketPath, max, isPooled = false, searchPath }: 
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
     // Only the back end that prepared a named statement knows it.
     prepare: !isPooled,
-    // pgbouncer refuses parameters at startup that it does not know; it knows application_name and a few formats.
+    // pgbouncer refuses parameters at startup that it does not know; it knows application_name and a few
+    // formats.
     connection: {
       ...(socketPath ? {} : { application_name: 'eaas', ...startupFormats({ isPooled }) }),
       ...(socketPath || isPooled ? {} : { ...SESSION_LIMITS, tcp_user_timeout: TCP_USER_TIMEOUT_MS }),
@@ -88,17 +104,19 @@ export function connect({ url, socketPath, max, isPooled = false, searchPath }: 
   return (isPooled ? withLocalLimits(sql) : sql) as unknown as Sql
 }
 
-// Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its data may be old, so that a
-// revoked API key would still work, and a log would seem to have gone back.
+// Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its
+// data may be old, so that a revoked API key would still work, and a log would seem to have gone back.
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
   const { first, hosts, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
   const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
-  // The driver decodes the name of the user, and not that of the database. It takes arrays; its types don't say so.
+  // The driver decodes the name of the user, and not that of the database. It takes arrays; its types don't
+  // say so.
   const lists = { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) } as object
   return [first, { ...options, target_session_attrs, database, ...(hosts.length > 0 ? lists : {}) }] as const
 }
 
-// Repeats SESSION_LIMITS as text, because a statement with parameters would have to be prepared. If it fails, the driver rolls back.
+// Repeats SESSION_LIMITS as text, because a statement with parameters would have to be prepared. If it fails,
+// the driver rolls back.
 function setLimits(transaction: postgres.TransactionSql): void {
   transaction`
     set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000`
@@ -106,7 +124,10 @@ function setLimits(transaction: postgres.TransactionSql): void {
     .execute()
 }
 
-/** Sends the limits with the first statement of each transaction, so that they cost no round trip of their own. */
+/**
+ * Sends the limits with the first statement of each transaction, so that they cost no round trip of their
+ * own.
+ */
 function withLocalLimits(sql: postgres.Sql): postgres.Sql {
   const begin = sql.begin.bind(sql) as (
     options: string,
@@ -123,14 +144,21 @@ function withLocalLimits(sql: postgres.Sql): postgres.Sql {
   return Object.assign(sql, { begin: beginWithLimits })
 }
 
-/** The code of the patched driver (patches/postgres.ts) for a COMMIT that the database answered with the tag ROLLBACK. */
+/**
+ * The code of the patched driver (patches/postgres.ts) for a COMMIT that the database answered with the tag
+ * ROLLBACK.
+ */
 const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'
-/** SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the database. */
+/**
+ * SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the
+ * database.
+ */
 const CONNECTION_EXCEPTION = /^08/
 
 /**
- * Whether an error says that the transaction was rolled back: the database refused a statement of it, or answered COMMIT with
- * ROLLBACK. After any other error, such as a connection that ended, the transaction may have been committed.
+ * Whether an error says that the transaction was rolled back: the database refused a statement of it, or
+ * answered COMMIT with ROLLBACK. After any other error, such as a connection that ended, the transaction may
+ * have been committed.
  */
 export function isRolledBack(error: unknown): boolean {
   if (error instanceof postgres.PostgresError)
@@ -139,7 +167,10 @@ export function isRolledBack(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
 }
 
-/** Thrown within a transaction when the database says that it inserted fewer rows than it was given: a trigger or a rule dropped them. */
+/**
+ * Thrown within a transaction when the database says that it inserted fewer rows than it was given: a trigger
+ * or a rule dropped them.
+ */
 export class DroppedRowsError extends Error {
   override readonly name = 'DroppedRowsError'
 }
@@ -150,7 +181,10 @@ export function assertInserted({ count }: { count: number }, table: string, rows
     throw new DroppedRowsError(`the database dropped rows of ${table}: ${count} of ${rows} were written`)
 }
 
-/** In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not all retry at once. */
+/**
+ * In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not
+ * all retry at once.
+ */
 function reconnectDelay(attempts: number): number {
   return (0.5 + Math.random() / 2) * Math.min(3 ** attempts / 100, RECONNECT_DELAY_S)
 }
@@ -158,7 +192,10 @@ function reconnectDelay(attempts: number): number {
 /** The entries of one commit share one time, so the same text is parsed many times in a row. */
 let lastRead = { text: '', time: '' }
 
-/** A time of the database in RFC 3339, UTC, milliseconds; anything else, such as `infinity`, is returned unchanged. */
+/**
+ * A time of the database in RFC 3339, UTC, milliseconds; anything else, such as `infinity`, is returned
+ * unchanged.
+ */
 export function readTime(text: string): string {
   if (text !== lastRead.text) {
     const time = new Date(text)
@@ -167,7 +204,10 @@ export function readTime(text: string): string {
   return lastRead.time
 }
 
-/** A number beyond 2^53 is clamped to the last safe integer: larger than every id in use, and still valid in a query. */
+/**
+ * A number beyond 2^53 is clamped to the last safe integer: larger than every id in use, and still valid in a
+ * query.
+ */
 export function readInteger(value: string | number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))
 }

@@ -4,7 +4,10 @@ import type { Sql } from './db.js'
 /** In milliseconds: longer than any statement should take, shorter than a client waits. */
 export const DATABASE_DEADLINE_MS = 4_000
 
-/** For a whole transaction, in milliseconds. The database limits each statement; this one catches a database that is silent. */
+/**
+ * For a whole transaction, in milliseconds. The database limits each statement; this one catches a database
+ * that is silent.
+ */
 const TRANSACTION_DEADLINE_MS = 30_000
 
 /** Thrown when the database did not answer in time. The statement may still take effect. */
@@ -28,7 +31,10 @@ export async function withDeadline<T>(work: Promise<T>, ms = DATABASE_DEADLINE_M
   }
 }
 
-/** Wraps `sql` so that each statement, or whole transaction, rejects after its deadline. Statements within a transaction have none of their own. */
+/**
+ * Wraps `sql` so that each statement, or whole transaction, rejects after its deadline. Statements within a
+ * transaction have none of their own.
+ */
 export function withDeadlines(
   sql: Sql,
   { statementMs = DATABASE_DEADLINE_MS, transactionMs = TRANSACTION_DEADLINE_MS } = {},
@@ -46,7 +52,8 @@ export function withDeadlines(
   })
 }
 
-// The driver sends a query when its `then` is called. A query that is a fragment of another one is never awaited, and so gets no deadline.
+// The driver sends a query when its `then` is called. A query that is a fragment of another one is never
+// awaited, and so gets no deadline.
 function bounded<T>(query: Promise<T>, ms: number): Promise<T> {
   const send = query.then.bind(query)
   return Object.defineProperty(query, 'then', {

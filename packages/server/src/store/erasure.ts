@@ -1,14 +1,16 @@
 /**
- * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its rows. The earlier ones,
- * with the sealed secrets, stay in the tables until these are vacuumed, and in the write-ahead log until its files are removed.
+ * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions
+ * of its rows. The earlier ones, with the sealed secrets, stay in the tables until these are vacuumed, and in
+ * the write-ahead log until its files are removed.
  */
 import type { Queryable, Sql } from './db.js'
 
 /** What became of what destroyed keys left in the files. */
 export interface Erasure {
   /**
-   * `unchanged`: no key was destroyed since the last erasure of this process. `not permitted`: the role may not vacuum the tables. `held`: a
-   * session that began before may still read earlier versions of rows, or another one vacuums
+   * `unchanged`: no key was destroyed since the last erasure of this process. `not permitted`: the role may
+   * not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or
+   * another one vacuums
    */
   outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
   /** how many key versions are destroyed */
@@ -24,8 +26,9 @@ export const MAY_NOT_VACUUM =
 export type Erase = () => Promise<Erasure>
 
 /**
- * Creates the erasure. It keeps nothing of what it did: the first call of a process erases if any key was ever destroyed, so a crash between a
- * destruction and its erasure is made up for by the next start. `sql` has no deadline, because the tables may be large.
+ * Creates the erasure. It keeps nothing of what it did: the first call of a process erases if any key was
+ * ever destroyed, so a crash between a destruction and its erasure is made up for by the next start. `sql`
+ * has no deadline, because the tables may be large.
  */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
   let erased = 0
@@ -63,8 +66,8 @@ async function countDestroyed(sql: Queryable): Promise<number> {
   return row.versions
 }
 
-// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows; PostgreSQL writes other rows where
-// their bytes were, but not at once.
+// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows;
+// PostgreSQL writes other rows where their bytes were, but not at once.
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
@@ -84,21 +87,26 @@ async function findVacuums(sql: Queryable): Promise<{ least: number; dead: numbe
 }
 
 /**
- * New files hold the rows as they are now, and the checkpoint removes the old ones. A plain VACUUM would leave bytes in the free space of a page.
- * `pg_statistic` is among the tables because servers of before migration 13 had samples of secrets there.
+ * New files hold the rows as they are now, and the checkpoint removes the old ones. A plain VACUUM would
+ * leave bytes in the free space of a page. `pg_statistic` is among the tables because servers of before
+ * migration 13 had samples of secrets there.
  */
 async function rewrite(sql: Sql): Promise<void> {
   // Each by itself: calls run between two statements, and wait while one runs.
   await sql`vacuum full key_versions`
   await sql`vacuum full keys`
   await sql`vacuum full pg_catalog.pg_statistic`
-  // Files of the log that an earlier server kept to be written again stand after the current one, with their content: each is written over.
+  // Files of the log that an earlier server kept to be written again stand after the current one, with their
+  // content: each is written over.
   while (await isLogLonger(sql)) await sql`select pg_catalog.pg_switch_wal()`
   await sql`select pg_catalog.pg_switch_wal()`
   await sql`checkpoint` // removes all files of the log before the one that the switch began, because wal_recycle is off (database.ts)
 }
 
-/** Whether the write-ahead log has files after the current one. What is asked about is written into that one first. */
+/**
+ * Whether the write-ahead log has files after the current one. What is asked about is written into that one
+ * first.
+ */
 async function isLogLonger(sql: Sql): Promise<boolean> {
   await sql`select pg_catalog.pg_logical_emit_message(false, 'eaas', 'erasure')`
   const [row] = await sql<{ found: boolean }[]>`

@@ -1,4 +1,6 @@
-/** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters nothing. */
+/**
+ * The rights of a role that serves but does not own the tables: it reads and writes rows, and alters nothing.
+ */
 import type { Queryable, Sql, Transaction } from './db.js'
 
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
@@ -35,11 +37,12 @@ export interface Granted {
 }
 
 /**
- * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the owner of the tables;
- * running it again changes nothing. With `mayPurge` the role may also delete audit entries; it may never update one.
+ * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the
+ * owner of the tables; running it again changes nothing. With `mayPurge` the role may also delete audit
+ * entries; it may never update one.
  *
- * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner can grant a right; nothing is
- * granted then
+ * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner
+ * can grant a right; nothing is granted then
  */
 export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPurge: boolean }): Promise<Granted> {
   return sql.begin(async (transaction) => {
@@ -59,7 +62,8 @@ export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPu
   })
 }
 
-// Who owns neither the object nor a right to grant gets a warning, or this error; which one depends on what else was granted.
+// Who owns neither the object nor a right to grant gets a warning, or this error; which one depends on what
+// else was granted.
 async function grant(sql: Transaction, statement: string): Promise<void> {
   await sql
     .savepoint((inner) => inner.unsafe(statement))
@@ -72,7 +76,10 @@ function isDenied(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE
 }
 
-/** The rights that serving needs and the role of this connection lacks, as `insert on heads`. A table that is missing counts as none. */
+/**
+ * The rights that serving needs and the role of this connection lacks, as `insert on heads`. A table that is
+ * missing counts as none.
+ */
 export async function findMissingRights(sql: Queryable): Promise<{ role: string; missing: string[] }> {
   const each = Object.entries(GRANTS).flatMap(([table, rights]) => rights.map((right) => ({ table, right })))
   const [row] = await sql<{ role: string; missing: string[] }[]>`
@@ -122,8 +129,8 @@ interface Statement {
   is_missing: boolean
 }
 
-// The database quotes the names. A right that the role has already, such as usage of the schema, is not granted again: the schema may belong
-// to another owner.
+// The database quotes the names. A right that the role has already, such as usage of the schema, is not
+// granted again: the schema may belong to another owner.
 async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<Statement[]> {
   const grants = Object.entries(GRANTS).map(([table, rights]) => ({
     table,

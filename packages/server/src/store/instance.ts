@@ -40,7 +40,10 @@ export async function setInstallationKey(sql: Transaction, wrapped_audit_key: Ui
   await sql`update instance set wrapped_audit_key = ${wrapped_audit_key} where id = 1`
 }
 
-/** The installation in the form of a tenant, whose log is read, verified and exported by the same code. It has no row in `tenants`. */
+/**
+ * The installation in the form of a tenant, whose log is read, verified and exported by the same code. It has
+ * no row in `tenants`.
+ */
 export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTenant | undefined> {
   const [row] = await sql<
     (Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> & {
@@ -70,7 +73,9 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
   return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
-/** Locks the installation's row until the transaction ends, for work that only one process may do at a time. */
+/**
+ * Locks the installation's row until the transaction ends, for work that only one process may do at a time.
+ */
 export async function lockInstance(sql: Transaction): Promise<void> {
   await sql`select id from instance where id = 1 for update`
 }

@@ -216,8 +216,8 @@ export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> 
 }
 
 /**
- * A page of the keys whose rotation or destruction is due at a time, longest overdue first, beginning after the key `after`. Those of
- * suspended tenants are left out, and of deleted tenants rotations.
+ * A page of the keys whose rotation or destruction is due at a time, longest overdue first, beginning after
+ * the key `after`. Those of suspended tenants are left out, and of deleted tenants rotations.
  */
 export async function listDueKeys(
   sql: Queryable,
@@ -235,7 +235,8 @@ export async function listDueKeys(
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }
 
-// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's MAC is another one then.
+// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's
+// MAC is another one then.
 function keyColumns(sql: Queryable) {
   return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
              pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,

@@ -1,4 +1,6 @@
-/** Migrates the database to this version's schema: applies the missing SQL files in order, in one transaction. */
+/**
+ * Migrates the database to this version's schema: applies the missing SQL files in order, in one transaction.
+ */
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql, Transaction } from './db.js'
@@ -9,13 +11,19 @@ import { describeHolders, watchHolders } from './lock-holders.js'
 const FIRST_RELEASED = 14
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
-/** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation, or that the table or its type exists. */
+/**
+ * Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation, or
+ * that the table or its type exists.
+ */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
-/** How long one try waits for a table lock, behind which every call waits. Its statements themselves have no limit. */
+/**
+ * How long one try waits for a table lock, behind which every call waits. Its statements themselves have no
+ * limit.
+ */
 const TABLE_TIMEOUT = '200ms'
 /** Between two tries, in milliseconds: calls that waited behind the last one are answered meanwhile. */
 const PAUSE_MS = 1_000
@@ -23,7 +31,10 @@ const PAUSE_MS = 1_000
 const LOCKED_MS = 300_000
 /** Between two reports of who holds them, in milliseconds. */
 const REPORT_MS = 10_000
-/** How long the database may take to acknowledge a commit, in milliseconds: it never does while its synchronous standby is missing. */
+/**
+ * How long the database may take to acknowledge a commit, in milliseconds: it never does while its
+ * synchronous standby is missing.
+ */
 const COMMIT_DEADLINE_MS = 30_000
 
 /** Thrown for a schema that this version neither serves nor migrates. */
@@ -31,7 +42,10 @@ export class SchemaVersionError extends Error {
   override readonly name = 'SchemaVersionError'
 }
 
-/** Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was changed. */
+/**
+ * Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was
+ * changed.
+ */
 export class LockedTablesError extends Error {
   override readonly name = 'LockedTablesError'
 }
@@ -45,14 +59,19 @@ export interface MigrateOptions {
   lockedMs?: number
 }
 
-/** Work in the transaction of the migrations, which is repeated with it; `from` is the version before, 0 in a new database. */
+/**
+ * Work in the transaction of the migrations, which is repeated with it; `from` is the version before, 0 in a
+ * new database.
+ */
 export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
 
 /**
- * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock row. Writes nothing if
- * none is missing, so that a command that only reads works on a database that takes no writes.
+ * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock
+ * row. Writes nothing if none is missing, so that a command that only reads works on a database that takes no
+ * writes.
  *
- * Whoever waits for a table's lock has every later call wait too. So each try waits for a moment only, and lets go of all its locks before the next.
+ * Whoever waits for a table's lock has every later call wait too. So each try waits for a moment only, and
+ * lets go of all its locks before the next.
  *
  * @throws SchemaVersionError, LockedTablesError, DatabaseDeadlineError
  */
@@ -140,8 +159,8 @@ async function applyMissing(
 }
 
 /**
- * The schema of the database, and the newest that this version of the server knows, to which it can be migrated. Whatever starts, migrates or
- * reports decides by this alone. @throws SchemaVersionError
+ * The schema of the database, and the newest that this version of the server knows, to which it can be
+ * migrated. Whatever starts, migrates or reports decides by this alone. @throws SchemaVersionError
  */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
   // In this order, because another process that migrates commits both together.
@@ -187,7 +206,8 @@ async function hasTable(sql: Sql): Promise<boolean> {
   return table?.found ?? false
 }
 
-// PostgreSQL requires the right to create tables even if `if not exists` finds one, and a role without that right must be able to start.
+// PostgreSQL requires the right to create tables even if `if not exists` finds one, and a role without that
+// right must be able to start.
 async function ensureTable(sql: Sql): Promise<void> {
   try {
     if (!(await hasTable(sql)))

@@ -1,7 +1,8 @@
 /**
- * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row: a change writes both in
- * one transaction, so no reader sees one without the other. One look-up in an index each. An entry that a purge took does not count,
- * although its row may still be there, or be back. The entries are not authenticated here.
+ * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the
+ * row: a change writes both in one transaction, so no reader sees one without the other. One look-up in an
+ * index each. An entry that a purge took does not count, although its row may still be there, or be back. The
+ * entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
 
@@ -35,7 +36,9 @@ export function newestEntryOfApiKey(sql: Queryable) {
   )::bigint as newest_entry`
 }
 
-/** For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`. */
+/**
+ * For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`.
+ */
 export function newestEntryOfTenant(sql: Queryable) {
   return sql`coalesce(
     (

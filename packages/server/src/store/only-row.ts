@@ -1,10 +1,14 @@
 /**
- * The one row that a query asked for. Whoever owns the database can drop a primary key and put an older row beside the newer one, or
- * have a view, a type or a policy answer with another row, whose MAC is as good: no reader may choose, or take what was not asked for.
+ * The one row that a query asked for. Whoever owns the database can drop a primary key and put an older row
+ * beside the newer one, or have a view, a type or a policy answer with another row, whose MAC is as good: no
+ * reader may choose, or take what was not asked for.
  */
 import { TamperedRowError } from './tampered-row.js'
 
-/** The row that a query found, if any; `asked` are the columns that the query named. @throws TamperedRowError if it found several, or another one */
+/**
+ * The row that a query found, if any; `asked` are the columns that the query named. @throws TamperedRowError
+ * if it found several, or another one
+ */
 export function onlyRow<Row>(rows: readonly Row[], what: string, asked: Partial<Row> = {}): Row | undefined {
   if (rows.length > 1) {
     throw new TamperedRowError(`the database holds ${what} more than once: a constraint was dropped outside the server`)

@@ -23,7 +23,10 @@ export interface Location {
   dataDir: string
 }
 
-/** What stands between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is found there. */
+/**
+ * What stands between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is found
+ * there.
+ */
 export type Pooler = 'auto' | 'transaction' | 'none'
 
 /** A database, opened. */
@@ -38,7 +41,9 @@ export interface Store {
   durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
-  /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
+  /**
+   * Commits a write that changes nothing; ends when the database acknowledges it, however long that takes.
+   */
   probeCommit(): Promise<void>
   description: string
   close(): Promise<void>
@@ -50,8 +55,9 @@ export class NoDatabaseError extends Error {
 }
 
 /**
- * Encodings that give text back as it was given. PostgreSQL converts to any other one: a character that it lacks is an error, and some come
- * back as another one, so that the MAC of their row no longer matches. SQL_ASCII converts nothing.
+ * Encodings that give text back as it was given. PostgreSQL converts to any other one: a character that it
+ * lacks is an error, and some come back as another one, so that the MAC of their row no longer matches.
+ * SQL_ASCII converts nothing.
  */
 const LOSSLESS_ENCODINGS = ['UTF8', 'SQL_ASCII']
 
@@ -90,7 +96,9 @@ export interface OpenStoreOptions {
   mayCreate: boolean
   /** how long to wait for a PostgreSQL that cannot be reached; by default not at all */
   wait?: Wait | undefined
-  /** called when the embedded database fails while it is open, and serves no more; by default the process ends */
+  /**
+   * called when the embedded database fails while it is open, and serves no more; by default the process ends
+   */
   onFailure?: ((error: Error) => void) | undefined
 }
 
@@ -101,10 +109,11 @@ export interface Wait {
 }
 
 /**
- * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process.
+ * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this
+ * process.
  *
- * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError,
- * DatabaseEncodingError, WrongFormatError, or the database's own error
+ * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError,
+ * UnusableDataDirectoryError, DatabaseEncodingError, WrongFormatError, or the database's own error
  */
 export async function openStore(
   config: Location,
@@ -156,7 +165,10 @@ async function embeddedStore(
   }
 }
 
-/** Retries while the database cannot be reached, as while it starts or fails over. Any other error ends the waiting. */
+/**
+ * Retries while the database cannot be reached, as while it starts or fails over. Any other error ends the
+ * waiting.
+ */
 async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait | undefined): Promise<T> {
   const until = performance.now() + (wait?.seconds ?? 0) * 1_000
   let isReported = false

@@ -1,4 +1,7 @@
-/** How PostgreSQL is reached: whether a pooler stands between it and this process, where our tables are, in which encoding it stores text. */
+/**
+ * How PostgreSQL is reached: whether a pooler stands between it and this process, where our tables are, in
+ * which encoding it stores text.
+ */
 import { connect, type Queryable } from './db.js'
 import { ownPath } from './search-path.js'
 
@@ -6,15 +9,18 @@ import { ownPath } from './search-path.js'
 export interface Reached {
   /** through a pooler, such as pgbouncer */
   isPooled: boolean
-  /** with which sessions find our tables, or make them; undefined if the role's search path leads to no schema */
+  /**
+   * with which sessions find our tables, or make them; undefined if the role's search path leads to no schema
+   */
   searchPath: string | undefined
   /** in which the database stores text, `UTF8` say; it was chosen when the database was created */
   encoding: string | undefined
 }
 
 /**
- * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its back end
- * when it connects, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
+ * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its
+ * back end when it connects, for cancel requests; a pooler sends an id of its own, because the back end
+ * changes. Connects once.
  *
  * @throws the database's own error
  */

@@ -1,6 +1,7 @@
 /**
- * What the schema is, as lines of text: one for each table, column, constraint, index, trigger, rule and policy of ours, and for what else
- * acts on our tables. Two databases that were migrated alike have the same lines. Read from the catalogs alone, without a lock on a table.
+ * What the schema is, as lines of text: one for each table, column, constraint, index, trigger, rule and
+ * policy of ours, and for what else acts on our tables. Two databases that were migrated alike have the same
+ * lines. Read from the catalogs alone, without a lock on a table.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -9,7 +10,10 @@ import { GRANTED_TABLES } from './grants.js'
 import { USED_OPERATORS } from './search-path.js'
 import { findRemedies, findWrongFormats, type WrongFormat } from './text-formats.js'
 
-/** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
+/**
+ * The lines of a database that this version migrated, in the folder of the migrations; a test compares it
+ * with one.
+ */
 const EXPECTED = 'schema.txt'
 
 /** How the schema differs from what the migrations make. */
@@ -26,7 +30,10 @@ export interface SchemaDifferences {
   beside: string[]
   /** settings of the session: no difference of the schema, and nothing that anybody accepts */
   settings: string[]
-  /** of `missing`, `added` and `refusing` with the definitions and functions of what was added, for an acceptance; '' if there are none */
+  /**
+   * of `missing`, `added` and `refusing` with the definitions and functions of what was added, for an
+   * acceptance; '' if there are none
+   */
   digest: string
 }
 
@@ -41,7 +48,10 @@ const INDEX_NAME = /^(CREATE INDEX )(\S+)/
 /** What an addition of ours can do: nothing, refuse writes, or anything. */
 type Effect = 'none' | 'refuses' | null
 
-/** The nodes of expressions that call no more than the functions and operators that they name, and input and output of PostgreSQL's own types. */
+/**
+ * The nodes of expressions that call no more than the functions and operators that they name, and input and
+ * output of PostgreSQL's own types.
+ */
 const PURE_NODES = [
   ...['VAR', 'CONST', 'FUNCEXPR', 'OPEXPR', 'SCALARARRAYOPEXPR', 'BOOLEXPR', 'NULLTEST', 'BOOLEANTEST', 'RELABELTYPE'],
   ...['ARRAY', 'ARRAYEXPR', 'COALESCE', 'COALESCEEXPR', 'CASE', 'CASEEXPR', 'WHEN', 'CASEWHEN', 'MINMAX', 'MINMAXEXPR'],
@@ -58,12 +68,17 @@ export interface SchemaLine {
   object: number | null
 }
 
-/** Compares the schema with what the migrations in a folder make; the caller knows that it is of this version. */
+/**
+ * Compares the schema with what the migrations in a folder make; the caller knows that it is of this version.
+ */
 export function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
   return sql.begin('read only', (transaction) => compareTablesIn(transaction, migrations)) as Promise<SchemaDifferences>
 }
 
-/** Compares as `compareTables` does, with what names lead to in a transaction, which does nothing else afterwards. */
+/**
+ * Compares as `compareTables` does, with what names lead to in a transaction, which does nothing else
+ * afterwards.
+ */
 export async function compareTablesIn(transaction: Transaction, migrations: URL): Promise<SchemaDifferences> {
   const expected = (await readFile(new URL(EXPECTED, migrations), 'utf8')).split('\n').filter((line) => line !== '')
   const found = await describeSchema(transaction)
@@ -71,7 +86,8 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   const absent = expected.filter((line) => !all.has(line))
   const unknown = found.filter(({ line }) => !known.has(line))
   const ours = new Set(expected.map((line) => SUBJECT.exec(line)?.[0]))
-  // A column or a constraint of ours that was altered may be nullable without a default now: that is no further one.
+  // A column or a constraint of ours that was altered may be nullable without a default now: that is no
+  // further one.
   const effectOf = ({ line, effect }: SchemaLine) => (ours.has(SUBJECT.exec(line)?.[0] ?? '') ? null : effect)
   const renamed = findRenamed(absent, unknown)
   const left = unknown.filter(({ line }) => !renamed.has(line))
@@ -95,7 +111,10 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   }
 }
 
-/** Finds the indexes that have another name only, each with the line that it has by the migrations. No index without a constraint is called by its name. */
+/**
+ * Finds the indexes that have another name only, each with the line that it has by the migrations. No index
+ * without a constraint is called by its name.
+ */
 function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]): Map<string, string> {
   const nameless = (line: string) => (INDEX_NAME.test(line) ? line.replace(INDEX_NAME, '$1') : undefined)
   const renamed = new Map<string, string>()
@@ -107,7 +126,10 @@ function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]):
   return renamed
 }
 
-/** The digest of alarming differences: a trigger's line remains the same when its function, or its condition, is replaced. */
+/**
+ * The digest of alarming differences: a trigger's line remains the same when its function, or its condition,
+ * is replaced.
+ */
 async function digestAlarms(
   transaction: Transaction,
   missing: readonly string[],
@@ -119,7 +141,10 @@ async function digestAlarms(
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-/** The definitions of objects of the catalog, and those of the functions that each names; not of what these call. */
+/**
+ * The definitions of objects of the catalog, and those of the functions that each names; not of what these
+ * call.
+ */
 async function findDefinitions(transaction: Transaction, objects: readonly SchemaLine[]): Promise<string[]> {
   const rows = await transaction<{ definition: string }[]>`
     select pg_catalog.concat_ws(E'\\n',
@@ -141,11 +166,12 @@ async function findDefinitions(transaction: Transaction, objects: readonly Schem
 }
 
 /**
- * Describes the schema that names without a schema lead to, in the order of its lines. A view, a temporary table or one of another schema
- * in the place of a table of ours makes other lines, and so does a search path that has anything before PostgreSQL's own catalog.
+ * Describes the schema that names without a schema lead to, in the order of its lines. A view, a temporary
+ * table or one of another schema in the place of a table of ours makes other lines, and so does a search path
+ * that has anything before PostgreSQL's own catalog.
  *
- * Nothing of the database's owner is executed: the first statement names everything with its schema, and after it names lead to PostgreSQL's
- * catalog alone, until the transaction ends.
+ * Nothing of the database's owner is executed: the first statement names everything with its schema, and
+ * after it names lead to PostgreSQL's catalog alone, until the transaction ends.
  */
 export async function describeSchema(transaction: Transaction): Promise<SchemaLine[]> {
   const [path] = await transaction<{ schemas: string[] }[]>`

@@ -1,13 +1,17 @@
 /**
- * Where names without a schema lead. Each session begins with one schema, that of our tables, after PostgreSQL's own catalog and before temporary
- * tables, whatever the role or the database is set to; a pooler in transaction mode passes no such setting on. A function that runs in a session
- * of ours can change it there (session-watch.ts).
+ * Where names without a schema lead. Each session begins with one schema, that of our tables, after
+ * PostgreSQL's own catalog and before temporary tables, whatever the role or the database is set to; a pooler
+ * in transaction mode passes no such setting on. A function that runs in a session of ours can change it
+ * there (session-watch.ts).
  *
  * The statements here name everything with its schema, and use no operator of another.
  */
 import type { Queryable } from './db.js'
 
-/** For a session whose role has a search path of its own: an expression for the path that leads to our tables; null if it leads nowhere. */
+/**
+ * For a session whose role has a search path of its own: an expression for the path that leads to our tables;
+ * null if it leads nowhere.
+ */
 export function ownPath(sql: Queryable) {
   return sql`(
     select pg_catalog.concat(pg_catalog.quote_ident(coalesce(
@@ -22,7 +26,10 @@ export function ownPath(sql: Queryable) {
 /** The path of the embedded database, whose tables are in one schema. */
 export const EMBEDDED_PATH = 'public, pg_temp'
 
-/** The operators in the statements here, which name no schema: one of another name is never called. A test compares them. */
+/**
+ * The operators in the statements here, which name no schema: one of another name is never called. A test
+ * compares them.
+ */
 export const USED_OPERATORS = ['*', '+', '-', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
 
 /** Tables that an installation has, of whatever version. */
@@ -36,7 +43,10 @@ export interface Schemas {
   others: string[]
 }
 
-/** Finds in which schemas of this database a server would find an installation, if its role's search path led there. Reads the catalog alone. */
+/**
+ * Finds in which schemas of this database a server would find an installation, if its role's search path led
+ * there. Reads the catalog alone.
+ */
 export async function findSchemas(sql: Queryable): Promise<Schemas> {
   const [row] = await sql<Schemas[]>`
     with home as (

@@ -1,7 +1,8 @@
 /**
- * Whether sessions are as they began. A function that runs in a session of ours, as a trigger does, can change there where names lead, whose rights
- * are used or which triggers run, and can exchange the driver's prepared statements for others of the same names. All of that outlives the function,
- * so the sessions are looked at again and again.
+ * Whether sessions are as they began. A function that runs in a session of ours, as a trigger does, can
+ * change there where names lead, whose rights are used or which triggers run, and can exchange the driver's
+ * prepared statements for others of the same names. All of that outlives the function, so the sessions are
+ * looked at again and again.
  *
  * The look is no prepared statement itself; it names everything with its schema, and uses no operator.
  */
@@ -17,8 +18,9 @@ export class ChangedSessionError extends Error {
 const MOST_SESSIONS = 10
 
 /**
- * Creates the check that sessions are as the first one was, and have no statement that SQL prepared, as the driver never does. A changed session
- * is ended, or repaired if the database has only one. @throws ChangedSessionError
+ * Creates the check that sessions are as the first one was, and have no statement that SQL prepared, as the
+ * driver never does. A changed session is ended, or repaired if the database has only one. @throws
+ * ChangedSessionError
  */
 export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): () => Promise<void> {
   let first: string | undefined
@@ -43,7 +45,10 @@ async function end(sql: Sql, pid: number): Promise<void> {
   await sql`select pg_catalog.set_config('role', 'none', false), pg_catalog.pg_terminate_backend(${pid})`
 }
 
-/** Undoes in the embedded database's session what `findSessions` sees. The driver prepares its statements again. */
+/**
+ * Undoes in the embedded database's session what `findSessions` sees. The driver prepares its statements
+ * again.
+ */
 async function repair(sql: Sql): Promise<void> {
   await sql`deallocate all; reset role; reset session_replication_role`.simple()
   await sql`select pg_catalog.set_config('search_path', ${EMBEDDED_PATH}, false)`
@@ -65,7 +70,10 @@ interface SessionRow {
   has_prepared: boolean
 }
 
-/** The idle sessions of this process. The driver uses its idle connections in turn, so the one that comes again was the first. */
+/**
+ * The idle sessions of this process. The driver uses its idle connections in turn, so the one that comes
+ * again was the first.
+ */
 async function findSessions(sql: Sql, limit: number): Promise<Session[]> {
   const sessions = new Map<number, Session>()
   while (sessions.size < limit) {

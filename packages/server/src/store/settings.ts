@@ -2,7 +2,10 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
-/** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
+/**
+ * Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or
+ * `asynchronous`.
+ */
 export type Durability = 'synchronous' | 'asynchronous'
 
 /** Whether a commit is on disk when it is acknowledged. */
@@ -38,7 +41,9 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
 
 export interface EntryRights {
   role: string
-  /** whether this role may change audit entries, or may give itself the right to, as the owner of their table */
+  /**
+   * whether this role may change audit entries, or may give itself the right to, as the owner of their table
+   */
   may_change: boolean
   /** whether it may delete them, as a purge does */
   may_delete: boolean
@@ -65,7 +70,10 @@ export interface DatabaseClock {
   database_now: string
   /** the time of the newest audit entry of all tenants */
   newest_entry: string | null
-  /** the logs whose newest entry is later than a time, the latest first: the tenants' names, or that it is the installation's own */
+  /**
+   * the logs whose newest entry is later than a time, the latest first: the tenants' names, or that it is the
+   * installation's own
+   */
   ahead: string[]
 }
 
@@ -86,7 +94,10 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
   return row
 }
 
-/** Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined otherwise. */
+/**
+ * Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined
+ * otherwise.
+ */
 export async function findMissingStandby(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ names: string; waits: boolean; connected: number }[]>`
     select pg_catalog.current_setting('synchronous_standby_names') as names,

@@ -5,7 +5,10 @@ import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './only-row.js'
 
-/** Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes active again. */
+/**
+ * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes
+ * active again.
+ */
 export type TenantStatus = 'active' | 'suspended' | 'deleted'
 
 export interface TenantRow {
@@ -23,8 +26,8 @@ export interface TenantRow {
 }
 
 /**
- * The columns of a row of `tenants`. As of heads, which are read as often, no more of a value is read than one character or byte more than a
- * server writes: the row's MAC is another one then.
+ * The columns of a row of `tenants`. As of heads, which are read as often, no more of a value is read than
+ * one character or byte more than a server writes: the row's MAC is another one then.
  */
 function tenantColumns(sql: Queryable) {
   return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
@@ -74,7 +77,10 @@ export function listTenantRows(sql: Queryable, tenant_id: string): Promise<Tenan
     from tenants where tenant_id = ${tenant_id}`
 }
 
-/** A tenant with the policy version, the end of the chain and the mark of the last purge at the time of reading. */
+/**
+ * A tenant with the policy version, the end of the chain and the mark of the last purge at the time of
+ * reading.
+ */
 export interface CurrentTenant {
   tenant: WithNewestEntry<TenantRow>
   policy_version: number
@@ -84,7 +90,10 @@ export interface CurrentTenant {
   mark: PurgeMark | undefined
 }
 
-/** Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then raises the alarm. */
+/**
+ * Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next
+ * append then raises the alarm.
+ */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const rows = await sql<Row[]>`
     select ${tenantColumns(sql)}, ${newestEntryOfTenant(sql)},

@@ -1,8 +1,8 @@
 /**
- * The settings that decide in which form the database and the driver exchange values as text. Whoever owns the database, the role or the
- * cluster can change them for each new session; in another form every row that is read would look forged. So each connection sets them when
- * it begins, where nothing stands in between, and they are looked at before anything is judged. An interval is never read, so its style
- * does not matter.
+ * The settings that decide in which form the database and the driver exchange values as text. Whoever owns
+ * the database, the role or the cluster can change them for each new session; in another form every row that
+ * is read would look forged. So each connection sets them when it begins, where nothing stands in between,
+ * and they are looked at before anything is judged. An interval is never read, so its style does not matter.
  */
 import type { Queryable } from './db.js'
 
@@ -23,7 +23,8 @@ const FORMATS: Readonly<Record<string, Format>> = {
   client_encoding: { value: 'UTF8' },
   // The tables are compared with what the catalogs say in text.
   quote_all_identifiers: { value: 'off' },
-  // No form of text, but as easily changed. Transactions that wait for each other's rows would fail in another one, with an error for the caller.
+  // No form of text, but as easily changed. Transactions that wait for each other's rows would fail in
+  // another one, with an error for the caller.
   default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },
 }
 

@@ -23,7 +23,10 @@ const CONNECTION = new Set([
   NOT_PRIMARY,
   NO_TLS,
 ])
-/** PostgreSQL's SQLSTATEs: connection exceptions, too many connections, shut down by its operator, crashed, not up yet. */
+/**
+ * PostgreSQL's SQLSTATEs: connection exceptions, too many connections, shut down by its operator, crashed,
+ * not up yet.
+ */
 const SQLSTATE = /^(?:08...|53300|57P0[123])$/
 
 /** Codes of a connection that was never made, so that nothing was sent on it. */
@@ -39,13 +42,18 @@ const NEVER_CONNECTED = new Set([
 /** PostgreSQL's SQLSTATEs before it accepts a statement: too many connections, not up yet. */
 const NOT_ADMITTED = /^(?:53300|57P03)$/
 
-/** Whether an error says that there was no connection to the database, so that the statement cannot have taken effect. */
+/**
+ * Whether an error says that there was no connection to the database, so that the statement cannot have taken
+ * effect.
+ */
 export function isNotConnected(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown }
   return typeof code === 'string' && (NEVER_CONNECTED.has(code) || NOT_ADMITTED.test(code))
 }
 
-/** Whether an error says that the database does not answer. The statement may have taken effect nevertheless. */
+/**
+ * Whether an error says that the database does not answer. The statement may have taken effect nevertheless.
+ */
 export function isUnreachable(error: unknown): boolean {
   if (error instanceof DatabaseDeadlineError) return true
   const { code } = (error ?? {}) as { code?: unknown }
@@ -62,7 +70,10 @@ export function isMisconfigured(error: unknown): boolean {
   return findRefusedLogin(error) !== undefined || (error instanceof Error && 'code' in error && error.code === NO_TLS)
 }
 
-/** pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer has 08P01 for all. */
+/**
+ * pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer has 08P01
+ * for all.
+ */
 const REFUSED_LOGINS = [
   [/authentication failed/i, '28P01'],
   [/no such user|role ".*" does not exist/i, '28000'],
@@ -70,7 +81,9 @@ const REFUSED_LOGINS = [
   [/unsupported startup parameter/i, '08P01'],
 ] as const
 
-/** The SQLSTATE of a login that a pooler refused, which waiting does not help; undefined for any other error. */
+/**
+ * The SQLSTATE of a login that a pooler refused, which waiting does not help; undefined for any other error.
+ */
 export function findRefusedLogin(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || error.code !== '08P01') return undefined
   return REFUSED_LOGINS.find(([text]) => text.test(error.message))?.[1]

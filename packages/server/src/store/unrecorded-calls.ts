@@ -14,7 +14,10 @@ export interface UnrecordedCount {
   calls: number
 }
 
-/** Adds to the counts, of all tenants in one statement. Rows are locked in a fixed order, so that processes adding to the same ones cannot deadlock. */
+/**
+ * Adds to the counts, of all tenants in one statement. Rows are locked in a fixed order, so that processes
+ * adding to the same ones cannot deadlock.
+ */
 export async function addUnrecordedCalls(sql: Queryable, counts: readonly UnrecordedCount[]): Promise<void> {
   const column = <Name extends keyof UnrecordedCount>(name: Name) => counts.map((count) => count[name])
   await sql`

@@ -46,8 +46,9 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
 }
 
 /**
- * Commits a write that changes nothing. Ends when the database acknowledges the commit, which never happens while a synchronous standby
- * is missing, so the caller sets a deadline. Locks only the row that migrations take turns on.
+ * Commits a write that changes nothing. Ends when the database acknowledges the commit, which never happens
+ * while a synchronous standby is missing, so the caller sets a deadline. Locks only the row that migrations
+ * take turns on.
  */
 export async function probeCommit(sql: Queryable): Promise<void> {
   await sql`update schema_version set version = version where id = 1`
@@ -61,7 +62,10 @@ class RolledBack extends Error {
 /** No tenant has this id. */
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
-/** Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own error */
+/**
+ * Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own
+ * error
+ */
 export async function tryWrite(sql: Sql): Promise<void> {
   try {
     await sql.begin(async (transaction) => {

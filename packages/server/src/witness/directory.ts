@@ -1,4 +1,7 @@
-/** The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second process out. */
+/**
+ * The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second
+ * process out.
+ */
 
 import { createSecretKey } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -44,7 +47,8 @@ export interface WitnessFiles {
 
 /**
  * Creates the directory of a new witness; returns its public key.
- * @throws WitnessError if the directory has anything in it or cannot be created, CheckpointError if no key can have the name
+ * @throws WitnessError if the directory has anything in it or cannot be created, CheckpointError if no key
+ * can have the name
  */
 export async function createWitness({ directory, key }: Config['witness'], name: string): Promise<NoteKey> {
   // Checked first: the advice to make a key could otherwise lead to overwriting that of the witness here.
@@ -134,7 +138,10 @@ function keyPath(directory: string): string {
   return join(directory, 'witness.key')
 }
 
-/** The 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or no key */
+/**
+ * The 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or
+ * no key
+ */
 async function readKey({ value, file }: Config['witness']['key'], remedy: string): Promise<Uint8Array | undefined> {
   if (value !== undefined && file !== undefined) {
     throw new WitnessError('EAAS_WITNESS_KEY and EAAS_WITNESS_KEY_FILE are both set. Set only one of them.')

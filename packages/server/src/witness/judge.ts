@@ -57,7 +57,10 @@ export function admit(body: Uint8Array, logs: LogKeys): Admitted {
   return { old, proof, head, text: signed.text, note: noteOf(signed, keys) }
 }
 
-/** Checks that the tree continues what was cosigned last; `seen` is undefined if nothing was. @throws WitnessRefusal 409 or 422 */
+/**
+ * Checks that the tree continues what was cosigned last; `seen` is undefined if nothing was. @throws
+ * WitnessRefusal 409 or 422
+ */
 export function assertConsistent({ old, proof, head: { size, root } }: Admitted, seen: Seen | undefined): void {
   const { size: oldSize, root: oldRoot } = seen ?? { size: 0, root: merkleRoot([]) }
   if (old !== oldSize) throw new WitnessRefusal(409, 'the old size is not what this witness cosigned last', oldSize)
@@ -69,7 +72,10 @@ export function assertConsistent({ old, proof, head: { size, root } }: Admitted,
   }
 }
 
-/** Whether the log signed a tree that was refused as no continuation of the one cosigned last. A tree that was cosigned never is one. */
+/**
+ * Whether the log signed a tree that was refused as no continuation of the one cosigned last. A tree that was
+ * cosigned never is one.
+ */
 export function contradicts({ old, head: { size, root } }: Admitted, seen: Seen): boolean {
   return old === seen.size && (size !== old || !equalBytes(root, seen.root))
 }

@@ -1,6 +1,7 @@
 /**
- * Reads which logs a witness cosigns: one key a line, in C2SP's written form, and behind a blank the origin of its log, which may have blanks too, if
- * that is not the name of the key. Several lines with one origin are keys of one log. Empty lines and those that begin with `#` are left out.
+ * Reads which logs a witness cosigns: one key a line, in C2SP's written form, and behind a blank the origin
+ * of its log, which may have blanks too, if that is not the name of the key. Several lines with one origin
+ * are keys of one log. Empty lines and those that begin with `#` are left out.
  */
 import { CheckpointError, ED25519, type NoteKey, readNoteKey } from '@eaas/audit'
 import type { LogKeys } from './judge.js'

@@ -6,7 +6,9 @@ const NUMBERS = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60, silent: 1
   LogLevel,
   number
 >
-/** Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped. */
+/**
+ * Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped.
+ */
 const MOST_WAITING_BYTES = 1_048_576
 
 export type Log = Record<'debug' | 'info' | 'warn' | 'error', (details: Record<string, unknown>, msg: string) => void>

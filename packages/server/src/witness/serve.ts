@@ -86,7 +86,10 @@ function stackOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? String(error)) : String(error)
 }
 
-/** The whole body; undefined if it is too long, whose rest is not read. Rejects if the connection ends within it. */
+/**
+ * The whole body; undefined if it is too long, whose rest is not read. Rejects if the connection ends within
+ * it.
+ */
 async function readBody(request: IncomingMessage): Promise<Uint8Array | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) return undefined
   const chunks: Buffer[] = []

@@ -63,7 +63,8 @@ export async function readStateFile(path: string): Promise<WitnessState> {
 
 /** Replaces the file of a state; it is on disk when this resolves. */
 export async function replaceStateFile(path: string, state: WitnessState): Promise<void> {
-  // A crash before the rename leaves the old state, and a cosignature that nobody got; one after it leaves the new state.
+  // A crash before the rename leaves the old state, and a cosignature that nobody got; one after it leaves
+  // the new state.
   const draft = `${path}.new`
   const file = await open(draft, 'w', 0o600)
   try {

@@ -8,12 +8,18 @@ import { type Admitted, admit, assertConsistent, contradicts, type Seen } from '
 export interface WitnessEvents {
   /** `note` is what the log signed; `isNew` is false for a tree that was cosigned before. */
   cosigned(details: { origin: string; size: number; note: string }, isNew: boolean): void
-  /** A log signed a tree that was not shown to continue the one cosigned last: `note`, with the log's signature. Once for each tree. */
+  /**
+   * A log signed a tree that was not shown to continue the one cosigned last: `note`, with the log's
+   * signature. Once for each tree.
+   */
   contradicted(details: { origin: string; cosigned_size: number; cosigned_root: string; note: string }): void
 }
 
 export interface Witness {
-  /** Answers the body of a request with the line of the cosignature. @throws WitnessRefusal, UnwrittenStateError */
+  /**
+   * Answers the body of a request with the line of the cosignature. @throws WitnessRefusal,
+   * UnwrittenStateError
+   */
   addCheckpoint(body: Uint8Array): Promise<string>
 }
 

@@ -16,8 +16,9 @@ export interface Chained {
 }
 
 /**
- * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was. The statement itself compares the
- * clocks, so that nothing is written under a clock that has just become wrong.
+ * Appends entries if the head in the database is still the previous one, and not locked; returns whether it
+ * was. The statement itself compares the clocks, so that nothing is written under a clock that has just
+ * become wrong.
  *
  * @throws WrongClockError if nothing was written because the clocks differ too much
  */
@@ -30,15 +31,19 @@ export async function appendChained(sql: Queryable, clock: Clock, { time, ...cha
   return isMoved
 }
 
-/** Appends entries after a head that this transaction has locked or inserted. @throws AuditWriteError, WrongClockError */
+/**
+ * Appends entries after a head that this transaction has locked or inserted. @throws AuditWriteError,
+ * WrongClockError
+ */
 export async function appendToLocked(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
   if (await appendChained(sql, clock, chained)) return
   throw new AuditWriteError(`the head of the audit chain of ${chained.previous.tenant_id} changed while it was locked`)
 }
 
 /**
- * Appends for many tenants in one statement, as `appendChained` does for one. Returns the positions of those whose head was the previous one,
- * and was not locked. A single tenant gets the statement of one, which costs less.
+ * Appends for many tenants in one statement, as `appendChained` does for one. Returns the positions of those
+ * whose head was the previous one, and was not locked. A single tenant gets the statement of one, which costs
+ * less.
  *
  * @throws WrongClockError if nothing was written because the clocks differ too much
  */
@@ -55,7 +60,8 @@ export async function appendChainedToMany(
   return new Set(moved)
 }
 
-// The statement has already compared the clocks; the time that it returns is slightly later and must not decide again.
+// The statement has already compared the clocks; the time that it returns is slightly later and must not
+// decide again.
 function clampTo(databaseTime: number, time: number, toleranceMs: number): number {
   return Math.min(Math.max(databaseTime, time - toleranceMs), time + toleranceMs)
 }

@@ -1,4 +1,5 @@
-// The clock of a machine whose database has no other: leaps are told from sleep, and what the log says counts.
+// The clock of a machine whose database has no other: leaps are told from sleep, and what the log says
+// counts.
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Clock, createClock, WrongClockError } from './clock.js'
 

@@ -1,7 +1,8 @@
 /**
- * The only source of the times that a server writes. No entry is written by a wrong clock: after one that is dated ten days ahead, every
- * entry of ten days would carry that time, since times never go back in a log, and usage would be billed in the wrong month. Other times are
- * told by `now`, which a clock that was set does not move.
+ * The only source of the times that a server writes. No entry is written by a wrong clock: after one that is
+ * dated ten days ahead, every entry of ten days would carry that time, since times never go back in a log,
+ * and usage would be billed in the wrong month. Other times are told by `now`, which a clock that was set
+ * does not move.
  */
 import { uptime } from 'node:os'
 import { AuditWriteError } from '../append-errors.js'
@@ -21,7 +22,10 @@ export interface ClockOptions {
   now: () => number
   /** how far clocks may differ, in milliseconds; Infinity refuses nothing */
   toleranceMs: number
-  /** whether the database uses this machine's clock, as the embedded one does: then there is no second clock to compare */
+  /**
+   * whether the database uses this machine's clock, as the embedded one does: then there is no second clock
+   * to compare
+   */
   isDatabaseLocal?: boolean
   /** called when the clock is found wrong, and every minute while it stays wrong */
   onWrong?: ((message: string) => void) | undefined
@@ -34,15 +38,15 @@ export interface ClockOptions {
 export interface Clock {
   toleranceMs: number
   /**
-   * The time, in milliseconds since 1970. After a leap that nothing explains: the time of before, and what has passed since. If the clock never
-   * agreed with the database's: no later than that one.
+   * The time, in milliseconds since 1970. After a leap that nothing explains: the time of before, and what
+   * has passed since. If the clock never agreed with the database's: no later than that one.
    */
   now(): number
   /** The latest time that it may be: what has expired by either stays expired. */
   latest(): number
   /**
-   * The time for entries, in milliseconds since 1970, which must not be far before that of the entry that they follow; not compared if that
-   * is left out. @throws WrongClockError
+   * The time for entries, in milliseconds since 1970, which must not be far before that of the entry that
+   * they follow; not compared if that is left out. @throws WrongClockError
    */
   read(previous?: { created_at: string }): number
   /** Whether the last entry of a log is further ahead of this clock than clocks may differ. */
@@ -50,11 +54,13 @@ export interface Clock {
   /** Compares a time with the database's clock at the moment of storing it. @throws WrongClockError */
   assertAgreement(time: number, databaseTime: number): void
   /**
-   * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is right. Reports it as a refusal does.
-   * That a single log is ahead of the clock is no such fault.
+   * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is
+   * right. Reports it as a refusal does. That a single log is ahead of the clock is no such fault.
    */
   findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined>
-  /** how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before */
+  /**
+   * how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before
+   */
   ahead(): number
   /** whether the clock was wrong when an entry was last written or refused, or `findFault` last called */
   isWrong(): boolean
@@ -91,7 +97,8 @@ export function createClock({
     throw new WrongClockError(message)
   }
 
-  // NTP makes small steps. The machine's uptime is read only after a leap: it distinguishes a sleep from a clock that was set.
+  // NTP makes small steps. The machine's uptime is read only after a leap: it distinguishes a sleep from a
+  // clock that was set.
   function findLeap(): { leap: number; expected: number } | undefined {
     const seen = readBoth()
     const passed = seen.time - last.time
@@ -186,7 +193,8 @@ export function createClock({
       if (!isChecked) return undefined
       const asked = now()
       const databaseTime = await findDatabaseTime()
-      // The database read its clock between two readings of this one: how long it took to answer is no difference of the clocks.
+      // The database read its clock between two readings of this one: how long it took to answer is no
+      // difference of the clocks.
       const time = Math.min(Math.max(databaseTime, asked), now())
       aheadMs = time - databaseTime
       const difference = findDifference(aheadMs)

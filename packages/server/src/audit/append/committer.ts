@@ -1,13 +1,14 @@
 /**
- * The only writer of the audit chains. Each tenant has a queue, whose appends are chained in memory and written in one statement
- * (group commit): while one group commits, the next one gathers. A caller's promise resolves once its entries are committed,
- * and not before.
+ * The only writer of the audit chains. Each tenant has a queue, whose appends are chained in memory and
+ * written in one statement (group commit): while one group commits, the next one gathers. A caller's promise
+ * resolves once its entries are committed, and not before.
  *
- * A group is appended under the policy version that its decisions were made on. If the version has changed, those decisions are
- * made again without leaving the queue: on the state that this process has of the newer version, or under the lock of the head,
- * where the version cannot change. So a call keeps its turn however fast the tenant changes, and every process acts on what another
- * one acknowledged. Changes that wait together are decided one after another, each on the result of the one before, and committed in
- * one transaction.
+ * A group is appended under the policy version that its decisions were made on. If the version has changed,
+ * those decisions are made again without leaving the queue: on the state that this process has of the newer
+ * version, or under the lock of the head, where the version cannot change. So a call keeps its turn however
+ * fast the tenant changes, and every process acts on what another one acknowledged. Changes that wait
+ * together are decided one after another, each on the result of the one before, and committed in one
+ * transaction.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -30,7 +31,10 @@ import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } 
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8
-/** For how long groups lock the row at once after a lost race, in milliseconds: another process writes this tenant too. */
+/**
+ * For how long groups lock the row at once after a lost race, in milliseconds: another process writes this
+ * tenant too.
+ */
 const SHARED_MS = 5_000
 
 /** The lock of a tenant's head: a transaction holds it until it ends. */
@@ -38,7 +42,10 @@ export interface HeadLock {
   sql: Transaction
   /** the head as it was when it was locked */
   head: Head
-  /** Registers a function that is called with the new head after the transaction has committed, and not if it failed. */
+  /**
+   * Registers a function that is called with the new head after the transaction has committed, and not if it
+   * failed.
+   */
   onCommit: (callback: (head: Head) => void) => void
 }
 
@@ -46,7 +53,10 @@ export interface HeadLock {
 export interface Decided {
   /** committed before the caller is answered; none for what only reads */
   entries: readonly EntryDraft[]
-  /** Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash` are of the first of them. */
+  /**
+   * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash`
+   * are of the first of them.
+   */
   change?:
     | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<void>)
     | undefined
@@ -71,14 +81,18 @@ export interface Append extends Decided {
   auditKey: KeyObject
   /** the policy version that the decision was made on; NaN if it is still to be made */
   policy_version: number
-  /** Decides again; undefined if this process does not have the state of this version, which never happens under a lock. */
+  /**
+   * Decides again; undefined if this process does not have the state of this version, which never happens
+   * under a lock.
+   */
   decide: (on: DecideOn) => Promise<Decided | undefined>
 }
 
 export interface Committer {
   /**
-   * Appends the entries of a decision, or of the decision that replaced it; without entries, waits until the decision is known to be
-   * made on the current state. @throws AuditWriteError, OverloadError, or the reason of its refusal
+   * Appends the entries of a decision, or of the decision that replaced it; without entries, waits until the
+   * decision is known to be made on the current state. @throws AuditWriteError, OverloadError, or the reason
+   * of its refusal
    */
   append(append: Append): Promise<void>
   /**
@@ -89,7 +103,10 @@ export interface Committer {
   currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number>
   /** How many entries of all tenants wait to be committed. */
   waiting(): number
-  /** The tenants that are no longer served because their chain in the database is not the one that was written. */
+  /**
+   * The tenants that are no longer served because their chain in the database is not the one that was
+   * written.
+   */
   alarmed(): readonly string[]
   /** the watches over the heads of the tenants */
   readonly watches: HeadWatches
@@ -199,8 +216,8 @@ export function createCommitter({
   async function commit(log: TenantLog, group: readonly Waiting[]): Promise<void> {
     assertWatched(log)
     if (performance.now() >= log.sharedUntil && !group.some(needsLock) && (await swapHead(log, group))) return
-    // A change, a count against a quota, another process that writes this tenant too, or a state that this process does not have: these
-    // take turns by the row lock. With compare-and-swap alone they could starve.
+    // A change, a count against a quota, another process that writes this tenant too, or a state that this
+    // process does not have: these take turns by the row lock. With compare-and-swap alone they could starve.
     await appendLocked(log, group)
   }
 
@@ -228,7 +245,8 @@ export function createCommitter({
     return false
   }
 
-  // A tampered row fails the change that uses it, and its rollback takes the other changes along: so each is tried again by itself.
+  // A tampered row fails the change that uses it, and its rollback takes the other changes along: so each is
+  // tried again by itself.
   async function appendLocked(log: TenantLog, group: readonly Waiting[]): Promise<void> {
     try {
       await appendTogether(log, group)
@@ -246,8 +264,9 @@ export function createCommitter({
     }
   }
 
-  // One transaction: locks the head, makes decisions again that were made on another state, writes the rows of the changes, all entries, and
-  // the head with the next policy version. A crash before the commit leaves none of these, a crash after it all of them.
+  // One transaction: locks the head, makes decisions again that were made on another state, writes the rows
+  // of the changes, all entries, and the head with the next policy version. A crash before the commit leaves
+  // none of these, a crash after it all of them.
   async function appendTogether(log: TenantLog, group: readonly Waiting[]): Promise<void> {
     const { auditKey } = firstAppend(group)
     const callbacks: ((head: Head) => void)[] = []
@@ -285,7 +304,8 @@ export function createCommitter({
     for (const callback of callbacks) callback(next)
   }
 
-  // The known head is used unless a decision was made on a newer policy version: then the known head is out of date.
+  // The known head is used unless a decision was made on a newer policy version: then the known head is out
+  // of date.
   async function recentHead(log: TenantLog, group: readonly Waiting[]): Promise<Head> {
     const { known } = log.head
     if (known && group.every(({ policy_version }) => policy_version <= known.policy_version)) return known
@@ -368,7 +388,10 @@ async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise
   return true
 }
 
-/** Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count as made on any version. */
+/**
+ * Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count
+ * as made on any version.
+ */
 async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
   waiting.policy_version = Number.NaN
   const decided = await waiting.append.decide(on)
@@ -376,7 +399,10 @@ async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }):
   waiting.decided = decided
 }
 
-/** Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the head is locked. */
+/**
+ * Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the
+ * head is locked.
+ */
 function createMeter(sql: Transaction, tenant_id: string, month: string) {
   let used: number | undefined
   return {
@@ -415,7 +441,8 @@ function isNotWritten(error: unknown): boolean {
   return error instanceof TamperedRowError || isRolledBack(error instanceof AuditWriteError ? error.cause : error)
 }
 
-// If the connection ended before COMMIT was sent, the transaction was rolled back. If it was only given up on, it may still commit.
+// If the connection ended before COMMIT was sent, the transaction was rolled back. If it was only given up
+// on, it may still commit.
 async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promise<T>): Promise<T> {
   let isDone = false
   try {

@@ -2,8 +2,8 @@
 import { isRolledBack } from '../../store/db.js'
 
 /**
- * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name taken (23505), a lock
- * or a statement that took too long (55P03, 57014).
+ * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name
+ * taken (23505), a lock or a statement that took too long (55P03, 57014).
  */
 const PASSING = /^(?:40...|23505|55P03|57014)$/
 
@@ -20,7 +20,10 @@ export class RecentCommits {
     this.refused = undefined
   }
 
-  /** Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is wrong. */
+  /**
+   * Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is
+   * wrong.
+   */
   failed(error: unknown): void {
     this.failedAt = performance.now()
     const code = (error as { code?: unknown }).code

@@ -1,26 +1,36 @@
 /**
- * Sends appends to the database. Those of tenants that wait at the same time go in one statement, since a statement for each would cost
- * each of their calls a whole commit. While one such statement runs, the next one gathers.
+ * Sends appends to the database. Those of tenants that wait at the same time go in one statement, since a
+ * statement for each would cost each of their calls a whole commit. While one such statement runs, the next
+ * one gathers.
  */
 import { isRolledBack, type Sql } from '../../store/db.js'
 import { appendChained, appendChainedToMany, type Chained } from './append-chained.js'
 import type { Clock } from './clock.js'
 
-/** A longer append has a statement of its own: it gains nothing from the others, and they would wait for it. */
+/**
+ * A longer append has a statement of its own: it gains nothing from the others, and they would wait for it.
+ */
 const SHARED_ENTRIES = 64
 /** Entries in one statement for many tenants. */
 const STATEMENT_ENTRIES = 512
-/** The next statement waits for the one before it no longer than this, in milliseconds: the connection of that one may be dead. */
+/**
+ * The next statement waits for the one before it no longer than this, in milliseconds: the connection of that
+ * one may be dead.
+ */
 const MOST_WAIT_MS = 250
 
 /** Whether one statement appends for many tenants, or each for one. */
 export type TenantsPerStatement = 'many' | 'one'
 
 export interface Appends {
-  /** Waits until the next statement gathers. What is decided then goes into it; what is decided earlier would grow no more. */
+  /**
+   * Waits until the next statement gathers. What is decided then goes into it; what is decided earlier would
+   * grow no more.
+   */
   gathering(): Promise<void> | undefined
   /**
-   * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was.
+   * Appends entries if the head in the database is still the previous one, and not locked; returns whether it
+   * was.
    *
    * @throws WrongClockError, or the database's own error
    */
@@ -75,7 +85,8 @@ export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }):
       const moved = await appendChainedToMany(sql, clock, appends)
       for (const [at, { resolve }] of taken.entries()) resolve(moved.has(at))
     } catch (error) {
-      // One tenant's rows can make the whole statement fail, and then nothing is written: so each tenant is tried by itself.
+      // One tenant's rows can make the whole statement fail, and then nothing is written: so each tenant is
+      // tried by itself.
       if (taken.length > 1 && isRolledBack(error)) {
         for (const { chained, resolve, reject } of taken) appendChained(sql, clock, chained).then(resolve, reject)
       } else {

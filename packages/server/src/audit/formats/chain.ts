@@ -1,4 +1,7 @@
-/** The MACs of the audit chain, its heads, purge marks and alarms, and how it is continued: what needs the audit key, see chain.md. Pure. */
+/**
+ * The MACs of the audit chain, its heads, purge marks and alarms, and how it is continued: what needs the
+ * audit key, see chain.md. Pure.
+ */
 import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit'
 import { encodeHex, encodeUtf8 } from '@eaas/protocol'
@@ -74,7 +77,10 @@ export function isPurgeMarkAuthentic(auditKey: KeyObject, mark: PurgeMark): bool
   return equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
 }
 
-/** Whether the marks of a log, in order, are as the server wrote them, and none between two of them is missing. */
+/**
+ * Whether the marks of a log, in order, are as the server wrote them, and none between two of them is
+ * missing.
+ */
 export function areMarksAuthentic(auditKey: KeyObject, marks: readonly PurgeMark[]): boolean {
   return marks.every(
     (mark, at) =>
@@ -85,7 +91,10 @@ export function areMarksAuthentic(auditKey: KeyObject, marks: readonly PurgeMark
 /** Where a chain ended when it was seen. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
-/** A head as it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
+/**
+ * A head as it was kept outside the database; without time and MAC its policy version cannot be
+ * authenticated.
+ */
 export type KeptHead = Witness &
   Partial<Pick<Head, 'created_at' | 'mac'>> & {
     /** of an end without a MAC: the last head before it that has one */
@@ -115,7 +124,10 @@ export function alarmMac(auditKey: KeyObject, alarm: Omit<ChainAlarm, 'mac'>): U
   return hmac(auditKey, text)
 }
 
-/** The policy version after a rollback was accepted: above every version that the lost entries can have had (chain.md 10). */
+/**
+ * The policy version after a rollback was accepted: above every version that the lost entries can have had
+ * (chain.md 10).
+ */
 export function nextPolicyEpoch(policy_version: number): number {
   return (Math.floor(policy_version / POLICY_EPOCH) + 1) * POLICY_EPOCH
 }
@@ -197,8 +209,8 @@ function isEqual(a: EntryDraft, b: EntryDraft): boolean {
 }
 
 /**
- * Continues a chain by the entry that accepts that a clock was ahead: the only one whose time may be before that of the entry before it
- * (chain.md 4).
+ * Continues a chain by the entry that accepts that a clock was ahead: the only one whose time may be before
+ * that of the entry before it (chain.md 4).
  */
 export function extendByAcceptedClock(
   head: Head,
@@ -208,7 +220,10 @@ export function extendByAcceptedClock(
   return extendChain({ ...head, created_at: '' }, [draft], options)
 }
 
-/** The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock went back (chain.md 4). */
+/**
+ * The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock
+ * went back (chain.md 4).
+ */
 export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()
   return time > previous ? time : previous // RFC 3339 in UTC with milliseconds sorts as text

@@ -1,6 +1,7 @@
-// Rows as servers wrote them, each with the MAC that databases hold for it. Never edit or remove one, only add: a server that computes
-// another MAC refuses these rows in every installation that upgrades. If a new column makes a test fail, leave it out of the MAC where it
-// has the value that the migration gives earlier rows (row-mac.md 1). row-mac.vectors.json can't show this: vectors.py writes it again.
+// Rows as servers wrote them, each with the MAC that databases hold for it. Never edit or remove one, only
+// add: a server that computes another MAC refuses these rows in every installation that upgrades. If a new
+// column makes a test fail, leave it out of the MAC where it has the value that the migration gives earlier
+// rows (row-mac.md 1). row-mac.vectors.json can't show this: vectors.py writes it again.
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { expect, it } from 'vitest'
@@ -53,7 +54,10 @@ const apiKey = {
   entry_id: 2,
 }
 
-/** Each row has the columns of its time; the columns that later migrations add hold in it what these migrations say. */
+/**
+ * Each row has the columns of its time; the columns that later migrations add hold in it what these
+ * migrations say.
+ */
 const RELEASED: readonly [name: string, table: keyof typeof MACS, row: object, mac: string][] = [
   ['a tenant of migration 001', 'tenants', tenant, 'ae4a01fdc89e77c5ce1f37bde6ca74091720ff228fed38a353f0f57e5ca1daff'],
   [

@@ -1,4 +1,5 @@
-// The MACs of the rows that grant rights: no column of them can be changed unseen, and no row passed off as another's.
+// The MACs of the rows that grant rights: no column of them can be changed unseen, and no row passed off as
+// another's.
 import { createHmac, createSecretKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { decodeHex, encodeHex } from '@eaas/protocol'
@@ -112,7 +113,10 @@ const KINDS: { table: string; row: Row; mac: Mac; bytes: string }[] = [
   },
 ]
 
-/** What a thief would put in place of a value: something else of its type, nothing, something that looks alike. */
+/**
+ * What a thief would put in place of a value: something else of its type, nothing, something that looks
+ * alike.
+ */
 function otherValues(value: unknown): unknown[] {
   if (typeof value === 'boolean') return [!value]
   if (typeof value === 'number') return [value + 1, value - 1, value * 10, null, String(value)]
@@ -125,7 +129,10 @@ function otherValues(value: unknown): unknown[] {
   throw new Error('a column of a type that this test does not know')
 }
 
-/** The columns that row-mac.md 1 lists for a table, in its order; `unless` is the value with which the MAC leaves one out. */
+/**
+ * The columns that row-mac.md 1 lists for a table, in its order; `unless` is the value with which the MAC
+ * leaves one out.
+ */
 function specifiedColumns(table: string): { column: string; unless: string | undefined }[] {
   const [, listed = ''] = new RegExp(`^\\| \`${table}\` \\| (.*) \\|$`, 'm').exec(SPEC) ?? []
   return listed.split(', ').map((text) => {

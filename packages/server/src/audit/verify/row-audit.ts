@@ -1,6 +1,7 @@
 /**
- * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which must be the last entry
- * that records a change of the row. A row with a valid MAC but an older entry id was put back from a backup.
+ * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which
+ * must be the last entry that records a change of the row. A row with a valid MAC but an older entry id was
+ * put back from a backup.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -12,7 +13,10 @@ import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.
 
 export interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'
-  /** the entry that should have written the row; Infinity if there is none, because a forged row's own entry id is not believed */
+  /**
+   * the entry that should have written the row; Infinity if there is none, because a forged row's own entry
+   * id is not believed
+   */
   entry_id: number
 }
 
@@ -22,8 +26,9 @@ export interface RowAudit {
   /** What the last `audit.purge` entry says that the purges took; 0 if there is none. */
   purgedThrough(): number
   /**
-   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). Of a version whose
-   * entry was purged, only the MAC is checked, and that its status is the one that the row of its key demands.
+   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md
+   * 9). Of a version whose entry was purged, only the MAC is checked, and that its status is the one that the
+   * row of its key demands.
    */
   findFault(rows: RightsRows, purged_through: number): RowFault | undefined
 }
@@ -82,7 +87,9 @@ export function createRowAudit(rowKey: KeyObject): RowAudit {
   }
 }
 
-/** The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9). */
+/**
+ * The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9).
+ */
 export function versionStatus(
   { status, current_version }: Pick<KeyRow, 'status' | 'current_version'>,
   version: number,
@@ -95,7 +102,9 @@ export function versionStatus(
 /** One array for all entries that change nothing, which are most. */
 const NO_ROWS: readonly string[] = []
 
-/** The names of the rows whose change an entry records: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`. */
+/**
+ * The names of the rows whose change an entry records: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`.
+ */
 export function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
   const { action, key_id, key_version, id } = entry
   const key = `key ${key_id}`

@@ -1,6 +1,6 @@
 /**
- * Which rows other processes wrote since a known head, according to their entries. The entries are verified against the chain, so
- * that nobody who can only write to the database can hide a change.
+ * Which rows other processes wrote since a known head, according to their entries. The entries are verified
+ * against the chain, so that nobody who can only write to the database can hide a change.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -21,7 +21,10 @@ export interface RowsWritten {
   tenant: boolean
 }
 
-/** Finds the rows that were written between two heads; undefined if that cannot be determined, so that any row may have changed. */
+/**
+ * Finds the rows that were written between two heads; undefined if that cannot be determined, so that any row
+ * may have changed.
+ */
 export async function findRowsWritten(
   sql: Queryable,
   { known, head, auditKey }: { known: Witness; head: Head; auditKey: KeyObject },
@@ -34,7 +37,8 @@ export async function findRowsWritten(
   const hash = stretch.reduce(entryHash, known.hash)
   if (!equalBytes(hash, head.hash)) return undefined
   const changes = stretch.filter(isChange)
-  // A newer release may write rows by actions that this one does not know; it raises the policy version with each of them too.
+  // A newer release may write rows by actions that this one does not know; it raises the policy version with
+  // each of them too.
   if (changes.length !== head.policy_version - known.policy_version) return undefined
   const names = new Set(changes.flatMap(rowsWrittenBy))
   const idsOf = (kind: string) =>

@@ -1,4 +1,7 @@
-/** What an operator accepted, by entries: that a log lost entries (chain.md 10), and how the tables differ from what the migrations make (anchor.md 2). */
+/**
+ * What an operator accepted, by entries: that a log lost entries (chain.md 10), and how the tables differ
+ * from what the migrations make (anchor.md 2).
+ */
 import type { KeyObject } from 'node:crypto'
 import type { AuditEntry } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
@@ -31,8 +34,9 @@ const metadataSchema = z.looseObject({
 export type AcceptedRollback = z.infer<typeof metadataSchema>
 
 /**
- * Finds the accepted rollback that a witness belongs to: one that lost entries up to the witness or beyond it. A head that was
- * witnessed after the rollback was accepted has a higher policy version and never belongs to it.
+ * Finds the accepted rollback that a witness belongs to: one that lost entries up to the witness or beyond
+ * it. A head that was witnessed after the rollback was accepted has a higher policy version and never belongs
+ * to it.
  */
 export async function findAcceptedRollback(
   sql: Queryable,
@@ -100,11 +104,13 @@ async function findMark(sql: Queryable, { tenant_id, auditKey }: Omit<EntryOf, '
 }
 
 /**
- * Creates what tells of a kept head that the log does not hold whether an operator accepted that loss (chain.md 10), by the entries up to `last_id`.
+ * Creates what tells of a kept head that the log does not hold whether an operator accepted that loss
+ * (chain.md 10), by the entries up to `last_id`.
  *
- * A later loss must not pass for an accepted one, so the head must be proven to be of before the acceptance: by the MAC of its policy version, or
- * because it is the one that was witnessed then. Where the log reaches its id, the entry there must be one that a server wrote: the acceptance
- * does not explain one that was edited or deleted.
+ * A later loss must not pass for an accepted one, so the head must be proven to be of before the acceptance:
+ * by the MAC of its policy version, or because it is the one that was witnessed then. Where the log reaches
+ * its id, the entry there must be one that a server wrote: the acceptance does not explain one that was
+ * edited or deleted.
  */
 export function createAcceptedLosses(
   sql: Queryable,
@@ -151,8 +157,8 @@ export interface AcceptedSchema {
 }
 
 /**
- * Finds the acceptance of these very differences: the newest one, because what was accepted before it and undone is not accepted again.
- * Undefined without differences.
+ * Finds the acceptance of these very differences: the newest one, because what was accepted before it and
+ * undone is not accepted again. Undefined without differences.
  */
 export async function findAcceptedSchema(
   sql: Queryable,

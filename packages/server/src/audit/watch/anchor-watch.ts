@@ -1,6 +1,7 @@
 /**
- * Compares every tenant's log with the newest anchor of the installation's log (anchor.md 4): a tenant that is missing, or whose
- * log no longer holds the anchored head, is alarmed about. So one tenant cannot go back, or go missing, alone.
+ * Compares every tenant's log with the newest anchor of the installation's log (anchor.md 4): a tenant that
+ * is missing, or whose log no longer holds the anchored head, is alarmed about. So one tenant cannot go back,
+ * or go missing, alone.
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -34,10 +35,11 @@ export interface AnchorWatchOptions {
 }
 
 /**
- * Compares once; raises the alarms. A fixed number of statements, and further ones only for tenants that contradict the anchor, or of whose logs
- * the installation's log names an entry after the anchor. Every head that it covers counts as witnessed from then on: what is stored in its place
- * proves nothing, so the entries from it on are followed when the tenant is used, or by the comparisons once a second.
- * Returns the errors of single tenants. @throws the database's own error
+ * Compares once; raises the alarms. A fixed number of statements, and further ones only for tenants that
+ * contradict the anchor, or of whose logs the installation's log names an entry after the anchor. Every head
+ * that it covers counts as witnessed from then on: what is stored in its place proves nothing, so the entries
+ * from it on are followed when the tenant is used, or by the comparisons once a second. Returns the errors of
+ * single tenants. @throws the database's own error
  */
 export async function compareWithAnchor({
   sql,
@@ -74,7 +76,8 @@ function learnInvalid(own: HeadWatch, reason: string | undefined, broken_at: num
   })
 }
 
-// Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
+// Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors
+// afresh.
 async function compareWithRecord({
   sql,
   watches,
@@ -99,7 +102,8 @@ async function compareWithRecord({
   for (const tenant_id of tenant_ids) {
     const recorded_id = present.get(tenant_id)
     if (recorded_id !== undefined) {
-      // The entries before the anchor are not verified here: one that says that the tenant is gone may be hidden.
+      // The entries before the anchor are not verified here: one that says that the tenant is gone may be
+      // hidden.
       if (anchor && recorded_id < anchor.entry.id && !covered.has(tenant_id)) {
         accepted_id ??= findNewestAcceptance(sql, { tenant_id: INSTALLATION_ID, auditKey: installationKey })
         const reason = (await accepted_id) > recorded_id ? notAccepted(tenant_id, await accepted_id) : TENANT_UNCOVERED
@@ -122,8 +126,9 @@ async function compareWithRecord({
   return errors
 }
 
-// Two entries of each log, and of a purged one the mark: in as many statements as there are times 500 tenants. What seems wrong is
-// read again in one snapshot of the database, with what the installation's log says in that.
+// Two entries of each log, and of a purged one the mark: in as many statements as there are times 500
+// tenants. What seems wrong is read again in one snapshot of the database, with what the installation's log
+// says in that.
 async function compareNamed(
   ends: ReadonlyMap<string, NamedEntry>,
   statuses: ReadonlyMap<string, string>,
@@ -176,7 +181,8 @@ async function findDoubtful(
 }
 
 // The heads are read after it, so none is older, and each is proven, and follows from the anchored one if
-// that is before the entry: whoever shows a newer one for this moment only is found by the next comparison with what was witnessed.
+// that is before the entry: whoever shows a newer one for this moment only is found by the next comparison
+// with what was witnessed.
 async function compareEnds(
   ends: ReadonlyMap<string, NamedEntry>,
   {
@@ -232,7 +238,10 @@ async function compareEnds(
   return errors
 }
 
-/** Whether this process, or the anchor, has seen the log reach the entry. A proven head counts if nothing was seen of the tenant. */
+/**
+ * Whether this process, or the anchor, has seen the log reach the entry. A proven head counts if nothing was
+ * seen of the tenant.
+ */
 function isWitnessed(
   watch: HeadWatch,
   found: HeadWithKey,
@@ -294,7 +303,10 @@ const TENANT_UNCOVERED =
   "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
   'accepted as gone, or the log was tampered with'
 
-/** The same where the anchors began afresh since the tenant was created: they leave out a tenant about which there is an alarm. */
+/**
+ * The same where the anchors began afresh since the tenant was created: they leave out a tenant about which
+ * there is an alarm.
+ */
 function notAccepted(tenant_id: string, accepted_id: number): string {
   return (
     `the newest anchor does not cover the tenant. When the loss of the installation's log was accepted (entry ${accepted_id} there), each tenant with an alarm was ` +

@@ -1,10 +1,14 @@
 /**
- * Whether this process can still compare the chains in the database with what it witnessed. Somebody who locks a table, cuts a log off and
- * waits for a restart would otherwise go unnoticed: so nothing is served while the comparison is overdue.
+ * Whether this process can still compare the chains in the database with what it witnessed. Somebody who
+ * locks a table, cuts a log off and waits for a restart would otherwise go unnoticed: so nothing is served
+ * while the comparison is overdue.
  */
 import { AuditWriteError } from '../append-errors.js'
 
-/** How long comparisons may fail before the next failure makes them overdue, in milliseconds: more than two statements that time out. */
+/**
+ * How long comparisons may fail before the next failure makes them overdue, in milliseconds: more than two
+ * statements that time out.
+ */
 export const OVERDUE_MS = 10_000
 
 /** Thrown while the chains could not be compared for too long. Nothing was written. */
@@ -30,14 +34,17 @@ export class Comparisons {
   }
 
   /**
-   * The age of the oldest comparison of a tenant, in milliseconds, or more: since the last round over all tenants began; since the start until
-   * one has ended.
+   * The age of the oldest comparison of a tenant, in milliseconds, or more: since the last round over all
+   * tenants began; since the start until one has ended.
    */
   get age(): number {
     return this.elapsed() - this.#roundAt
   }
 
-  /** Records a run, which compared all tenants or those whose turn it was: it may begin a round over all of them, and may end it. */
+  /**
+   * Records a run, which compared all tenants or those whose turn it was: it may begin a round over all of
+   * them, and may end it.
+   */
   succeeded({ begins = true, ends = true } = {}): void {
     this.#succeededAt = this.elapsed()
     this.#isOverdue = false

@@ -1,6 +1,7 @@
 /**
- * Whether a chain continues from a witnessed head. The stored hash of the witnessed entry proves nothing by itself: somebody who has the
- * database can put it there for the moment in which a process looks. So the entries after it are hashed again, stretch by stretch, up to the head.
+ * Whether a chain continues from a witnessed head. The stored hash of the witnessed entry proves nothing by
+ * itself: somebody who has the database can put it there for the moment in which a process looks. So the
+ * entries after it are hashed again, stretch by stretch, up to the head.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -20,15 +21,16 @@ import { acceptedVersionOf } from './acceptances.js'
 import { earliestOf, findGoneBack, includes, sealedOf } from './points.js'
 
 /**
- * A time that the entry of a witness is not before, exactly its own if the head is proven or if this process followed the log to it; undefined if none
- * is known. A head has the time of its last entry (chain.md 5).
+ * A time that the entry of a witness is not before, exactly its own if the head is proven or if this process
+ * followed the log to it; undefined if none is known. A head has the time of its last entry (chain.md 5).
  */
 export function earliestTimeOf(
   witness: KeptHead,
   where: { tenant_id: string; auditKey: KeyObject },
 ): string | undefined {
   const { created_at, mac, sealed } = witness
-  // A time without a MAC is that of an entry whose hash this process computed: nothing else that tells of a head has the one without the other.
+  // A time without a MAC is that of an entry whose hash this process computed: nothing else that tells of a
+  // head has the one without the other.
   const isKnown = mac === undefined || isKeptHeadAuthentic(where.auditKey, where.tenant_id, witness)
   if (created_at !== undefined && isKnown) return created_at
   return sealed && earliestTimeOf(sealed, where)
@@ -38,14 +40,18 @@ export function earliestTimeOf(
 export const FOLLOWED_AT_ONCE = 1_000
 
 export interface Break {
-  /** the entry that is missing, that is there several times, that differs from the one that was written, or that does not follow from those that were */
+  /**
+   * the entry that is missing, that is there several times, that differs from the one that was written, or
+   * that does not follow from those that were
+   */
   id: number
   kind: 'missing' | 'repeated' | 'differs' | 'forked'
 }
 
 /**
- * Follows a chain from the witnessed head on. Returns where it does not continue, or the entry that it reaches: `head` itself, or the last one of
- * the stretch, from which the next one goes on. The policy version of that one is the least that it can have had.
+ * Follows a chain from the witnessed head on. Returns where it does not continue, or the entry that it
+ * reaches: `head` itself, or the last one of the stretch, from which the next one goes on. The policy version
+ * of that one is the least that it can have had.
  * @param stretch the witnessed entry and those after it up to `head`, in order, or the first of them
  */
 export function followStretch(
@@ -75,8 +81,8 @@ export function followStretch(
 }
 
 /**
- * Follows a log from a head on, stretch by stretch, until one reaches the head in the database or does not continue. Each stretch has the entries
- * from `from` on, and what they reach.
+ * Follows a log from a head on, stretch by stretch, until one reaches the head in the database or does not
+ * continue. Each stretch has the entries from `from` on, and what they reach.
  */
 export async function* followLog(
   sql: Queryable,
@@ -95,8 +101,8 @@ export async function* followLog(
 }
 
 /**
- * Follows a log from everything that it must continue from: returns the head if these entries lead to it from all of that, what they reach if
- * there are more, and undefined if it is to be found out what is wrong.
+ * Follows a log from everything that it must continue from: returns the head if these entries lead to it from
+ * all of that, what they reach if there are more, and undefined if it is to be found out what is wrong.
  * @param stretch from the earliest of the held heads on
  */
 export function followAll(

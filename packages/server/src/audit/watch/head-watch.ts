@@ -1,6 +1,7 @@
 /**
- * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means that the database was
- * restored or tampered with: an alarm is raised, and the tenant is no longer served. Appending to it would fork the chain.
+ * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means
+ * that the database was restored or tampered with: an alarm is raised, and the tenant is no longer served.
+ * Appending to it would fork the chain.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -17,7 +18,10 @@ import { Comparisons } from './comparisons.js'
 import { type Break, earliestTimeOf, followAll, followLog } from './follow.js'
 import { earliestOf, findGoneBack, HeldHeads, includes, laterOf, latestOf } from './points.js'
 
-/** How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock of the head is held. */
+/**
+ * How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so
+ * than a lock of the head is held.
+ */
 const FOLLOW_MS = 2_000
 
 /** Why a tenant is not served. */
@@ -34,8 +38,9 @@ interface Loss {
 }
 
 /**
- * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves its policy version: it counts as the one that is given,
- * which is that of the log as it is, so that no rollback explains the copy that an operator accepted before.
+ * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves its policy
+ * version: it counts as the one that is given, which is that of the log as it is, so that no rollback
+ * explains the copy that an operator accepted before.
  */
 export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
   return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
@@ -84,7 +89,10 @@ export class HeadWatch {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
-  /** To be called when the outcome of a commit is unknown: the head is read again before anything is chained to it. */
+  /**
+   * To be called when the outcome of a commit is unknown: the head is read again before anything is chained
+   * to it.
+   */
   forget(): void {
     this.#known = undefined
   }
@@ -95,8 +103,8 @@ export class HeadWatch {
   }
 
   /**
-   * Records a head that this process committed. With the audit key, what was told and not compared yet is weighed first: a head of before an accepted
-   * rollback must not count as the later one.
+   * Records a head that this process committed. With the audit key, what was told and not compared yet is
+   * weighed first: a head of before an accepted rollback must not count as the later one.
    */
   commit(head: Head, auditKey?: KeyObject): void {
     if (auditKey) this.held.weigh(auditKey)
@@ -104,7 +112,10 @@ export class HeadWatch {
     if (this.held.commit(head)) this.#known = head
   }
 
-  /** Records a head that was committed, or that follows from the witnessed one. An older one than is known is ignored. */
+  /**
+   * Records a head that was committed, or that follows from the witnessed one. An older one than is known is
+   * ignored.
+   */
   witness(head: Head): void {
     if (this.held.witness(head)) this.#known = head
   }
@@ -117,8 +128,8 @@ export class HeadWatch {
   }
 
   /**
-   * Adopts a later head that another process wrote, if these entries lead to it from the witnessed one. As far as they lead, the log is witnessed.
-   * If it is broken, `read` finds whether something is wrong.
+   * Adopts a later head that another process wrote, if these entries lead to it from the witnessed one. As
+   * far as they lead, the log is witnessed. If it is broken, `read` finds whether something is wrong.
    */
   follow(
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
@@ -141,12 +152,16 @@ export class HeadWatch {
     if (this.#alarm === undefined) this.#setAlarm(alarm)
   }
 
-  /** Adopts the witness of an alarm that another process raised, if it is later than that of the own alarm. */
+  /**
+   * Adopts the witness of an alarm that another process raised, if it is later than that of the own alarm.
+   */
   learnWitness(witness: KeptHead | undefined): void {
     if (this.#alarm) this.#alarm = { ...this.#alarm, witness: laterOf(this.#alarm.witness, witness) }
   }
 
-  /** Ends the alarm after an operator has settled it; the head is read and checked again before its next use. */
+  /**
+   * Ends the alarm after an operator has settled it; the head is read and checked again before its next use.
+   */
   release(): void {
     this.#alarm = undefined
     this.#known = undefined
@@ -154,8 +169,9 @@ export class HeadWatch {
   }
 
   /**
-   * Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. If the head is the witnessed one, its
-   * entry is taken to be there, which saves a read in each append, unless `isEntryRead`. @throws ChainAlarmError
+   * Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. If
+   * the head is the witnessed one, its entry is taken to be there, which saves a read in each append, unless
+   * `isEntryRead`. @throws ChainAlarmError
    */
   async read<Where extends Queryable>(
     sql: Where,
@@ -231,7 +247,9 @@ export class HeadWatch {
     return head
   }
 
-  /** What the log lost of a witnessed one, unless a purge took that or an operator accepted that it is lost. */
+  /**
+   * What the log lost of a witnessed one, unless a purge took that or an operator accepted that it is lost.
+   */
   async #findLoss(
     sql: Queryable,
     auditKey: KeyObject,
@@ -247,8 +265,9 @@ export class HeadWatch {
     return undefined
   }
 
-  // What was followed is kept at once, so that the reading gets through in the end however many entries there are. They are read before the
-  // mark: a purge marks before it deletes, so the mark of a deleted entry exists.
+  // What was followed is kept at once, so that the reading gets through in the end however many entries there
+  // are. They are read before the mark: a purge marks before it deletes, so the mark of a deleted entry
+  // exists.
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
@@ -276,8 +295,9 @@ export class HeadWatch {
     return undefined
   }
 
-  // Whoever hides the row can write a mark too, but not one with a valid MAC, unless a server purged another log in the place of this one. Whatever a
-  // purge took of this log, `from` and all entries before included, is of before the cutoff of its mark (chain.md 8).
+  // Whoever hides the row can write a mark too, but not one with a valid MAC, unless a server purged another
+  // log in the place of this one. Whatever a purge took of this log, `from` and all entries before included,
+  // is of before the cutoff of its mark (chain.md 8).
   async #isPurged(sql: Queryable, auditKey: KeyObject, { from, id }: { from: KeptHead; id: number }): Promise<boolean> {
     const { tenant_id } = this
     const mark = await findLastMark(sql, tenant_id)
@@ -286,7 +306,8 @@ export class HeadWatch {
     return time === undefined || time < mark.cutoff
   }
 
-  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database counts.
+  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the
+  // database counts.
   async #isAccepted(sql: Queryable, auditKey: KeyObject, witness: KeptHead): Promise<boolean> {
     const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witness)
     return accepted !== undefined && witness.last_id > accepted.agrees_through

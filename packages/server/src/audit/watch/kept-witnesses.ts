@@ -1,6 +1,6 @@
 /**
- * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines are not as a server wrote
- * them.
+ * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines
+ * are not as a server wrote them.
  */
 
 import { createReadStream } from 'node:fs'
@@ -16,11 +16,17 @@ import {
 } from '@eaas/audit'
 import { equalBytes, type KeptHead, nextPolicyEpoch } from '../formats/chain.js'
 
-/** A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a rollback. */
+/**
+ * A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and
+ * after a rollback.
+ */
 export interface KeptLine {
   tenant_id: string
   policy_version: number
-  /** time and MAC (base64) of the signed head, which authenticate the policy version to whoever has the audit key */
+  /**
+   * time and MAC (base64) of the signed head, which authenticate the policy version to whoever has the audit
+   * key
+   */
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
@@ -35,11 +41,14 @@ export interface LineFault {
 }
 
 export interface KeptFile {
-  /** the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that has */
+  /**
+   * the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that
+   * has
+   */
   witnesses: Map<string, KeptHead & { line: number }>
   /**
-   * of each tenant whose last line is of another head than that, but not of a later one: the head of the last line. A command may have written the line of a
-   * fork, and a server that of the true log after it
+   * of each tenant whose last line is of another head than that, but not of a later one: the head of the last
+   * line. A command may have written the line of a fork, and a server that of the true log after it
    */
   others: (KeptHead & { tenant_id: string; line: number })[]
   lines: number
@@ -49,7 +58,10 @@ export interface KeptFile {
 
 /** The file name that means standard output. */
 export const STANDARD_OUTPUT = '-'
-/** Signatures of so many lines at the end are checked, besides each tenant's latest line. Checking all would take too long. */
+/**
+ * Signatures of so many lines at the end are checked, besides each tenant's latest line. Checking all would
+ * take too long.
+ */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
 
@@ -61,9 +73,10 @@ const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
 /**
- * Reads a file of checkpoints. A line that is not a checkpoint, or that the key did not sign, proves nothing and gives no witness: a crash
- * may have cut it short, and whoever can write to the file could have deleted it as well. A thorough reading reports such lines. A file
- * that does not exist yet, or that is a pipe or a terminal, holds nothing.
+ * Reads a file of checkpoints. A line that is not a checkpoint, or that the key did not sign, proves nothing
+ * and gives no witness: a crash may have cut it short, and whoever can write to the file could have deleted
+ * it as well. A thorough reading reports such lines. A file that does not exist yet, or that is a pipe or a
+ * terminal, holds nothing.
  */
 export async function readKeptFile(
   file: string,
@@ -151,9 +164,9 @@ function createJudge(publicKey: string): Judge {
   }
 }
 
-// Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together. Several processes may write one
-// file, so a line may follow one of a longer log. Without the MAC of a head, as of an alarm or of an entry up to which a log was followed, a version is
-// the least that it can be.
+// Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together.
+// Several processes may write one file, so a line may follow one of a longer log. Without the MAC of a head,
+// as of an alarm or of an entry up to which a log was followed, a version is the least that it can be.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || epochOf(line) !== epochOf(other)) return false
   const entries = line.statement.last_id - other.statement.last_id
@@ -233,7 +246,8 @@ export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> 
     : {}
 }
 
-// The id is signed and the policy version is not. The latter only decides on which side of an accepted rollback a line is.
+// The id is signed and the policy version is not. The latter only decides on which side of an accepted
+// rollback a line is.
 function isLater(line: Parsed, than: Parsed | undefined): boolean {
   if (!than) return true
   const [epoch, otherEpoch] = [epochOf(line), epochOf(than)]

@@ -11,7 +11,10 @@ import { equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../format
 import { readAuthenticEntry } from '../read-entry.js'
 import { followLog } from './follow.js'
 
-/** Thrown when the anchored heads are not those of the newest anchor, or when the log from that on is not as the server wrote it. */
+/**
+ * Thrown when the anchored heads are not those of the newest anchor, or when the log from that on is not as
+ * the server wrote it.
+ */
 export class AnchorFault extends Error {
   override readonly name = 'AnchorFault'
 }
@@ -25,7 +28,8 @@ export interface Anchor {
 }
 
 /**
- * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined before the first one.
+ * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined
+ * before the first one.
  *
  * @throws AnchorFault
  */
@@ -36,13 +40,19 @@ export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor 
   >
 }
 
-/** Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the newest one covers. @throws AnchorFault */
+/**
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
+ * that the newest one covers. @throws AnchorFault
+ */
 export async function lockAnchorHeads(sql: Transaction, auditKey: KeyObject): Promise<AnchoredHead[]> {
   await lockHead(sql, INSTALLATION_ID)
   return (await readFrom(sql, auditKey))?.heads ?? []
 }
 
-/** The time of the newest anchor; undefined if there is none, or if no server wrote it: a later time must not put the next one off. */
+/**
+ * The time of the newest anchor; undefined if there is none, or if no server wrote it: a later time must not
+ * put the next one off.
+ */
 export async function readAnchorTime(sql: Queryable, auditKey: KeyObject): Promise<string | undefined> {
   const id = await findAnchorId(sql)
   const where = { tenant_id: INSTALLATION_ID, auditKey }
@@ -61,9 +71,10 @@ async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor |
 }
 
 /**
- * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its column `action`, which somebody may edit for
- * the moment in which it is read: so the log is followed by computed hashes, which cover that column, to its head. In the transaction in which the
- * anchored heads were read. @throws AnchorFault
+ * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its
+ * column `action`, which somebody may edit for the moment in which it is read: so the log is followed by
+ * computed hashes, which cover that column, to its head. In the transaction in which the anchored heads were
+ * read. @throws AnchorFault
  */
 async function followToHead(sql: Transaction, auditKey: KeyObject, anchor: ChainedEntry | undefined): Promise<Head> {
   const tenant_id = INSTALLATION_ID
@@ -91,8 +102,8 @@ function nameOf(anchor: ChainedEntry | undefined): string {
 }
 
 /**
- * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the newest anchor, `entry` is undefined
- * if that is not authentic. @throws AnchorFault
+ * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the
+ * newest anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
  */
 export function compareAnchor({
   id,

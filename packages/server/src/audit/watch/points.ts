@@ -1,6 +1,7 @@
 /**
- * The points of one tenant's log: the heads from which it must continue (README.md). This process read or committed them, or checkpoints, anchors and
- * other processes told them. None takes the place of another one until the log is known to continue from both. Nothing here reads the database.
+ * The points of one tenant's log: the heads from which it must continue (README.md). This process read or
+ * committed them, or checkpoints, anchors and other processes told them. None takes the place of another one
+ * until the log is known to continue from both. Nothing here reads the database.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -17,7 +18,10 @@ import {
 /** A head that waits for the audit key. */
 interface Kept {
   head: KeptHead
-  /** of an anchor or an entry of the installation's log: nobody who tells of it need have seen the tenant's log */
+  /**
+   * of an anchor or an entry of the installation's log: nobody who tells of it need have seen the tenant's
+   * log
+   */
   isAnchored: boolean
   /** a copy that was kept with an anchor: a server wrote its MAC */
   isCopy: boolean
@@ -45,21 +49,29 @@ export class HeldHeads {
     return this.#current
   }
 
-  /** The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept. */
+  /**
+   * The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept.
+   */
   get witnessed(): KeptHead | undefined {
     const kept = this.#kept.flatMap(({ head, isAnchored }) => (isAnchored ? [] : [head]))
     const besides = this.#besides.filter((witness) => !this.#anchored.has(witness))
     return latestOf([this.#current, ...besides, ...kept])
   }
 
-  /** The latest head of an anchor from which the log must continue besides, and of which that is still to be seen. */
+  /**
+   * The latest head of an anchor from which the log must continue besides, and of which that is still to be
+   * seen.
+   */
   get anchored(): KeptHead | undefined {
     const kept = this.#kept.flatMap(({ head, isAnchored }) => (isAnchored ? [head] : []))
     const besides = this.#besides.filter((witness) => this.#anchored.has(witness))
     return latestOf([...besides, ...kept])
   }
 
-  /** The current one, and every other one from which the log must continue and of which that is still to be seen. */
+  /**
+   * The current one, and every other one from which the log must continue and of which that is still to be
+   * seen.
+   */
   get all(): KeptHead[] {
     return [...this.weighed, ...this.#kept.map(({ head }) => head)]
   }
@@ -79,12 +91,18 @@ export class HeldHeads {
     return latestOf([this.#latestWeighed, ...this.#kept.map(({ head }) => ({ ...head, policy_version: 0 }))])
   }
 
-  /** The latest copy of an anchored head that somebody changed: its MAC is not the server's. The root of the anchor proves its id and hash alone. */
+  /**
+   * The latest copy of an anchored head that somebody changed: its MAC is not the server's. The root of the
+   * anchor proves its id and hash alone.
+   */
   get forged(): KeptHead | undefined {
     return this.#forged
   }
 
-  /** Records that an operator accepted what is in the database: no copy that was told before counts as changed. */
+  /**
+   * Records that an operator accepted what is in the database: no copy that was told before counts as
+   * changed.
+   */
   settle(): void {
     this.#forged = undefined
     for (const kept of this.#kept) kept.isCopy = false
@@ -96,8 +114,9 @@ export class HeldHeads {
   }
 
   /**
-   * Records the head that an anchor or another entry of the installation's log has of this log, from which the log must continue besides all that is
-   * known. If this process has seen a later one, it need not, unless the database contradicts it. The root of an anchor proves its id and hash.
+   * Records the head that an anchor or another entry of the installation's log has of this log, from which
+   * the log must continue besides all that is known. If this process has seen a later one, it need not,
+   * unless the database contradicts it. The root of an anchor proves its id and hash.
    */
   rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
     const current = this.#current
@@ -108,9 +127,10 @@ export class HeldHeads {
   }
 
   /**
-   * Weighs what was told, now that the audit key is available. A kept policy version without an authentic MAC of the head may have been edited, and
-   * counts as that of the last head before it that has one, or 0. One that was raised would cause an alarm that no accepted rollback could end; one
-   * of 0, any that was accepted before would end: that of an anchor counts as one of the time of what this process knows otherwise.
+   * Weighs what was told, now that the audit key is available. A kept policy version without an authentic MAC
+   * of the head may have been edited, and counts as that of the last head before it that has one, or 0. One
+   * that was raised would cause an alarm that no accepted rollback could end; one of 0, any that was accepted
+   * before would end: that of an anchor counts as one of the time of what this process knows otherwise.
    */
   weigh(auditKey: KeyObject): void {
     for (const { head, isAnchored, isCopy } of this.#kept.splice(0)) {
@@ -124,7 +144,8 @@ export class HeldHeads {
     }
   }
 
-  // None takes the place of another one: somebody may have had another log anchored, or written into the file.
+  // None takes the place of another one: somebody may have had another log anchored, or written into the
+  // file.
   #hold(witness: KeptHead, isAnchored: boolean): void {
     if (!this.#current) {
       this.#current = witness
@@ -140,21 +161,25 @@ export class HeldHeads {
     this.#besides.push(witness)
   }
 
-  /** Records a head that was committed, or that follows from the witnessed one. An older one than is known is ignored: it returns false. */
+  /**
+   * Records a head that was committed, or that follows from the witnessed one. An older one than is known is
+   * ignored: it returns false.
+   */
   witness(head: Head): boolean {
     this.#hasSeen = true
     const before = this.#current
     if (before && !isAtLeast(head, before)) return false
     this.#current = head
-    // Only an accepted rollback lowers the id, and this process knows of the one that it committed: otherwise the log must continue from both.
+    // Only an accepted rollback lowers the id, and this process knows of the one that it committed: otherwise
+    // the log must continue from both.
     const isAccepted = before && nextPolicyEpoch(head.policy_version) > nextPolicyEpoch(before.policy_version)
     if (before && !isAccepted && !isPast(head, before)) this.#besides.push(before)
     return true
   }
 
   /**
-   * Records a head that this process committed, as `witness` does. A commit that was given up on may end after later ones: the log must continue
-   * from it besides.
+   * Records a head that this process committed, as `witness` does. A commit that was given up on may end
+   * after later ones: the log must continue from it besides.
    */
   commit(head: Head): boolean {
     const before = this.#current
@@ -170,8 +195,8 @@ export class HeldHeads {
   }
 
   /**
-   * Records how far a log was followed. What was reached counts only once the log is known to continue from everything else; what lies before it is
-   * known to be in the log.
+   * Records how far a log was followed. What was reached counts only once the log is known to continue from
+   * everything else; what lies before it is known to be in the log.
    * @param stretch the entries from `from` to `reached`
    */
   followedTo(reached: KeptHead, from: KeptHead, stretch: readonly ChainedEntry[]): void {
@@ -207,7 +232,10 @@ export function isAtLeast(head: Witness, other: Witness): boolean {
   return head.last_id >= other.last_id
 }
 
-/** Whether a head is that of an entry at or after the other one's, and no policy version says that it is of before that. */
+/**
+ * Whether a head is that of an entry at or after the other one's, and no policy version says that it is of
+ * before that.
+ */
 export function isPast(head: Witness, other: Witness): boolean {
   return head.last_id >= other.last_id && head.policy_version >= other.policy_version
 }
@@ -225,7 +253,10 @@ export function earliestOf(held: readonly KeptHead[]): KeptHead | undefined {
   )
 }
 
-/** The one of the later entry, which is what an operator must know of; of the same entry the one of the higher policy version, or else the first. */
+/**
+ * The one of the later entry, which is what an operator must know of; of the same entry the one of the higher
+ * policy version, or else the first.
+ */
 export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
   if (!one || !other) return one ?? other
   if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
@@ -237,7 +268,10 @@ export function latestOf(heads: readonly (KeptHead | undefined)[]): KeptHead | u
   return heads.reduce(laterOf, undefined)
 }
 
-/** What is wrong with a head that is before the witnessed one; undefined if it is not. An accepted rollback may explain it. */
+/**
+ * What is wrong with a head that is before the witnessed one; undefined if it is not. An accepted rollback
+ * may explain it.
+ */
 export function findGoneBack(head: Witness, witnessed: Witness): string | undefined {
   if (isPast(head, witnessed)) return undefined
   const from =
@@ -247,7 +281,10 @@ export function findGoneBack(head: Witness, witnessed: Witness): string | undefi
   return `the audit chain went back ${from}: the database was restored or tampered with`
 }
 
-/** What proves a witness to another process: itself if it has a MAC, else the last head before it that has one; undefined if none is known. */
+/**
+ * What proves a witness to another process: itself if it has a MAC, else the last head before it that has
+ * one; undefined if none is known.
+ */
 export function sealedOf(witness: KeptHead): KeptHead | undefined {
   return witness.mac ? witness : witness.sealed
 }

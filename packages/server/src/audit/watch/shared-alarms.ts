@@ -1,6 +1,7 @@
 /**
- * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows, adopts those of others,
- * and checks whether the chains in the database still contain what it witnessed, even while there are no calls.
+ * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows,
+ * adopts those of others, and checks whether the chains in the database still contain what it witnessed, even
+ * while there are no calls.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -30,7 +31,10 @@ import { isAtLeast, laterOf } from './points.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
 const COMPARED_AT_ONCE = LATER_AT_ONCE
-/** How long one run follows logs that it could not follow in one statement, in milliseconds; the next ones go on. */
+/**
+ * How long one run follows logs that it could not follow in one statement, in milliseconds; the next ones go
+ * on.
+ */
 const FOLLOW_MS = 1_000
 /** Before every tenant's id, and that of the installation's log. */
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
@@ -65,8 +69,9 @@ export interface SharedAlarmsOptions {
 
 export interface SharedAlarms {
   /**
-   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant that fails does not
-   * stop the others: returns the errors. A server, which lives long, also finds the heads of tenants that it has not served.
+   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms.
+   * A tenant that fails does not stop the others: returns the errors. A server, which lives long, also finds
+   * the heads of tenants that it has not served.
    *
    * @throws the database's own error when the alarms or the logs can't be read
    */
@@ -77,7 +82,9 @@ export interface SharedAlarms {
 export const TENANT_GONE =
   'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
 
-/** The reason of an alarm about a tenant whose chain can't be compared, because its audit key does not open. */
+/**
+ * The reason of an alarm about a tenant whose chain can't be compared, because its audit key does not open.
+ */
 export const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
 /** One a process. */
@@ -98,7 +105,10 @@ export function createSharedAlarms({
   let searchedThrough = FIRST_ID
   /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
   const acceptedGone = new Set<string>()
-  /** of alarms without a witness: the newest rollback that was accepted before the alarm, which does not settle it */
+  /**
+   * of alarms without a witness: the newest rollback that was accepted before the alarm, which does not
+   * settle it
+   */
   const acceptedBefore = new WeakMap<Alarm, number>()
 
   async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
@@ -170,7 +180,10 @@ export function createSharedAlarms({
       await examine(watch)
   }
 
-  /** Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head is not authentic. */
+  /**
+   * Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head
+   * is not authentic.
+   */
   async function learnUnseen(): Promise<HeadWatch[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
     const isUnseen = ({ held, alarm }: HeadWatch) => held.all.length === 0 && !alarm
@@ -214,16 +227,18 @@ export function createSharedAlarms({
     const { reason, last_id, hash, policy_version } = row
     const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
     if (watch.alarm) return watch.learnWitness(witness)
-    // What this process witnessed may be later than what the row says: then its own alarm replaces the row. Taken before the log is read,
-    // which may have been cut off by now; a process that opens, such as a command, has read it already.
+    // What this process witnessed may be later than what the row says: then its own alarm replaces the row.
+    // Taken before the log is read, which may have been cut off by now; a process that opens, such as a
+    // command, has read it already.
     const own = isServing ? watch.held.proven : watch.held.provenKept
     await raiseOwn(watch, auditKey)
     watch.learn({ reason, witness: laterOf(witness, own) })
   }
 
   /**
-   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left then. Somebody put such a row back. One
-   * without a witness, or whose policy version is not proven, may be about a later loss.
+   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left
+   * then. Somebody put such a row back. One without a witness, or whose policy version is not proven, may be
+   * about a later loss.
    */
   async function wasAccepted(row: ChainAlarm, auditKey: KeyObject): Promise<boolean> {
     const { tenant_id, last_id, policy_version } = row
@@ -248,7 +263,10 @@ export function createSharedAlarms({
     if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
   }
 
-  /** Compares the chain with what this process witnessed; returns the head, or undefined after an alarm or if the next run has to go on. */
+  /**
+   * Compares the chain with what this process witnessed; returns the head, or undefined after an alarm or if
+   * the next run has to go on.
+   */
   async function raiseOwn(watch: HeadWatch, auditKey: KeyObject): Promise<Head | undefined> {
     try {
       return await watch.read(sql, auditKey, findHead, { isEntryRead: true })
@@ -258,8 +276,9 @@ export function createSharedAlarms({
     }
   }
 
-  // If the row of the alarm is gone, either an operator settled the alarm, which a log records, or somebody deleted the row: then it is
-  // written again. For a tenant that is gone, that is the installation's log, and the installation's key makes the MAC.
+  // If the row of the alarm is gone, either an operator settled the alarm, which a log records, or somebody
+  // deleted the row: then it is written again. For a tenant that is gone, that is the installation's log, and
+  // the installation's key makes the MAC.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
     if (!alarm) return
@@ -288,7 +307,8 @@ export function createSharedAlarms({
     await writeAlarm(sql, alarmRow(alarm, tenant_id, key))
   }
 
-  // The row is judged again under its lock: meanwhile an operator may have accepted the loss, or another process have written what it knows.
+  // The row is judged again under its lock: meanwhile an operator may have accepted the loss, or another
+  // process have written what it knows.
   function replace(alarm: ChainAlarm, isKept: (found: ChainAlarm) => boolean): Promise<unknown> {
     return sql.begin(async (transaction) => {
       const found = await lockAlarm(transaction, alarm.tenant_id)

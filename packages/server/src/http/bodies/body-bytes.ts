@@ -1,10 +1,13 @@
 /**
- * The bytes of a body, collected as they arrive. A caller decides into how many pieces its body is cut: each piece costs the server time, and
- * as an object of its own a hundred times its memory.
+ * The bytes of a body, collected as they arrive. A caller decides into how many pieces its body is cut: each
+ * piece costs the server time, and as an object of its own a hundred times its memory.
  */
 import { Refusal } from '../../runner/refusal.js'
 
-/** Most pieces of one body. Clients send kilobytes in a piece; those that send each token of their JSON by itself need some 30 for an operation. */
+/**
+ * Most pieces of one body. Clients send kilobytes in a piece; those that send each token of their JSON by
+ * itself need some 30 for an operation.
+ */
 const MAX_PIECES = 16_384
 
 /** Counts the pieces of a body; to be called for each. Returns whether there are too many. */

@@ -1,4 +1,7 @@
-/** Reads JSON bodies strictly: only UTF-8, with a limited depth and number of values; an empty body where none is needed. */
+/**
+ * Reads JSON bodies strictly: only UTF-8, with a limited depth and number of values; an empty body where none
+ * is needed.
+ */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { DETAILS, decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
@@ -12,7 +15,10 @@ import { createPartedJson, type PartedJson } from './streamed-json.js'
 
 /** A longer body takes turns with other calls. */
 const WHOLE_BYTES = 131_072
-/** A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may send. */
+/**
+ * A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may
+ * send.
+ */
 const PART_BYTES = MAX_BODY_BYTES
 
 /** A Content-Encoding that changes nothing. */
@@ -28,7 +34,8 @@ export function readJsonBodies(app: FastifyInstance): void {
     const { holding, routeOptions } = request
     return (await readBody(payload, { limit: routeOptions.bodyLimit, holding })).parse()
   })
-  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
+  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without
+  // fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
     payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)))
     payload.once('end', () => done(null))
@@ -36,7 +43,10 @@ export function readJsonBodies(app: FastifyInstance): void {
   })
 }
 
-/** Parses a body; an empty one is undefined. Of a repeated member the last one counts. @throws Refusal E_MALFORMED_REQUEST */
+/**
+ * Parses a body; an empty one is undefined. Of a repeated member the last one counts. @throws Refusal
+ * E_MALFORMED_REQUEST
+ */
 export function parseJson(body: Uint8Array): unknown {
   createStructureCount().add(body)
   return parseCounted(body)
@@ -52,8 +62,9 @@ function parseCounted(body: Uint8Array): unknown {
 }
 
 /**
- * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive. `replay` returns the bytes for a
- * call that continues after all, and throws if they were not read to the end.
+ * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive.
+ * `replay` returns the bytes for a call that continues after all, and throws if they were not read to the
+ * end.
  */
 export async function peekBody(
   payload: IncomingMessage,
@@ -97,8 +108,9 @@ interface Body {
 }
 
 /**
- * Reads a body, and gives up as soon as it is too large or has too many values or pieces; the rest is dropped as it arrives. A long body is read one
- * chunk per turn, and parsed in parts if its limit is higher than that of a part.
+ * Reads a body, and gives up as soon as it is too large or has too many values or pieces; the rest is dropped
+ * as it arrives. A long body is read one chunk per turn, and parsed in parts if its limit is higher than that
+ * of a part.
  */
 function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise<Body> {
   return new Promise((resolve, reject) => {

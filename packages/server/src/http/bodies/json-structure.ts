@@ -9,7 +9,10 @@ export const MAX_VALUES = 20_000
 const QUOTE = 0x22
 const COMMA = 0x2c
 const BACKSLASH = 0x5c
-/** Bytes of a string that are looked at one by one before the rest is searched for its end: in shorter strings a search costs more. */
+/**
+ * Bytes of a string that are looked at one by one before the rest is searched for its end: in shorter strings
+ * a search costs more.
+ */
 const STRING_BYTES = 16
 /** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
@@ -19,10 +22,16 @@ export interface StructureCount {
   add(bytes: Uint8Array): void
 }
 
-/** Called for each bracket outside of strings, with its index in the current bytes and the depth, itself included. */
+/**
+ * Called for each bracket outside of strings, with its index in the current bytes and the depth, itself
+ * included.
+ */
 export type OnBracket = (byte: number, at: number, depth: number) => void
 
-/** Creates the measure of one body. A body that is not JSON is measured as far as possible; the parser refuses it. */
+/**
+ * Creates the measure of one body. A body that is not JSON is measured as far as possible; the parser refuses
+ * it.
+ */
 export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let depth = 0
   let values = 1
@@ -43,7 +52,10 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
     }
   }
 
-  /** Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from` must follow a plain byte. */
+  /**
+   * Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from`
+   * must follow a plain byte.
+   */
   function skipString(bytes: Uint8Array, from: number): number {
     const quote = bytes.indexOf(QUOTE, from)
     const end = quote < 0 ? bytes.length : quote

@@ -1,4 +1,5 @@
-// Parsing a body in parts gives the result of JSON.parse, or refuses what JSON.parse refuses, however the body is cut into chunks.
+// Parsing a body in parts gives the result of JSON.parse, or refuses what JSON.parse refuses, however the
+// body is cut into chunks.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createPartedJson } from './streamed-json.js'

@@ -1,6 +1,7 @@
 /**
- * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its own
- * permissions and has its own entry; all entries are committed together, before any answer is made.
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked
+ * for its own permissions and has its own entry; all entries are committed together, before any answer is
+ * made.
  */
 import {
   DETAILS,
@@ -21,7 +22,10 @@ import { bindRoutes, type Route } from '../route.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
 import { serverModeRoutes } from './server-mode.js'
 
-/** How many keys are loaded at a time: a share of the connections' statements that leaves room for other calls. */
+/**
+ * How many keys are loaded at a time: a share of the connections' statements that leaves room for other
+ * calls.
+ */
 const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]
@@ -58,7 +62,8 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
   }
 }
 
-// `secrets` has those of the decisions before an error that fails the batch as a whole. The context is this batch's own.
+// `secrets` has those of the decisions before an error that fails the batch as a whole. The context is this
+// batch's own.
 async function decideAll(
   items: readonly Item[],
   context: Context,
@@ -89,8 +94,8 @@ async function decideAll(
 }
 
 /**
- * Starts to load the keys of the next operations while one is decided. Where each has a key of its own that is not cached, the round trips to the
- * database would add up to seconds.
+ * Starts to load the keys of the next operations while one is decided. Where each has a key of its own that
+ * is not cached, the round trips to the database would add up to seconds.
  */
 function createLoadAhead(items: readonly Item[], { state }: Context): (at: number) => void {
   let next = 0

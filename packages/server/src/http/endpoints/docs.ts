@@ -1,6 +1,7 @@
 /**
- * GET /docs: the OpenAPI document as a page, by Swagger UI. It works offline: the server serves every file, under exactly
- * the names below, and the page may reach no other host. The URLs are relative, so that they work behind a path prefix.
+ * GET /docs: the OpenAPI document as a page, by Swagger UI. It works offline: the server serves every file,
+ * under exactly the names below, and the page may reach no other host. The URLs are relative, so that they
+ * work behind a path prefix.
  */
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
@@ -42,7 +43,8 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// Fixes what Swagger UI leaves unreadable in dark mode or too wide for a phone, and hides columns and choices that are empty here.
+// Fixes what Swagger UI leaves unreadable in dark mode or too wide for a phone, and hides columns and choices
+// that are empty here.
 const PAGE_CSS = `body { margin: 0; }
 html.dark-mode { color-scheme: dark; }
 html.dark-mode .swagger-ui .headers .header-col { color: #e4e6e6; }

@@ -1,4 +1,7 @@
-/** /v1/tenant and /v1/usage: the tenant as it sees itself. Tenants are managed on the command line, never here. */
+/**
+ * /v1/tenant and /v1/usage: the tenant as it sees itself. Tenants are managed on the command line, never
+ * here.
+ */
 import { readTenant } from '../../operations/read-tenant.js'
 import { readUsage } from '../../operations/read-usage.js'
 import { bindRoutes } from '../route.js'

@@ -1,4 +1,7 @@
-/** What the OpenAPI document says beyond the wire schemas: what properties and parameters mean, and what functions check. */
+/**
+ * What the OpenAPI document says beyond the wire schemas: what properties and parameters mean, and what
+ * functions check.
+ */
 import {
   IV_BYTES,
   KEY_BYTES,
@@ -17,7 +20,8 @@ export interface JsonSchema {
 }
 
 const GROUPS = '[A-Za-z0-9+/]'
-// The last character before the padding carries 2 or 4 bits that count; the rest of them are zero (RFC 4648 section 3.5).
+// The last character before the padding carries 2 or 4 bits that count; the rest of them are zero (RFC 4648
+// section 3.5).
 const TWO_BYTES_LEFT = `${GROUPS}{2}[AEIMQUYcgkosw048]=`
 const ONE_BYTE_LEFT = `${GROUPS}[AQgw]==`
 

@@ -1,4 +1,7 @@
-/** The links of OpenAPI: which calls take what an answer holds, so that a reader, a generator or a tester can follow one call by the next. */
+/**
+ * The links of OpenAPI: which calls take what an answer holds, so that a reader, a generator or a tester can
+ * follow one call by the next.
+ */
 import type { OperationId } from '@eaas/protocol'
 import type { Route } from '../route.js'
 
@@ -9,7 +12,10 @@ export interface Link {
   requestBody?: string
 }
 
-/** The id of the path that was called, and the whole answer, of which the other call ignores the fields that it does not take. */
+/**
+ * The id of the path that was called, and the whole answer, of which the other call ignores the fields that
+ * it does not take.
+ */
 const SAME_KEY = { parameters: { id: '$request.path.id' }, requestBody: '$response.body' }
 
 /** What an answer that names no new resource is for. */

@@ -1,4 +1,7 @@
-/** Which problems a route can answer with: what its operation refuses with, and what every call of its kind may get. */
+/**
+ * Which problems a route can answer with: what its operation refuses with, and what every call of its kind
+ * may get.
+ */
 import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
 import type { Route } from '../route.js'
 

@@ -22,7 +22,10 @@ import { problemsOf } from './openapi-problems.js'
 /** How long a client may keep the document, in seconds: it changes only with the server. */
 const MAX_AGE_S = 3_600
 
-/** Bodies and answers as one run of the service gave them, by `operationId`: the ids and the ciphertexts belong together. */
+/**
+ * Bodies and answers as one run of the service gave them, by `operationId`: the ids and the ciphertexts
+ * belong together.
+ */
 const EXAMPLES: Readonly<Record<string, { body?: unknown; answer?: unknown } | undefined>> = recorded
 const EXAMPLE_KEY_ID = recorded.createKey.answer.key_id
 const EXAMPLE_API_KEY_ID = recorded.createApiKey.answer.id

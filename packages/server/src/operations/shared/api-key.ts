@@ -28,7 +28,9 @@ export function readExpiry(text: string | null, now: number): string | null {
   return time
 }
 
-/** Reads an allow-list, with the bits beyond each prefix cleared; null is none. @throws Refusal E_VALIDATION */
+/**
+ * Reads an allow-list, with the bits beyond each prefix cleared; null is none. @throws Refusal E_VALIDATION
+ */
 export function readAllowedIps(list: readonly string[] | null): string[] {
   const ranges = (list ?? []).map((text, at) => {
     const range = readAddressRange(text)
@@ -82,7 +84,10 @@ export async function getApiKey(state: TenantState, api_key_id: string): Promise
   return row
 }
 
-/** Writes an API key's changed columns, with the id of the entry that records the change; returns the new row. @throws TamperedRowError if the row is gone */
+/**
+ * Writes an API key's changed columns, with the id of the entry that records the change; returns the new row.
+ * @throws TamperedRowError if the row is gone
+ */
 export async function writeApiKey(
   sql: Transaction,
   {
@@ -97,7 +102,9 @@ export async function writeApiKey(
   return changed
 }
 
-/** The API key as the API shows it at a time, in milliseconds since 1970: without its secret and its digest. */
+/**
+ * The API key as the API shows it at a time, in milliseconds since 1970: without its secret and its digest.
+ */
 export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
   return {
     id: row.api_key_id,

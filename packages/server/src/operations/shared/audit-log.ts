@@ -32,8 +32,8 @@ export async function firstPosition({ services: { sql }, state }: Context): Prom
 }
 
 /**
- * Reads the entries of a range, a page of them at most. A purge or a break between two pages leaves a gap, which no reader may mistake for
- * a complete log.
+ * Reads the entries of a range, a page of them at most. A purge or a break between two pages leaves a gap,
+ * which no reader may mistake for a complete log.
  *
  * @throws Refusal E_STATE if an entry is missing
  */
@@ -57,7 +57,10 @@ export function signHead({ services, state }: Context, { last_id, hash }: Head):
   }
 }
 
-/** Signs what a part of a log that ends at a position ends with; the entries from there must be known to lead to the head. */
+/**
+ * Signs what a part of a log that ends at a position ends with; the entries from there must be known to lead
+ * to the head.
+ */
 export function signEnd(
   { services, state }: Context,
   { end, head, created_at }: { end: Position; head: Head; created_at: string },

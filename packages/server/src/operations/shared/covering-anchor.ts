@@ -1,4 +1,7 @@
-/** The newest anchor of the installation's log, and what links kept checkpoints to it, as an export shows them (export.md 8 and 9). */
+/**
+ * The newest anchor of the installation's log, and what links kept checkpoints to it, as an export shows them
+ * (export.md 8 and 9).
+ */
 import {
   anchorLeaf,
   type ChainedEntry,
@@ -31,7 +34,8 @@ export interface Covering {
 }
 
 /**
- * Finds them; undefined if the tenant is not covered yet, or if the installation's log is not as the server wrote it.
+ * Finds them; undefined if the tenant is not covered yet, or if the installation's log is not as the server
+ * wrote it.
  *
  * @throws Refusal E_STATE if none of the entries that are demanded can be linked
  */
@@ -94,7 +98,8 @@ async function findLinks(
   }
   try {
     const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
-    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing of what the later ones cover.
+    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing of what the
+    // later ones cover.
     if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
       throw new Refusal(
         'E_STATE',

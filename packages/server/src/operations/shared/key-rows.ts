@@ -19,14 +19,20 @@ export function currentVersion(key: OpenKey): OpenKeyVersion & { kek: NonNullabl
   return { ...version, kek: version.kek }
 }
 
-/** Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal E_WRAPPED_KEY */
+/**
+ * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal
+ * E_WRAPPED_KEY
+ */
 export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } {
   const opened = tryWrappedKey(key, wrapped_key)
   if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
   return opened
 }
 
-/** Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The caller zeroes the DEK. */
+/**
+ * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The
+ * caller zeroes the DEK.
+ */
 export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } | undefined {
   try {
     const wrapped = Buffer.from(wrapped_key, 'base64') // no secret, so it may be in memory that Buffers share
@@ -53,7 +59,10 @@ export function changeKey(
   })
 }
 
-/** Writes a key's changed columns, with the id of the entry that records the change; returns the new row. @throws TamperedRowError if the row is gone */
+/**
+ * Writes a key's changed columns, with the id of the entry that records the change; returns the new row.
+ * @throws TamperedRowError if the row is gone
+ */
 export async function writeKey(
   sql: Transaction,
   {
@@ -68,7 +77,10 @@ export async function writeKey(
   return changed
 }
 
-/** Writes a key version's changed columns, as `writeKey` does; returns the new row. @throws TamperedRowError if the row is gone */
+/**
+ * Writes a key version's changed columns, as `writeKey` does; returns the new row. @throws TamperedRowError
+ * if the row is gone
+ */
 export async function writeKeyVersion(
   sql: Transaction,
   {

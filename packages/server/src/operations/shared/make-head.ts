@@ -1,4 +1,7 @@
-/** Makes the head of a log again, when it is missing or not of the last entry: of the entries, and of no copy (chain.md 10). */
+/**
+ * Makes the head of a log again, when it is missing or not of the last entry: of the entries, and of no copy
+ * (chain.md 10).
+ */
 import type { KeyObject } from 'node:crypto'
 import { equalBytes, type Head, headMac, isHeadAuthentic, isKeptHeadAuthentic } from '../../audit/formats/chain.js'
 import { findAcceptedVersion } from '../../audit/watch/acceptances.js'
@@ -8,10 +11,11 @@ import { findEntryHash, findLastId, lockHead, putHead } from '../../store/audit.
 import type { Transaction } from '../../store/db.js'
 
 /**
- * Makes the head of a log whose entries were verified through the last one, `end`. Its policy version is the highest that is known, which
- * the acceptance raises above all that the lost head can have had.
+ * Makes the head of a log whose entries were verified through the last one, `end`. Its policy version is the
+ * highest that is known, which the acceptance raises above all that the lost head can have had.
  *
- * @throws Refusal E_STATE if that entry is no longer the last one, TamperedRowError if there are several heads
+ * @throws Refusal E_STATE if that entry is no longer the last one, TamperedRowError if there are several
+ * heads
  */
 export async function makeHead(
   sql: Transaction,

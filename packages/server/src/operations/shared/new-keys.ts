@@ -35,7 +35,10 @@ export function creationEntry({ key_id }: NewKey): EntryNote {
   return { action: 'key.create', key_id, key_version: 1 }
 }
 
-/** Writes the rows of new keys, whose entries stand at a position and after it in the same order; returns the keys. */
+/**
+ * Writes the rows of new keys, whose entries stand at a position and after it in the same order; returns the
+ * keys.
+ */
 export async function writeNewKeys(
   { state, services }: Context,
   transaction: Transaction,

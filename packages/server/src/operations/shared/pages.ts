@@ -1,4 +1,7 @@
-/** Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a MAC to check. */
+/**
+ * Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a
+ * MAC to check.
+ */
 import { mapInStretches } from '../../event-loop.js'
 import type { Operation } from '../../runner/operation.js'
 

@@ -9,10 +9,16 @@ const MS_PER_DAY = 86_400_000
 const CLOCKS_APART_MS = 3_600_000
 /** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
 const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
-/** Entries from so long before now, in milliseconds, do not prove the clock right: the same clock may have dated them. */
+/**
+ * Entries from so long before now, in milliseconds, do not prove the clock right: the same clock may have
+ * dated them.
+ */
 const UNPROVEN_MS = 28 * MS_PER_DAY
 
-/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
+/**
+ * The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far
+ * apart
+ */
 export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
   const [ours, theirs] = [now(), await databaseNow(sql)]
   if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
@@ -26,9 +32,10 @@ export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryab
 }
 
 /**
- * Finds why the clock is not known to be right, unless an older entry proves it. A clock that leapt ahead would make every entry too old at once. It also
- * dates the entries of current calls and starts, so these prove nothing until an operator has had four weeks to notice. Only older entries are purged,
- * so an installation that is in use, or was started within the year, has entries that prove the clock right.
+ * Finds why the clock is not known to be right, unless an older entry proves it. A clock that leapt ahead
+ * would make every entry too old at once. It also dates the entries of current calls and starts, so these
+ * prove nothing until an operator has had four weeks to notice. Only older entries are purged, so an
+ * installation that is in use, or was started within the year, has entries that prove the clock right.
  */
 export async function findUnprovenTime(sql: Queryable, now: number): Promise<string | undefined> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()

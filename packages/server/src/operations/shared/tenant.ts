@@ -30,7 +30,10 @@ const ACTIONS = {
   deleted: 'installation.tenant_delete',
 } as const
 
-/** Decides to change the tenant's row, and to answer with the changed tenant. The entry has the values before and after, and `metadata`. */
+/**
+ * Decides to change the tenant's row, and to answer with the changed tenant. The entry has the values before
+ * and after, and `metadata`.
+ */
 export function changeTenant(
   { state: { tenant, rowKey }, caller, services }: Context,
   changes: Partial<TenantRow>,

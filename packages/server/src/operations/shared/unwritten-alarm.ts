@@ -1,4 +1,7 @@
-/** The refusal to accept a loss of which only this process has an alarm: what is accepted must be what every process knows. */
+/**
+ * The refusal to accept a loss of which only this process has an alarm: what is accepted must be what every
+ * process knows.
+ */
 import { Refusal } from '../../runner/refusal.js'
 
 /** Refuses to accept an alarm that the database has no row of; `log` names whose log it is about. */

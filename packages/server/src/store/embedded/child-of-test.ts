@@ -1,4 +1,5 @@
-// Runs code of this folder in a real child process: tests of locks and of kill -9 need one, and Node 20 runs no TypeScript.
+// Runs code of this folder in a real child process: tests of locks and of kill -9 need one, and Node 20 runs
+// no TypeScript.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,22 +1,28 @@
 // Creates the files of a new embedded database, in a process of its own and all or nothing.
 //
-// The process, because creating takes PGlite some 800 MB that it does not give back (160 MB when it opens an existing
-// directory). All or nothing, because PGlite copies the files in, takes a directory with a PG_VERSION for whole, and
-// does no fsync: we create aside, flush everything and rename, so a crash leaves either no database or a whole one.
+// The process, because creating takes PGlite some 800 MB that it does not give back (160 MB when it opens an
+// existing directory). All or nothing, because PGlite copies the files in, takes a directory with a
+// PG_VERSION for whole, and does no fsync: we create aside, flush everything and rename, so a crash leaves
+// either no database or a whole one.
 
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, fsyncSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 
-/** What the child runs; it gets PGlite's own path and the directory as arguments, and ends with its parent. */
+/**
+ * What the child runs; it gets PGlite's own path and the directory as arguments, and ends with its parent.
+ */
 const CREATE = `
 const [pglite, directory] = process.argv.slice(1)
 process.stdin.on('end', () => process.exit(1)).resume()
 require(pglite).PGlite.create(directory).then((database) => database.close()).then(() => process.exit(0))
 `
 
-/** A signal ended the process that creates the database: in a container this is how the kernel enforces the limit of memory. */
+/**
+ * A signal ended the process that creates the database: in a container this is how the kernel enforces the
+ * limit of memory.
+ */
 export class CreationKilledError extends Error {
   override readonly name = 'CreationKilledError'
 
@@ -29,7 +35,8 @@ export class CreationKilledError extends Error {
 }
 
 /**
- * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory around it.
+ * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory
+ * around it.
  *
  * @returns whether it was created now.
  * @throws CreationKilledError when a signal ended the child process.
@@ -42,7 +49,8 @@ export async function createClusterIfAbsent(directory: string): Promise<boolean>
   for (const name of readdirSync(dirname(directory))) {
     if (name.startsWith(prefix)) rmSync(join(dirname(directory), name), { recursive: true, force: true })
   }
-  // A name of its own each time: the child of a server that was killed may still be writing into the last one.
+  // A name of its own each time: the child of a server that was killed may still be writing into the last
+  // one.
   const draft = mkdtempSync(join(dirname(directory), prefix))
   await runInChild(draft)
   flush(draft)

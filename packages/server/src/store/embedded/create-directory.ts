@@ -1,9 +1,13 @@
-/** Creates directories. Node's own way, `recursive`, never returns for a path below /proc, where the kernel has ENOENT for every new name. */
+/**
+ * Creates directories. Node's own way, `recursive`, never returns for a path below /proc, where the kernel
+ * has ENOENT for every new name.
+ */
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 /**
- * Creates a directory and its missing parents, for their owner alone; returns the first one that it created, undefined if none was missing.
+ * Creates a directory and its missing parents, for their owner alone; returns the first one that it created,
+ * undefined if none was missing.
  *
  * @throws the error of the system that says why a directory cannot be created
  */
@@ -12,7 +16,8 @@ export function createDirectory(path: string): string | undefined {
   const parent = dirname(whole)
   const isMade = make(whole)
   if (isMade !== undefined) return isMade ? whole : undefined
-  // The parent is missing. Once it is there, the same error is the answer: another attempt would end as this one did.
+  // The parent is missing. Once it is there, the same error is the answer: another attempt would end as this
+  // one did.
   if (parent === whole) throw missing(whole)
   const first = createDirectory(parent)
   const isMadeNow = make(whole)
@@ -20,14 +25,17 @@ export function createDirectory(path: string): string | undefined {
   return first ?? (isMadeNow ? whole : undefined)
 }
 
-/** Returns true if it made the directory, false if that was there, undefined if the system finds no parent. */
+/**
+ * Returns true if it made the directory, false if that was there, undefined if the system finds no parent.
+ */
 function make(path: string): boolean | undefined {
   try {
     mkdirSync(path, { mode: 0o700 })
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // Which code an existing directory has differs between systems, and one on a read-only file system may have EROFS.
+    // Which code an existing directory has differs between systems, and one on a read-only file system may
+    // have EROFS.
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false
     throw error
   }

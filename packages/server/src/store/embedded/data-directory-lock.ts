@@ -1,15 +1,16 @@
 // One process on a data directory: PGlite lets two open the same one, and loses rows without an error.
 //
-// Whoever holds the lock listens on a unix socket of its own in the directory, and a lock file names that socket. The
-// kernel closes the socket with the process, so a holder lives exactly if its socket answers. A pid is
-// no proof: it may be recycled, and in two containers both are 1. The lock file records it for people.
+// Whoever holds the lock listens on a unix socket of its own in the directory, and a lock file names that
+// socket. The kernel closes the socket with the process, so a holder lives exactly if its socket answers. A
+// pid is no proof: it may be recycled, and in two containers both are 1. The lock file records it for people.
 //
-// Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. To take over from
-// a dead holder n is to create n + 1, which `link` grants to one process only. The highest file is never deleted, not
-// even on release: were a number used twice, a process that slept since it saw n die could win n + 1 a second time.
+// Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. To take
+// over from a dead holder n is to create n + 1, which `link` grants to one process only. The highest file is
+// never deleted, not even on release: were a number used twice, a process that slept since it saw n die could
+// win n + 1 a second time.
 //
-// Whoever can write the directory can take the lock from its holder, who therefore looks at it again and again
-// (`assertHeld`); who comes next finds that the holder's database still answers (database.ts).
+// Whoever can write the directory can take the lock from its holder, who therefore looks at it again and
+// again (`assertHeld`); who comes next finds that the holder's database still answers (database.ts).
 //
 // The directory must be on a file system of this host (a unix socket does not answer across NFS).
 
@@ -43,7 +44,10 @@ export interface LockHolder {
   started_at: string
   /** File name of the socket that answers as long as the holder lives. */
   socket: string
-  /** Whether its commits reach the disk; undefined until it has found out, and of a server from before it wrote this. */
+  /**
+   * Whether its commits reach the disk; undefined until it has found out, and of a server from before it
+   * wrote this.
+   */
   durability?: 'fsync' | 'none' | undefined
 }
 
@@ -60,7 +64,8 @@ export interface DataDirectoryLock {
   /** Writes into the lock file whether commits reach the disk, for commands that work beside this process. */
   writeDurability(durability: 'fsync' | 'none'): void
   /**
-   * Checks that the path still leads to the directory that was locked, and that the lock in it is this process's and as it wrote it.
+   * Checks that the path still leads to the directory that was locked, and that the lock in it is this
+   * process's and as it wrote it.
    *
    * @throws LockLostError if not
    */
@@ -126,7 +131,8 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     rmSync(draft, { force: true })
   }
   let written = holder
-  // Held open: the system gives the number of a file or directory that is open to no other, nor that of a socket that is bound.
+  // Held open: the system gives the number of a file or directory that is open to no other, nor that of a
+  // socket that is bound.
   const opened = openSync(directory, 'r')
   const locked = {
     directory: fstatSync(opened, { bigint: true }),
@@ -200,7 +206,10 @@ export async function findLockHolder(directory: string): Promise<LockHolder | un
   return (await answers(shortSocketPath(directory, holder.socket))) ? holder : undefined
 }
 
-/** Whether a process listens on a unix socket. Anything but a definite no counts as yes: in doubt, the directory is in use. */
+/**
+ * Whether a process listens on a unix socket. Anything but a definite no counts as yes: in doubt, the
+ * directory is in use.
+ */
 export function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => {
@@ -235,8 +244,9 @@ async function claim(directory: string, draft: string): Promise<number> {
 }
 
 /**
- * Removes what dead holders left. A lower number may for a moment also be that of a rival that is about to notice that
- * it lost: its socket answers and stays, it might claim again. So does a socket that no lock file names yet.
+ * Removes what dead holders left. A lower number may for a moment also be that of a rival that is about to
+ * notice that it lost: its socket answers and stays, it might claim again. So does a socket that no lock file
+ * names yet.
  */
 async function removeLeftovers(directory: string, mine: number): Promise<void> {
   for (const number of lockNumbers(directory)) {

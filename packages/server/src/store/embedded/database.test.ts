@@ -88,7 +88,10 @@ describe('the embedded database', () => {
     rmSync(root, { recursive: true, force: true })
   })
 
-  /** A data directory with a database that nobody has opened. Creating each would take most of this file's time. */
+  /**
+   * A data directory with a database that nobody has opened. Creating each would take most of this file's
+   * time.
+   */
   function copyTemplate(name: string): string {
     const copy = join(root, name)
     copyFolder(join(template, 'postgres'), join(copy, 'postgres'))

@@ -1,7 +1,8 @@
 // The embedded database: PGlite in this process, reached through a unix socket like any PostgreSQL.
 //
-// In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and `alive-*.sock`
-// (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out of git).
+// In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and
+// `alive-*.sock` (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out
+// of git).
 
 import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -21,13 +22,22 @@ import { removeUnreferencedFiles } from './unreferenced-files.js'
 const CLUSTER = 'postgres'
 /** The name that libpq and psql look for when they are given the directory as host. */
 const SOCKET_NAME = '.s.PGSQL.5432'
-/** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
+/**
+ * PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need
+ * little.
+ */
 const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
 const LOCK_CHECK_INTERVAL_MS = 250
-/** Between two looks at the lock while clients are served: less than the 0.1 s that another process takes from its lock to its first write. */
+/**
+ * Between two looks at the lock while clients are served: less than the 0.1 s that another process takes from
+ * its lock to its first write.
+ */
 const LOCK_CHECK_BUSY_MS = 20
-/** How long a holder that lost its lock, or that is being ended, may still answer: it finds that out, and ends. */
+/**
+ * How long a holder that lost its lock, or that is being ended, may still answer: it finds that out, and
+ * ends.
+ */
 const ENDING_TIMEOUT_MS = 1_000
 /** PostgreSQL's default checkpoint_timeout. */
 const CHECKPOINT_INTERVAL_MS = 5 * 60_000
@@ -42,9 +52,9 @@ export interface EmbeddedOptions {
   /** Created with mode 0700 if it is missing. */
   dataDir: string
   /**
-   * Called when PostgreSQL gave up after a failed write or fsync, or when somebody took the lock or the directory from this process:
-   * connections are closed, none are served until the directory is opened anew, which recovers every commit that was acknowledged
-   * before. Default: throw, which ends the process.
+   * Called when PostgreSQL gave up after a failed write or fsync, or when somebody took the lock or the
+   * directory from this process: connections are closed, none are served until the directory is opened anew,
+   * which recovers every commit that was acknowledged before. Default: throw, which ends the process.
    */
   onFailure?: (error: Error) => void
 }
@@ -59,7 +69,8 @@ export interface Embedded {
   /**
    * Waits up to five seconds for clients to finish, shuts down, releases the directory.
    *
-   * @throws LockLostError if the directory that the database is in is not the locked one any more: what was written may be lost
+   * @throws LockLostError if the directory that the database is in is not the locked one any more: what was
+   * written may be lost
    */
   close(): Promise<void>
 }
@@ -144,8 +155,9 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
 }
 
 /**
- * Finds the process that holds a data directory, so that a command can work through its socket; undefined when there is
- * none, and the command may open the directory itself. Waits up to 30 seconds for one that is still starting.
+ * Finds the process that holds a data directory, so that a command can work through its socket; undefined
+ * when there is none, and the command may open the directory itself. Waits up to 30 seconds for one that is
+ * still starting.
  *
  * @throws Error when a process holds the directory but does not serve it.
  */
@@ -206,7 +218,10 @@ export class UnlockedServerError extends Error {
   }
 }
 
-/** A holder stops to answer before it releases the lock; one that is killed, or whose lock is taken from it, soon after. @throws UnlockedServerError */
+/**
+ * A holder stops to answer before it releases the lock; one that is killed, or whose lock is taken from it,
+ * soon after. @throws UnlockedServerError
+ */
 async function assertNotServed(socketPath: string): Promise<void> {
   const deadline = Date.now() + ENDING_TIMEOUT_MS
   while (await answers(socketPath)) {
@@ -221,7 +236,8 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   try {
     const database = await PGlite.create({
       fs,
-      // A file of the log that is no longer needed is removed, and not written again later: it may hold a destroyed key (erasure.ts).
+      // A file of the log that is no longer needed is removed, and not written again later: it may hold a
+      // destroyed key (erasure.ts).
       startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`, '-c', 'wal_recycle=off'],
       onStderr: (line) => {
         output.push(line)
@@ -237,7 +253,10 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   }
 }
 
-/** PGlite runs no checkpointer: without this the log would grow, and with it the recovery after a crash, for ever. */
+/**
+ * PGlite runs no checkpointer: without this the log would grow, and with it the recovery after a crash, for
+ * ever.
+ */
 function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
   let checkpointAt = Date.now()
   let fsyncsThen = fs.hostFsyncs
@@ -258,7 +277,8 @@ function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
     fsyncsThen = fs.hostFsyncs
     busy = false
   }
-  // Rejects only after PostgreSQL has given up, which onFailure reports. `busy` stays set, so it is not tried again.
+  // Rejects only after PostgreSQL has given up, which onFailure reports. `busy` stays set, so it is not tried
+  // again.
   const timer = setInterval(() => checkpointIfDue().catch(() => clearInterval(timer)), MAINTENANCE_INTERVAL_MS)
   timer.unref()
   return () => clearInterval(timer)
@@ -307,7 +327,10 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
   return isCluster(join(resolve(dataDir), CLUSTER))
 }
 
-/** Another user than the owner, root above all, would leave files there that lock the owner out. @throws ForeignDataDirectoryError */
+/**
+ * Another user than the owner, root above all, would leave files there that lock the owner out. @throws
+ * ForeignDataDirectoryError
+ */
 export function assertOwnDirectory(dataDir: string): void {
   const { uid } = statSync(dataDir)
   const own = process.getuid?.() ?? uid
@@ -324,7 +347,10 @@ function makePrivate(directory: string): void {
   if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700)
 }
 
-/** Has git ignore everything in the directory, which may lie in a repository: `git add -A` would stage the root key. */
+/**
+ * Has git ignore everything in the directory, which may lie in a repository: `git add -A` would stage the
+ * root key.
+ */
 function keepFromGit(directory: string): void {
   const path = join(directory, '.gitignore')
   // A file with text in it is the owner's; an empty one is what a crash between creating and writing leaves.

@@ -1,4 +1,5 @@
-// Whether commits reach the disk, as the process that holds the database finds out and others read. A file of its own: it mocks fsync.ts.
+// Whether commits reach the disk, as the process that holds the database finds out and others read. A file of
+// its own: it mocks fsync.ts.
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

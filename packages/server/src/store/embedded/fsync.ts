@@ -1,8 +1,8 @@
 // PGlite's file system on the host's disk, with the fsync that PGlite leaves out.
 //
-// PostgreSQL asks for an fsync at each commit, but Emscripten's NODEFS has no such operation and answers "done"
-// (and its fdatasync, PostgreSQL's default on Linux, never reaches the file system at all). So we add the operation
-// and start PostgreSQL with the settings that lead to it.
+// PostgreSQL asks for an fsync at each commit, but Emscripten's NODEFS has no such operation and answers
+// "done" (and its fdatasync, PostgreSQL's default on Linux, never reaches the file system at all). So we add
+// the operation and start PostgreSQL with the settings that lead to it.
 
 import { fsyncSync } from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'
@@ -20,7 +20,10 @@ interface EmscriptenModule {
   }
 }
 
-/** Start parameters under which each commit waits for an fsync: PGlite's own without `-F`, which turns fsync off. */
+/**
+ * Start parameters under which each commit waits for an fsync: PGlite's own without `-F`, which turns fsync
+ * off.
+ */
 export const DURABLE_START_PARAMS: readonly string[] = [
   ...PGlite.defaultStartParams.filter((param) => param !== '-F'),
   ...['-c', 'fsync=on', '-c', 'synchronous_commit=on', '-c', 'full_page_writes=on', '-c', 'wal_sync_method=fsync'],
@@ -31,8 +34,8 @@ export class DurableNodeFS extends NodeFS {
   /** How many times PostgreSQL asked for an fsync and the host did it. */
   hostFsyncs = 0
   /**
-   * Why PostgreSQL gave up (PANIC: a failed fsync, a disk full under its log), once it did. PGlite must not be called
-   * again then: it would spin for ever. Opening the directory anew recovers from the log.
+   * Why PostgreSQL gave up (PANIC: a failed fsync, a disk full under its log), once it did. PGlite must not
+   * be called again then: it would spin for ever. Opening the directory anew recovers from the log.
    */
   failure: Error | undefined
 

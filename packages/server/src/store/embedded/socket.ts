@@ -1,12 +1,13 @@
-// Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter 54).
+// Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter
+// 54).
 //
-// PGlite is one back end: the next message of another client would meet whatever a session left unfinished. So a
-// client has the back end to itself for a whole turn: from its first message to the Sync or Query after which no
-// transaction is open. @electric-sql/pglite-socket 0.2 hands it over between messages, and there a statement that fails
-// to parse made other clients hang and take each other's rows.
+// PGlite is one back end: the next message of another client would meet whatever a session left unfinished.
+// So a client has the back end to itself for a whole turn: from its first message to the Sync or Query after
+// which no transaction is open. @electric-sql/pglite-socket 0.2 hands it over between messages, and there a
+// statement that fails to parse made other clients hang and take each other's rows.
 //
-// Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks, temporary
-// tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
+// Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks,
+// temporary tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
 
 import { chmodSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -30,7 +31,10 @@ const GSSENC_REQUEST = 80_877_104
 
 const TERMINATE = 0x58 // X
 const PARSE = 0x50 // P
-/** Messages after which the back end is between two sessions' work: Sync, Query, FunctionCall, and the start-up. */
+/**
+ * Messages after which the back end is between two sessions' work: Sync, Query, FunctionCall, and the
+ * start-up.
+ */
 const ENDS_A_TURN: ReadonlySet<number | undefined> = new Set([0x53, 0x51, 0x46, 0x00])
 
 const SYNC = message('S', '')
@@ -149,7 +153,10 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
   }
 
-  /** Does the next piece of work; false if there is none, or if the client whose turn it is has to send something first. */
+  /**
+   * Does the next piece of work; false if there is none, or if the client whose turn it is has to send
+   * something first.
+   */
   async function step(): Promise<boolean> {
     if (failure()) return true
     const task = turn ? undefined : tasks.shift()

@@ -1,4 +1,7 @@
-/** The PostgreSQL within gave up: it could not write to the disk. Only a new process opens the directory again. */
+/**
+ * The PostgreSQL within gave up: it could not write to the disk. Only a new process opens the directory
+ * again.
+ */
 export class EmbeddedStoppedError extends Error {
   override readonly name = 'EmbeddedStoppedError'
 

@@ -1,5 +1,5 @@
-// What a process that was killed left of a table that it was writing anew: a file with the rows of then, the sealed secrets of keys
-// among them, that no table refers to. PostgreSQL never removes such a file.
+// What a process that was killed left of a table that it was writing anew: a file with the rows of then, the
+// sealed secrets of keys among them, that no table refers to. PostgreSQL never removes such a file.
 
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,8 +9,8 @@ import type { PGlite } from '@electric-sql/pglite'
 const RELATION_FILE = /^(\d+)(?:_(?:fsm|vm|init))?(?:\.\d+)?$/
 
 /**
- * Removes the files below `cluster` that belong to no table and no index of the database. To be called before clients are served: a
- * transaction that is open has files that only it knows.
+ * Removes the files below `cluster` that belong to no table and no index of the database. To be called before
+ * clients are served: a transaction that is open has files that only it knows.
  *
  * @returns the names of the removed files
  */
