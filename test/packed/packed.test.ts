@@ -365,7 +365,7 @@ describe('the package of the server', () => {
       ts.preProcessFile(readFileSync(join(home, path), 'utf8')).importedFiles.map(({ fileName }) => fileName),
     )
     const packages = imported.filter((name) => !name.startsWith('.') && !isBuiltin(name))
-    expect(new Set(packages)).toEqual(new Set(['@electric-sql/pglite', '@electric-sql/pglite/nodefs']))
+    expect(new Set(packages)).toEqual(new Set(['@eaas/audit', '@electric-sql/pglite', '@electric-sql/pglite/nodefs']))
   })
 })
 

@@ -518,6 +518,7 @@ describe.runIf(backend() === 'postgres')('beside other connections', () => {
       platform: 'node',
       format: 'esm',
       target: 'node20',
+      alias: { '@eaas/sdk': fileURLToPath(new URL('../../../packages/sdk/src', import.meta.url)) },
     })
     const settings = {
       ...connection,
