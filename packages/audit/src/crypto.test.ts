@@ -7,15 +7,13 @@ const key = new Uint8Array(publicKey.export({ format: 'der', type: 'spki' }).sub
 const signature = new Uint8Array(sign(null, message, privateKey))
 
 afterEach(() => {
-  vi.unstubAllGlobals()
+  vi.restoreAllMocks()
   vi.resetModules()
 })
 
 /** The functions as Node computes them, or as noble does on a platform without node:crypto. */
 async function load(platform: 'node' | 'noble') {
-  if (platform === 'noble') {
-    vi.stubGlobal('process', undefined)
-  }
+  if (platform === 'noble') vi.spyOn(process, 'getBuiltinModule').mockReturnValue(undefined)
   vi.resetModules()
   return import('./crypto.js')
 }
