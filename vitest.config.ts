@@ -8,10 +8,10 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { PATCHED_FILES, patchPostgres } from './packages/server/patches/postgres.js'
-import type { Backend } from './test/support/database.js'
-import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
-import { findOrInstallPostgres } from './test/support/find-postgres.js'
-import { findMemoryFolder } from './test/support/memory-folder.js'
+import type { Backend } from './test/support/database/database.js'
+import { findOrInstallPgbouncer } from './test/support/database/find-pgbouncer.js'
+import { findOrInstallPostgres } from './test/support/database/find-postgres.js'
+import { findMemoryFolder } from './test/support/run/memory-folder.js'
 
 /** The suites that fail first if a session loses its state between two transactions. */
 const THROUGH_A_POOLER = [
@@ -32,13 +32,13 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  */
 const ON_BOTH = [
   'test/api/{batch,keys}.test.ts',
-  'test/audit/{list,retention/command}.test.ts',
+  'test/audit/{entries/list,retention/command}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
   'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',
 ]
 
 /** `npm run test:quick` runs these on the embedded database ... */
-const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.test.ts']
+const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/entries/list.test.ts']
 /** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
 const NOT_QUICK = [
   'packages/sdk/src/http/{redirects,retries,send}.test.ts',
@@ -48,7 +48,7 @@ const NOT_QUICK = [
   'test/sdk/{cross-language,stream-memory,client/{malicious,round-trip}}.test.ts',
 ]
 
-/** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
+/** The suites that `npm run test:slow` runs too, with more rounds (test/support/run/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
   'packages/sdk/src/deks/never-zero.test.ts',
   'packages/audit/src/formats/export.test.ts',
@@ -64,7 +64,7 @@ const SIZED = [
   'test/sdk/real-server.db.test.ts',
 ]
 
-const RUN_FOLDER = './test/support/run-folder.ts'
+const RUN_FOLDER = './test/support/run/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'
@@ -96,7 +96,7 @@ const common = {
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
-  setupFiles: ['end-with-run', 'equal-bytes', 'mapped-frames'].map((name) => `./test/support/${name}.ts`),
+  setupFiles: ['end-with-run', 'equal-bytes', 'mapped-frames'].map((name) => `./test/support/run/${name}.ts`),
   server: { deps: { inline: ['postgres'] } },
 }
 
@@ -173,7 +173,7 @@ function database(backend: Backend): TestProjectInlineConfiguration {
         ? ['test/slow/**/*.test.ts', ...SIZED, ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
         : suitesOn(backend),
       exclude: slow ? [...notHere, ...ON_BOTH.filter((suite) => !SIZED.includes(suite))] : notHere,
-      globalSetup: [RUN_FOLDER, './test/support/global-setup.ts'],
+      globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
   }

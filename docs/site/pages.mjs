@@ -8,6 +8,7 @@ import { join } from 'node:path'
 
 /** @type {readonly Entry[]} */
 export const API_ENTRIES = [
+  { name: '@eaas/audit', source: 'packages/audit/src/index.ts' },
   { name: '@eaas/cli/backfill', source: 'packages/cli/src/backfill.ts' },
   { name: '@eaas/sdk', source: 'packages/sdk/src/index.ts' },
   { name: '@eaas/sdk/adapter', source: 'packages/sdk/src/adapter.ts' },
@@ -27,6 +28,8 @@ export const API_ENTRIES = [
 /** Pages to be read in this order; those of the folder that are not named come after them. */
 const SDK_DOCS = [
   'models',
+  'many-rows',
+  'single-values',
   'binding',
   'search',
   'choose-indexes',
@@ -34,6 +37,7 @@ const SDK_DOCS = [
   'streams',
   'rotation',
   'deleting-a-person',
+  'erasure-on-disk',
   'dek-cache-and-audit',
   'events',
   'orms',
@@ -44,7 +48,10 @@ const SDK_DOCS = [
   'writing-an-adapter',
   'browser',
   'testing',
+  'network',
+  'runtimes',
   'errors',
+  'service-errors',
 ]
 
 /** Those of the server, likewise. */

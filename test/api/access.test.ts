@@ -1,9 +1,9 @@
 // Access by credentials, permissions and tenants. The tests are generated from the table of routes, so they include every new route.
 import { PERMISSIONS, type Permission, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { serverOf } from '../support/audit-scene.js'
-import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
-import { type Answer, type Caller, type Service, startService } from '../support/service.js'
+import { serverOf } from '../support/audit/audit-scene.js'
+import { callRoute, makeGround, routesWithRules } from '../support/service/route-calls.js'
+import { type Answer, type Caller, type Service, startService } from '../support/service/service.js'
 
 const ROUTES = routesWithRules()
 

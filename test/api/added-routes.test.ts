@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { readConfig } from '../../packages/server/src/config.js'
 import { buildServer } from '../../packages/server/src/index.js'
-import { freshDatabase } from '../support/database.js'
-import { ROOT_KEY, type Service, startService } from '../support/service.js'
+import { freshDatabase } from '../support/database/database.js'
+import { ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const SCHEMA = {
   querystring: { type: 'object', required: ['name'], properties: { name: { type: 'string' } } },

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKeyUses } from '../../packages/server/src/runner/api-key-uses.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let now = Date.now()
 let service: Service

@@ -1,7 +1,7 @@
 // The most that one caller may have and send: limits that keep a tenant from taking the server's time from the others.
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const MIB = 1_048_576
 const realParse = JSON.parse

@@ -1,6 +1,6 @@
 // Pages of other origins: they are refused unless their origin is configured.
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Service, startService } from '../support/service.js'
+import { type Service, startService } from '../support/service/service.js'
 
 const PAGE = 'https://app.example.org'
 

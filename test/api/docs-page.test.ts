@@ -1,7 +1,7 @@
 // GET /docs: the page works offline, and the server serves only the files that it lists by name.
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Service, startService } from '../support/service.js'
+import { type Service, startService } from '../support/service/service.js'
 
 let service: Service
 

@@ -8,9 +8,9 @@ import { resumeTenant, suspendTenant } from '../../packages/server/src/operation
 import type { Services } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type DueKey, listDueKeys } from '../../packages/server/src/store/keys.js'
-import { copyTables, restoreTables, startAnew } from '../support/audit-scene.js'
-import { backend } from '../support/database.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { copyTables, restoreTables, startAnew } from '../support/audit/audit-scene.js'
+import { backend } from '../support/database/database.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const DAY_MS = 86_400_000
 const isoTime = (time: number) => new Date(time).toISOString()

@@ -3,11 +3,11 @@ import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { findPostgres } from '../support/find-postgres.js'
-import { type PostgresServer, startPostgres } from '../support/postgres.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { findPostgres } from '../support/database/find-postgres.js'
+import { type PostgresServer, startPostgres } from '../support/database/postgres.js'
+import { runCommand } from '../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
 const SOON = { timeout: 30_000 }

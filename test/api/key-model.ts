@@ -5,7 +5,7 @@ import type { wire } from '@eaas/protocol'
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 export const DAY_MS = 86_400_000
 
@@ -41,7 +41,7 @@ export const TABLE: Record<Event, Record<Status, Cell>> = {
   disable: {
     active: [204, 'disabled', true],
     disabled: [204, 'disabled', false],
-    pending_destruction: [409, 'pending_destruction', false],
+    pending_destruction: [204, 'pending_destruction', false],
     destroyed: [409, 'destroyed', false],
   },
   enable: {

@@ -2,7 +2,7 @@
 import { wire } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
-import { startService } from '../support/service.js'
+import { startService } from '../support/service/service.js'
 import { DAY_MS, EVENTS, type KeyModel, startKeyModel, TABLE, TO } from './key-model.js'
 
 let model: KeyModel

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Operation } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
-import { serverOf } from '../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { serverOf } from '../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let owner: Caller

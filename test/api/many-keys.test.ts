@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keyMac, withMac } from '../../packages/server/src/audit/formats/row-mac.js'
 import { listKeys } from '../../packages/server/src/store/keys.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const MANY = 1_000
 

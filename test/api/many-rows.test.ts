@@ -7,7 +7,7 @@ import { suspendTenant } from '../../packages/server/src/operations/suspend-tena
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type ApiKeyRow, listApiKeys } from '../../packages/server/src/store/api-keys.js'
 import { type KeyRow, listKeys } from '../../packages/server/src/store/keys.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 /** More than one answer lists. */
 const REVOKED = 10_050

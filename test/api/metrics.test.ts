@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { createMetrics } from '../../packages/server/src/http/metrics.js'
 import type { Durability } from '../../packages/server/src/store/settings.js'
-import { freshDatabase } from '../support/database.js'
-import { startEaas } from '../support/eaas-process.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { freshDatabase } from '../support/database/database.js'
+import { startEaas } from '../support/service/eaas-process.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let owner: Caller

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let owner: Caller

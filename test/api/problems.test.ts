@@ -4,8 +4,8 @@ import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend } from '../support/database.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { backend } from '../support/database/database.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let owner: Caller

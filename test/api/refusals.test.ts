@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { createMetrics } from '../../packages/server/src/http/metrics.js'
 import { loggerOptions } from '../../packages/server/src/logger.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const ABSENT = '00000000-0000-4000-8000-000000000000'
 

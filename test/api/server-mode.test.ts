@@ -1,8 +1,8 @@
 // Server mode: the server encrypts and decrypts for tenants that have it enabled; for all others it refuses, and logs the refusal.
 import { createDecipheriv, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { runCommand } from '../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 let now = Date.parse('2026-05-31T23:59:00.000Z')
 let service: Service

@@ -1,7 +1,7 @@
 // Query parameters that a call does not know: refused where a query decides what is shown, because a misspelt filter would show everything.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { callRoute, type Ground, makeGround, routesWithRules } from '../support/route-calls.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { callRoute, type Ground, makeGround, routesWithRules } from '../support/service/route-calls.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let owner: Caller

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
 import { createUnrecordedCalls } from '../../packages/server/src/runner/unrecorded-calls.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const ip_address = '127.0.0.1'
 const START = Date.parse('2026-05-31T23:59:00.000Z')

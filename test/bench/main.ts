@@ -1,7 +1,7 @@
 // `npm run bench`: runs the parts and says what they found; see docs/performance.md.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { findPostgres } from '../support/find-postgres.js'
+import { findPostgres } from '../support/database/find-postgres.js'
 import { type Parts, readArguments } from './arguments.mjs'
 import { measureAppend, measureScale } from './audit/audit.js'
 import { describeMachine, formatMachine } from './lib/machine.js'

@@ -1,6 +1,6 @@
 // The page of the API (/docs) as its readers use it, in Chromium.
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type Service, startService } from '../support/service.js'
+import { type Service, startService } from '../support/service/service.js'
 import { inChromium, NOTHING_STORED, stored, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000

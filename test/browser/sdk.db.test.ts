@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import vectors from '../../packages/protocol/src/envelope.vectors.json' with { type: 'json' }
 import { createClient } from '../../packages/sdk/src/index.js'
-import type { SuiteOutcome } from '../support/packed-sdk.js'
-import { RUNTIMES, rowOf } from '../support/runtime-table.js'
-import { type Service, startService } from '../support/service.js'
+import type { SuiteOutcome } from '../support/platforms/packed-sdk.js'
+import { type Service, startService } from '../support/service/service.js'
+import { RUNTIMES, rowOf } from '../support/sources/runtime-table.js'
 import { inChromium, NOTHING_STORED, type OpenedPage, stored } from './chromium-pages.js'
 import { type PageServer, startPageServer } from './page-server.js'
 

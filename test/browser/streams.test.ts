@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { rounds } from '../support/rounds.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { rounds } from '../support/run/rounds.js'
 import { inChromium } from './chromium-pages.js'
 
 const MIB = 1_048_576

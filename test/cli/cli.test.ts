@@ -2,9 +2,9 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { runCommandIn } from '../support/command-host.js'
-import { freshDatabase } from '../support/database.js'
-import { ROOT_KEY } from '../support/service.js'
+import { freshDatabase } from '../support/database/database.js'
+import { runCommandIn } from '../support/service/command-host.js'
+import { ROOT_KEY } from '../support/service/service.js'
 
 const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
 const COMMANDS = [

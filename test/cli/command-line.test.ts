@@ -5,10 +5,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileS
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { type Service, startService } from '../support/service.js'
-import { readPage } from '../support/snippets.js'
-import { ROOT } from '../support/source-files.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { type Service, startService } from '../support/service/service.js'
+import { readPage } from '../support/sources/snippets.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const run = promisify(execFile)
 const MAIN = join(ROOT, 'packages/cli/dist/main.js')
@@ -34,9 +34,9 @@ beforeEach(() => {
 const environment = () => ({ PATH: process.env.PATH, EAAS_BASE_URL: service.url, EAAS_API_KEY: apiKey })
 
 describe('the command line', () => {
-  it('runs the program of its page', async () => {
-    const [, script = ''] = /```sh\n(.*?)```/s.exec(readPage('packages/cli/docs/command-line.md')) ?? []
-    expect(script.match(/npx @eaas\/cli/g)?.length).toBeGreaterThanOrEqual(9)
+  /** Runs the first commands of a page as they are written. */
+  async function runPage(page: string) {
+    const [, script = ''] = /```sh\n(.*?)```/s.exec(readPage(page)) ?? []
     mkdirSync(join(folder, '.eaas'))
     writeFileSync(join(folder, '.eaas/api-key.txt'), `${apiKey}\n`, { mode: 0o600 })
     const text = script.replace('http://127.0.0.1:8420', service.url)
@@ -46,9 +46,21 @@ describe('the command line', () => {
       env: { PATH: process.env.PATH },
     })
     expect(stderr).toBe('')
+    return { script, stdout }
+  }
+
+  it('runs the program of its page', async () => {
+    const { script, stdout } = await runPage('packages/cli/docs/command-line.md')
+    expect(script.match(/npx @eaas\/cli/g)?.length).toBeGreaterThanOrEqual(9)
     expect(stdout).toContain('format              eaas/stream/v1')
     expect(stdout).toMatch(/^ok {4}round trip: /m)
     expect(readdirSync(folder).filter((name) => name.startsWith('.') && name !== '.eaas')).toEqual([])
+  })
+
+  it('runs the program of its README', async () => {
+    expect((await runPage('packages/cli/README.md')).stdout).toMatch(
+      /\nformat {14}eaas\/stream\/v1\n[\s\S]*\ncalled twice\n$/,
+    )
   })
 
   it('ends on Ctrl-C with 130 while it waits for input, and leaves no file', async () => {

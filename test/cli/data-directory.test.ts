@@ -9,12 +9,12 @@ import { beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
 import { openServer } from '../../packages/server/src/server.js'
 import { UnusableDataDirectoryError } from '../../packages/server/src/store/embedded/database.js'
-import { createTenantByCli, runCommand } from '../support/command-host.js'
-import { copiesClusterBelow } from '../support/created-cluster.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { EAAS, ROOT_KEY, startEaas } from '../support/eaas-process.js'
-import { callsOf } from '../support/load.js'
-import { startServer } from '../support/server.js'
+import { copiesClusterBelow } from '../support/database/created-cluster.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { createTenantByCli, runCommand } from '../support/service/command-host.js'
+import { EAAS, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
+import { callsOf } from '../support/service/load.js'
+import { startServer } from '../support/service/server.js'
 
 const TIMEOUT_MS = 120_000
 

@@ -5,11 +5,11 @@ import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase } from '../support/database.js'
-import { runEaas } from '../support/eaas-process.js'
-import { findPostgres } from '../support/find-postgres.js'
-import { type PostgresServer, startPostgres, unprivilegedAccount } from '../support/postgres.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { findPostgres } from '../support/database/find-postgres.js'
+import { type PostgresServer, startPostgres, unprivilegedAccount } from '../support/database/postgres.js'
+import { runCommand } from '../support/service/command-host.js'
+import { runEaas } from '../support/service/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
 

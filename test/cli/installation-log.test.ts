@@ -5,13 +5,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findObstacleToVerifier, runOtherVerifier } from '../audit/other-verifier.js'
-import { runCommand } from '../support/command-host.js'
-import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, ROOT_KEY as PROCESS_ROOT_KEY, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { startServer } from '../support/server.js'
-import { ROOT_KEY, startService } from '../support/service.js'
+import { findObstacleToVerifier, runOtherVerifier } from '../audit/verify/other-verifier.js'
+import { freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runAuditCommand, runCommand } from '../support/service/command-host.js'
+import {
+  connectTo,
+  createTenantInProcess,
+  ROOT_KEY as PROCESS_ROOT_KEY,
+  startEaas,
+} from '../support/service/eaas-process.js'
+import { startServer } from '../support/service/server.js'
+import { ROOT_KEY, startService } from '../support/service/service.js'
 
 const OPERATOR = /^operator:.+@.+/
 
@@ -50,7 +55,7 @@ async function written(name: string, ...args: string[]): Promise<string> {
 
 /** The exit code and verdict of both verifiers, which must agree. */
 async function verified(...args: string[]) {
-  const { code, stdout } = await eaas('audit', 'verify-export', ...args, '--public-key', publicKey, '--json')
+  const { code, stdout } = await runAuditCommand(['verify', ...args, '--public-key', publicKey, '--json'])
   const verdict = JSON.parse(stdout)
   if (findObstacleToVerifier() === undefined) {
     const other = await runOtherVerifier([...args, '--public-key', publicKey])
@@ -124,7 +129,14 @@ describe("the installation's log", () => {
     )
     const exported = await written('installation.ndjson', 'audit', 'export', '--installation')
     expect(await verified(exported, '--checkpoint', checkpoint)).toMatchObject({ code: 0, verdict: { whole: true } })
-    const rights = await eaas('audit', 'rights', exported, '--at', '2100-01-01T00:00:00Z', '--public-key', publicKey)
+    const rights = await runAuditCommand([
+      'rights',
+      exported,
+      '--at',
+      '2100-01-01T00:00:00Z',
+      '--public-key',
+      publicKey,
+    ])
     expect([rights.code, rights.stdout]).toEqual([3, ''])
     expect(rights.stderr).toContain("is the installation's log, which records no rights")
     const json = JSON.parse((await eaas('audit', 'verify', '--all', '--json')).stdout)
@@ -141,7 +153,7 @@ describe('an export of a tenant', () => {
       0,
       { whole: true, checkpoint_compared: true, anchor: { tenants: 2, compared: true } },
     ])
-    const shown = await eaas('audit', 'verify-export', exported, '--public-key', publicKey)
+    const shown = await runAuditCommand(['verify', exported, '--public-key', publicKey])
     expect(shown.stdout).toMatch(/^anchor +entry \d+ of the installation's log, of .*, covers entry \d+$/m)
 
     const later = await written('later.checkpoint', 'audit', 'checkpoint', '--installation')
@@ -162,7 +174,7 @@ describe('an export of a tenant', () => {
 describe('an export of a tenant that is linked to a kept checkpoint', () => {
   const linked = (name: string, since: string) => written(name, 'audit', 'export', '--tenant', 'acme', '--since', since)
   const shownAs = async (...args: string[]) =>
-    (await eaas('audit', 'verify-export', ...args, '--public-key', publicKey)).stdout
+    (await runAuditCommand(['verify', ...args, '--public-key', publicKey])).stdout
 
   it('agrees with it, however much was anchored since; an export that is not linked says what to do', async () => {
     const checkpoint = await written('linked.checkpoint', 'audit', 'checkpoint', '--installation')
@@ -223,15 +235,7 @@ describe('an export of a tenant that is linked to a kept checkpoint', () => {
       verdict: { checkpoint: { id: idOf(own), tenant_id: own.split('\n')[1] } },
     })
     await writeFile(joined, `${texts[0]}x\n${texts[1]}`)
-    const { code, stderr } = await eaas(
-      'audit',
-      'verify-export',
-      both,
-      '--public-key',
-      publicKey,
-      '--checkpoint',
-      joined,
-    )
+    const { code, stderr } = await runAuditCommand(['verify', both, '--public-key', publicKey, '--checkpoint', joined])
     expect([code, stderr]).toEqual([3, expect.stringContaining('this is not a checkpoint')])
   })
 

@@ -1,10 +1,10 @@
 // What a server is sent leaves no trace: neither in its database nor in its log, in envelope mode and in server mode, served or refused.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import type { TestDatabase } from '../support/database.js'
-import { connectTo, type EaasProcess, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
+import type { TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo, type EaasProcess, startEaas } from '../support/service/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
 

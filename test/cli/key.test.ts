@@ -1,9 +1,9 @@
 // eaas key: the operator manages a tenant's keys, and the tenant's own log records it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import type { TestDatabase } from '../support/database.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { type RunningServer, startServer } from '../support/server.js'
+import type { TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { type RunningServer, startServer } from '../support/service/server.js'
 
 const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
 

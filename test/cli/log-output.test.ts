@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { Agent, get } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
-import { callsOf } from '../support/load.js'
+import { freshDatabase } from '../support/database/database.js'
+import { createTenantInProcess, startEaas } from '../support/service/eaas-process.js'
+import { callsOf } from '../support/service/load.js'
 
 const TIMEOUT_MS = 120_000
 /** So many calls that their log lines, some 150 bytes each, exceed what a pipe and its reader can hold. */

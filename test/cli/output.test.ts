@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
-import { runCommand } from '../support/command-host.js'
-import { EAAS } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { startServer } from '../support/server.js'
-import { ROOT_KEY, type Service, startService } from '../support/service.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runAuditCommand, runCommand } from '../support/service/command-host.js'
+import { EAAS } from '../support/service/eaas-process.js'
+import { startServer } from '../support/service/server.js'
+import { ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
 const DAY_MS = 86_400_000
@@ -144,17 +144,22 @@ describe('the exit code of a verification', { timeout: TIMEOUT_MS }, () => {
     const verify = ['audit', 'verify', '--tenant']
     const codeOf = async (...args: string[]) => (await run(...args)).code
     expect(await codeOf(...verify, id)).toBe(0)
-    expect(await codeOf('audit', 'verify-export', garbage)).toBe(1)
+    const auditCodeOf = async (...args: string[]) => (await runAuditCommand(args)).code
+    expect(await auditCodeOf('verify', garbage)).toBe(1)
     expect(await codeOf(...verify, id, '--from', '3', '--to', '2')).toBe(2)
     for (const args of [
       [...verify, 'nobody'],
       [...verify, id, '--from', '99'],
       [...verify, id, '--checkpoint', join(folder, 'none')],
       [...verify, id, '--checkpoint', garbage],
-      ['audit', 'verify-export', join(folder, 'none')],
-      ['audit', 'verify-export', garbage, '--public-key', join(folder, 'none')],
     ]) {
       expect([args, await codeOf(...args)]).toEqual([args, 3])
+    }
+    for (const args of [
+      ['verify', join(folder, 'none')],
+      ['verify', garbage, '--public-key', join(folder, 'none')],
+    ]) {
+      expect([args, await auditCodeOf(...args)]).toEqual([args, 3])
     }
     const down = { EAAS_DATABASE_URL: 'postgres://127.0.0.1:1/none', EAAS_PORT: 'x' }
     const url = down.EAAS_DATABASE_URL
@@ -170,9 +175,9 @@ describe('an option', { timeout: TIMEOUT_MS }, () => {
   it.each([
     ['audit', 'verify', '--tenant', 'a', '--tenant', 'b'],
     ['api-key', 'create', '--tenant=a', '--name', 'x', '--name', 'y', '--permissions', 'hash'],
-    ['audit', 'verify-export', 'file', '--public-key', 'a', '--public-key', 'b'],
+    ['eaas-audit', 'verify', 'file', '--public-key', 'a', '--public-key', 'b'],
   ])('is not given twice: %s %s', async (...args) => {
-    const { code, stdout, stderr } = await run(...args)
+    const { code, stdout, stderr } = await (args[0] === 'eaas-audit' ? runAuditCommand(args.slice(1)) : run(...args))
     expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(/option '--\S+ .*' may be given once only/)])
   })
 })

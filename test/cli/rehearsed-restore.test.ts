@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { copyTables, restoreTables } from '../support/audit-scene.js'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
-import { callsOf } from '../support/load.js'
-import { startServer } from '../support/server.js'
+import { copyTables, restoreTables } from '../support/audit/audit-scene.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo, createTenantInProcess } from '../support/service/eaas-process.js'
+import { callsOf } from '../support/service/load.js'
+import { startServer } from '../support/service/server.js'
 
 const TIMEOUT_MS = 120_000
 

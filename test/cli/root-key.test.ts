@@ -8,11 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openStore } from '../../packages/server/src/store/open-store.js'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, type Ended, ROOT_KEY } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { startServer } from '../support/server.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo, type Ended, ROOT_KEY } from '../support/service/eaas-process.js'
+import { startServer } from '../support/service/server.js'
 
 const TIMEOUT_MS = 120_000
 const another = () => randomBytes(32).toString('base64')
@@ -115,6 +115,32 @@ describe('a database that has its root key', () => {
 })
 
 describe('a new database', () => {
+  it('starts with a root key that was generated, which no output shows', { timeout: TIMEOUT_MS }, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-root-key-'))
+    try {
+      const path = join(folder, 'key')
+      const database = await freshDatabase('root_key', { created: false })
+      const made = await runCommand(['root-key', 'generate', '--out', path], { database, rootKey: null })
+      const key = (await readFile(path, 'utf8')).trim()
+      expect(made).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(path) })
+      expect(made.stdout).not.toContain(key)
+      if (database.backend === 'embedded') expect(await readdir(database.dataDir)).toEqual([])
+      const other = join(folder, 'other')
+      const asJson = await runCommand(['root-key', 'generate', '--out', other, '--json'], { database, rootKey: null })
+      expect(asJson).toMatchObject({ code: 0, stderr: '', stdout: `${JSON.stringify({ file: other })}\n` })
+      const again = await runCommand(['root-key', 'generate', '--out', path], { database, rootKey: null })
+      expectRefusal(again, /key exists already and was left as it is/)
+      expect((await readFile(path, 'utf8')).trim()).toBe(key)
+
+      const environment = { EAAS_ROOT_KEY_FILE: path }
+      const created = ['tenant', 'create', '--name', 'x', '--json']
+      expect((await runCommand(created, { database, rootKey: null, environment })).code).toBe(0)
+      expectRefusal(await runCommand(['tenant', 'list'], { database, rootKey: another() }), /does not belong to this/)
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
   it('stays empty where the root key is no key', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('root_key', { created: false })
     expectRefusal(await runCommand(['start'], { database, rootKey: truncated }), /must be 32 bytes, got 31\./)

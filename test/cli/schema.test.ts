@@ -1,11 +1,11 @@
 // What an operator changes in the tables: what raises no alarm, what does, and what was accepted on record.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import { backend, type TestDatabase } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { type RunningServer, startServer } from '../support/server.js'
+import { backend, type TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { type RunningServer, startServer } from '../support/service/server.js'
 
 const TRIGGER = `create function watched() returns trigger language plpgsql as $$ begin return new; end $$;
   create trigger watched before update on chain_alarms for each row execute function watched()`

@@ -9,10 +9,10 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type CommandOptions, runCommand } from '../../packages/cli/src/test-support/command.js'
 import { type Client, createClient } from '../../packages/sdk/src/index.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { type Service, startService } from '../support/service.js'
-import { ROOT } from '../support/source-files.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { type Service, startService } from '../support/service/service.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const MAIN = join(ROOT, 'packages/cli/dist/main.js')
 const here = (name: string) => fileURLToPath(new URL(`./tables/${name}`, import.meta.url))

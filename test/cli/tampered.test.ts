@@ -1,7 +1,7 @@
 // The operator's command line with a tampered tenant: commands report it, and still process the other tenants.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { runCommand } from '../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let tampered: Caller

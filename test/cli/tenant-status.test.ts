@@ -8,11 +8,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
-import { serverOf } from '../support/audit-scene.js'
-import { runCommand } from '../support/command-host.js'
-import { connectTo } from '../support/eaas-process.js'
-import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { serverOf } from '../support/audit/audit-scene.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { callRoute, makeGround, routesWithRules } from '../support/service/route-calls.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const dek = () => randomBytes(32).toString('base64')
 const REFUSED = [403, 'E_TENANT_SUSPENDED']

@@ -1,4 +1,4 @@
-// `eaas witness` as a process: its key and state, what it answers over HTTP, and what a crash leaves.
+// `eaas-audit witness` as a process: its key and state, what it answers over HTTP, and what a crash leaves.
 import { generateKeyPairSync } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -11,11 +11,11 @@ import { consistencyProof } from '../../packages/audit/src/formats/merkle.js'
 import { encodeNoteKey, readSignatures, splitNote } from '../../packages/audit/src/formats/signed-note.js'
 import { readTreeKey, signTree } from '../../packages/audit/src/formats/tree.js'
 import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/audit/src/formats/witness-request.js'
-import { signerOf } from '../../packages/server/src/crypto/signing-key.js'
-import { readState } from '../../packages/server/src/witness/state-file.js'
-import { runCommand } from '../support/command-host.js'
-import type { EaasProcess } from '../support/eaas-process.js'
-import { startWitness } from '../support/witness.js'
+import { signerOf } from '../../packages/audit/src/node/signing-key.js'
+import { readState } from '../../packages/audit/src/witness/state-file.js'
+import { runAuditCommand } from '../support/service/command-host.js'
+import type { EaasProcess } from '../support/service/eaas-process.js'
+import { startWitness } from '../support/service/witness.js'
 
 const NAME = 'witness.example/w1'
 let folder: string
@@ -37,8 +37,6 @@ const growth = (old: number, size: number, mark = 0) =>
   })
 
 const options = (environment: Record<string, string> = {}) => ({
-  rootKey: null,
-  command: ['witness'],
   environment: { EAAS_WITNESS_DIR: directory, EAAS_WITNESS_PORT: '0', ...environment },
 })
 const post = (body: string | Uint8Array<ArrayBuffer>, path = '/add-checkpoint') =>
@@ -70,7 +68,7 @@ describe('a new witness', () => {
     expect((await state()).witness).toBe(key)
     for (const name of ['witness.key', 'state']) expect((await stat(join(directory, name))).mode & 0o077).toBe(0)
     const before = await readFile(join(directory, 'witness.key'), 'utf8')
-    const again = await runCommand(['witness', '--create', '--name', NAME], options())
+    const again = await runAuditCommand(['witness', '--create', '--name', NAME], options())
     expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('exists and is not empty') })
     expect(await readFile(join(directory, 'witness.key'), 'utf8')).toBe(before)
     expect((await readdir(folder)).filter((name) => name !== 'witness')).toEqual([])
@@ -90,14 +88,17 @@ describe('a new witness', () => {
     [['witness', '--create', '--name', 'a+b'], 1, 'no space, plus or control character'],
   ])('is not created by %j', async (args, code, message) => {
     const there = { EAAS_WITNESS_DIR: join(folder, 'none') }
-    expect(await runCommand(args, options(there))).toMatchObject({ code, stderr: expect.stringContaining(message) })
+    expect(await runAuditCommand(args, options(there))).toMatchObject({
+      code,
+      stderr: expect.stringContaining(message),
+    })
     expect(await readdir(folder)).toEqual(['witness'])
   })
 
   it('may take a key from outside: one that is none can be made, but never where a witness is already', async () => {
     const none = { EAAS_WITNESS_DIR: join(folder, 'none') }
     const create = (environment: Record<string, string>) =>
-      runCommand(['witness', '--create', '--name', NAME], options(environment))
+      runAuditCommand(['witness', '--create', '--name', NAME], options(environment))
     const refused = [
       await create({ ...none, EAAS_WITNESS_KEY: 'AAAA' }),
       await create({ ...none, EAAS_WITNESS_KEY_FILE: join(folder, 'no.key') }),
@@ -114,10 +115,10 @@ describe('a new witness', () => {
   async function expectRefused(path: string, code: string) {
     const there = resolve(folder, path)
     const environment = { EAAS_WITNESS_DIR: there }
-    expect(await runCommand(['witness', '--create', '--name', NAME], options(environment))).toMatchObject({
+    expect(await runAuditCommand(['witness', '--create', '--name', NAME], options(environment))).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: `eaas: ${there} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.\n`,
+      stderr: `eaas-audit: ${there} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.\n`,
     })
   }
 
@@ -131,8 +132,8 @@ describe('a new witness', () => {
   it('is no folder without its state, in which nothing is then written', async () => {
     const there = join(folder, 'none')
     await mkdir(there)
-    const { code, stderr } = await runCommand(['witness'], options({ EAAS_WITNESS_DIR: there }))
-    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('eaas witness --create') })
+    const { code, stderr } = await runAuditCommand(['witness'], options({ EAAS_WITNESS_DIR: there }))
+    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('eaas-audit witness --create') })
     expect(await readdir(there)).toEqual([])
     await rm(there, { recursive: true })
   })
@@ -140,11 +141,11 @@ describe('a new witness', () => {
   it('may have a key from the environment, which is not written', async () => {
     const other = join(folder, 'other')
     const environment = { EAAS_WITNESS_DIR: other, EAAS_WITNESS_KEY: Buffer.alloc(32, 5).toString('base64') }
-    expect((await runCommand(['witness', '--create', '--name', NAME], options(environment))).code).toBe(0)
+    expect((await runAuditCommand(['witness', '--create', '--name', NAME], options(environment))).code).toBe(0)
     expect((await readdir(other)).sort()).toEqual(['.gitignore', 'logs', 'state'])
     await writeFile(join(other, 'logs'), log)
     const wrong = { ...environment, EAAS_WITNESS_KEY: Buffer.alloc(32, 6).toString('base64') }
-    expect(await runCommand(['witness'], options(wrong))).toMatchObject({
+    expect(await runAuditCommand(['witness'], options(wrong))).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('does not belong to the state'),
     })
@@ -202,7 +203,7 @@ describe('a witness that listens', () => {
   })
 
   it('has no second process on its directory', async () => {
-    const second = await runCommand(['witness'], options())
+    const second = await runAuditCommand(['witness'], options())
     expect(second).toMatchObject({ code: 1, stderr: expect.stringContaining(`in use by process ${witness.pid} `) })
   })
 
@@ -284,7 +285,7 @@ describe('a witness that starts again', () => {
       const kept = await Promise.all(names.map((name) => readFile(join(directory, name))))
       try {
         await spoil()
-        const { code, stderr } = await runCommand(['witness'], options())
+        const { code, stderr } = await runAuditCommand(['witness'], options())
         expect(code).toBe(1)
         expect(stderr).toMatch(message)
       } finally {
@@ -307,7 +308,7 @@ describe('a witness that starts again', () => {
 
   it('forgets a log only when it is told to while it does not run, and then cosigns it from its beginning', async () => {
     const origin = log.split('+')[0] ?? ''
-    const forget = () => runCommand(['witness', '--forget', origin], options())
+    const forget = () => runAuditCommand(['witness', '--forget', origin], options())
     expect(await forget()).toMatchObject({ code: 1, stderr: expect.stringContaining('in use by process') })
     const size = await cosignedSize()
     const others = [...(await state()).logs.keys()].filter((other) => other !== origin)

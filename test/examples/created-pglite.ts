@@ -2,7 +2,7 @@
 // have a new one in memory. Opening one takes longer than what a page does with it.
 import type { PGlite as Original } from '@electric-sql/pglite'
 import { inject } from 'vitest'
-import { openCreatedCluster } from '../support/created-cluster.js'
+import { openCreatedCluster } from '../support/database/created-cluster.js'
 
 const postgres = await openCreatedCluster(inject('runDir'))
 

@@ -10,8 +10,8 @@ import * as offline from '../../packages/sdk/src/offline.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
-import { programOf } from '../support/snippets.js'
-import { filesBelow, ROOT } from '../support/source-files.js'
+import { programOf } from '../support/sources/snippets.js'
+import { filesBelow, ROOT } from '../support/sources/source-files.js'
 
 const SOURCES = ['packages/cli/src', 'packages/sdk/src']
 const ENTRIES = {

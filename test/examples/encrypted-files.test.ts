@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { IS_SLOW_RUN } from '../support/rounds.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { IS_SLOW_RUN } from '../support/run/rounds.js'
 import { interruptProgram, runProgram } from './program.js'
 
 const example = fileURLToPath(new URL('../../examples/encrypted-files/', import.meta.url))

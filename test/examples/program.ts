@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, onTestFinished } from 'vitest'
-import { copiesClusterBelow, copiesInMemoryBelow } from '../support/created-cluster.js'
+import { copiesClusterBelow, copiesInMemoryBelow } from '../support/database/created-cluster.js'
 
 const GONE_WITHIN_MS = 15_000
 

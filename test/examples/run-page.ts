@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { transform } from 'esbuild'
 import { onTestFinished, vi } from 'vitest'
-import { PRISMA, programOf } from '../support/snippets.js'
+import { PRISMA, programOf } from '../support/sources/snippets.js'
 import { createPrelude, type PageService } from './snippet-prelude.js'
 
 /** What a page imports besides the SDK, such as an ORM. */

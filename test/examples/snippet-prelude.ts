@@ -1,7 +1,7 @@
 // What the snippets of our pages may use without having made it: a client on some service, and the reader's secrets.
 import { format } from 'node:util'
 import { createClient } from '../../packages/sdk/src/index.js'
-import { createTransit } from '../support/transit.js'
+import { createTransit } from '../support/openbao/transit.js'
 
 export type Prelude = Awaited<ReturnType<typeof createPrelude>>['globals']
 

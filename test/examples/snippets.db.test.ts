@@ -1,8 +1,8 @@
 // The snippets of the pages for users, on a real server.
 import { afterAll, beforeAll, describe, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { type Service, startService } from '../support/service.js'
-import { PAGES, readPage } from '../support/snippets.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { type Service, startService } from '../support/service/service.js'
+import { PAGES, readPage } from '../support/sources/snippets.js'
 import { runPage } from './run-page.js'
 
 let service: Service

@@ -4,8 +4,8 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { findTypeErrors } from '../support/native-compiler.js'
-import { ROOT } from '../support/source-files.js'
+import { findTypeErrors } from '../support/sources/native-compiler.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const examples = join(ROOT, 'examples')
 const TIMEOUT_MS = 120_000

@@ -1,8 +1,8 @@
 // `npm run example:web-app` as a newcomer runs it. On the built packages. It checks the answers of its application itself.
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { IS_SLOW_RUN } from '../support/rounds.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { IS_SLOW_RUN } from '../support/run/rounds.js'
 import { interruptProgram, runProgram } from './program.js'
 
 const main = fileURLToPath(new URL('../../examples/web-app/main.mjs', import.meta.url))

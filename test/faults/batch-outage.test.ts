@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, freshDatabase } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const OPERATIONS = 1_000
 /** Their entries are some 300 KB in one statement. */

@@ -1,7 +1,7 @@
 // Clients change things by two servers on one database; the answers that they got are checked against the rows of that database.
 import { randomBytes } from 'node:crypto'
-import { connectTo } from '../support/eaas-process.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 export interface LedgerRun {
   /** changes that were acknowledged */

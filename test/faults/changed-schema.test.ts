@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { compareTables, compareTablesIn, type SchemaDifferences } from '../../packages/server/src/store/schema.js'
-import { backend } from '../support/database.js'
-import { type Service, startService } from '../support/service.js'
+import { backend } from '../support/database/database.js'
+import { type Service, startService } from '../support/service/service.js'
 
 const SAME: SchemaDifferences = {
   missing: [],

@@ -3,13 +3,13 @@ import { randomBytes } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createRightsReader } from '../../packages/audit/src/verify/rights-report.js'
-import { verifyByBoth } from '../audit/other-verifier.js'
+import { verifyByBoth } from '../audit/verify/other-verifier.js'
 import { checkChain } from '../independent/checker.js'
 import { verifyIndependently } from '../independent/verifier.js'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { startScheduleOf } from '../support/schedule.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { startScheduleOf } from '../support/service/schedule.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const DAY_MS = 86_400_000
 const YEAR_MS = 365 * DAY_MS

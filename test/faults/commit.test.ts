@@ -3,8 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect, isRolledBack, type Sql } from '../../packages/server/src/store/db.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { type Service, startService } from '../support/service.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { type Service, startService } from '../support/service/service.js'
 import { type CommitProxy, startCommitProxy } from './commit-proxy.js'
 
 /** The pool of a server, so that a statement can be run on each of its connections. */

@@ -1,9 +1,9 @@
 // kill -9 of the server under load, again and again, on the back end of the running vitest project.
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connectTo, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { startLoad } from '../support/load.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { connectTo, type EaasProcess, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
+import { startLoad } from '../support/service/load.js'
 import { checkInvariants, type Findings } from './invariants.js'
 
 const CLIENTS = 16

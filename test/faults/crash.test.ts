@@ -1,6 +1,6 @@
 // kill -9 of the server under load: everything that it acknowledged is kept. The long form is ../slow/crash.test.ts.
 import { describe, expect, it } from 'vitest'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 import { crashRepeatedly, describeFigures } from './crash-run.js'
 
 describe('a server that is killed under load', () => {

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, freshDatabase } from '../support/database.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 /** The most that a failing call may take. */
 const TOLD_WITHIN_MS = 5_000

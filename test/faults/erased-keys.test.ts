@@ -5,10 +5,10 @@ import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '../../packages/server/src/store/db.js'
 import { createErasure } from '../../packages/server/src/store/erasure.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
-import { callsOf } from '../support/load.js'
-import { type RunningServer, startServer } from '../support/server.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { connectTo, createTenantInProcess } from '../support/service/eaas-process.js'
+import { callsOf } from '../support/service/load.js'
+import { type RunningServer, startServer } from '../support/service/server.js'
 
 const KEYS = 10
 /** Of each key: so many that their samples are stored outside of the row that names them. */

@@ -5,11 +5,11 @@ import { type AddressInfo, connect as connectSocket, createServer } from 'node:n
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connect } from '../../packages/server/src/store/db.js'
-import { backend, freshDatabase, isPooled } from '../support/database.js'
-import { startEaas } from '../support/eaas-process.js'
-import { findPostgres } from '../support/find-postgres.js'
-import { freePort, type PostgresServer, startPostgres } from '../support/postgres.js'
-import { type Service, startService } from '../support/service.js'
+import { backend, freshDatabase, isPooled } from '../support/database/database.js'
+import { findPostgres } from '../support/database/find-postgres.js'
+import { freePort, type PostgresServer, startPostgres } from '../support/database/postgres.js'
+import { startEaas } from '../support/service/eaas-process.js'
+import { type Service, startService } from '../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
 

@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Decision, Operation } from '../../packages/server/src/runner/operation.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../packages/server/src/runner/perform.js'
-import { backend } from '../support/database.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { backend } from '../support/database/database.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let services: Service[]
 let owner: Caller

@@ -7,11 +7,11 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
-import { measureLatencies, peakMiB } from '../support/latency.js'
-import { callsOf } from '../support/load.js'
-import { IS_SLOW_RUN, rounds } from '../support/rounds.js'
+import { freshDatabase } from '../support/database/database.js'
+import { IS_SLOW_RUN, rounds } from '../support/run/rounds.js'
+import { createTenantInProcess, type EaasProcess, startEaas } from '../support/service/eaas-process.js'
+import { measureLatencies, peakMiB } from '../support/service/latency.js'
+import { callsOf } from '../support/service/load.js'
 
 const HEAP = { NODE_OPTIONS: '--max-old-space-size=512' }
 const MIB = 1_048_576

@@ -1,10 +1,10 @@
 // A graceful stop: SIGTERM under load, as a rolling restart sends it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { connectTo, ROOT_KEY, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { type LedgerEntry, startLoad } from '../support/load.js'
-import { startServer } from '../support/server.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { connectTo, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
+import { type LedgerEntry, startLoad } from '../support/service/load.js'
+import { startServer } from '../support/service/server.js'
 import { checkInvariants } from './invariants.js'
 
 const CLIENTS = 16

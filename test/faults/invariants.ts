@@ -1,7 +1,7 @@
 // Checks the ledger against the database after a load, whatever was killed meanwhile: the invariants I1 to I6.
 import type postgres from 'postgres'
 import { checkTenant, type Entry, entriesOf, openAuditKey, openKeks, opens } from '../independent/checker.js'
-import { callsOf, type LedgerEntry, type Load } from '../support/load.js'
+import { callsOf, type LedgerEntry, type Load } from '../support/service/load.js'
 
 /** Wraps that are opened by the server at a time. */
 const AT_ONCE = 16

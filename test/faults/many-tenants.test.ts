@@ -6,11 +6,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { lockHead } from '../../packages/server/src/store/audit.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { findPostgres } from '../support/find-postgres.js'
-import { startPostgres } from '../support/postgres.js'
-import { rounds } from '../support/rounds.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { findPostgres } from '../support/database/find-postgres.js'
+import { startPostgres } from '../support/database/postgres.js'
+import { rounds } from '../support/run/rounds.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 import { startStallingProxy } from './stalling-proxy.js'
 
 const TENANTS = 12

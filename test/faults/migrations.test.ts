@@ -9,10 +9,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { connect, type Sql } from '../../packages/server/src/store/db.js'
 import { migrate } from '../../packages/server/src/store/migrations.js'
-import { backend, freshDatabase } from '../support/database.js'
-import { callsOf } from '../support/load.js'
-import { withMigration } from '../support/migrations.js'
-import { startService } from '../support/service.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { withMigration } from '../support/database/migrations.js'
+import { callsOf } from '../support/service/load.js'
+import { startService } from '../support/service/service.js'
 
 /** For how long the tables are read while a migration tries to lock them. */
 const READ_MS = 4_000

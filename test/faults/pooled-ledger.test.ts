@@ -1,6 +1,6 @@
 // Everything that two servers behind one pgbouncer acknowledge is in the database: the clients keep the ledger. The long form is in slow/.
 import { describe, expect, it } from 'vitest'
-import { isPooled } from '../support/database.js'
+import { isPooled } from '../support/database/database.js'
 import { keepLedger } from './change-ledger.js'
 
 const CHANGES = 300

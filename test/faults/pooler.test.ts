@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
 import { openStore, type Store } from '../../packages/server/src/store/open-store.js'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, startEaas } from '../support/eaas-process.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo, startEaas } from '../support/service/eaas-process.js'
 
 type OnPostgres = Extract<TestDatabase, { backend: 'postgres' }>
 

@@ -4,10 +4,16 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { inject } from 'vitest'
-import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
-import { findPostgres } from '../support/find-postgres.js'
-import { callsOf, startLoad } from '../support/load.js'
-import { type PostgresServer, startPostgres } from '../support/postgres.js'
+import { findPostgres } from '../support/database/find-postgres.js'
+import { type PostgresServer, startPostgres } from '../support/database/postgres.js'
+import {
+  connectTo,
+  createTenantInProcess,
+  type EaasProcess,
+  ROOT_KEY,
+  startEaas,
+} from '../support/service/eaas-process.js'
+import { callsOf, startLoad } from '../support/service/load.js'
 import { percentile, untilHealthy } from './crash-run.js'
 import { checkInvariants, type Findings } from './invariants.js'
 

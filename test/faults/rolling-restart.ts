@@ -1,9 +1,9 @@
 // A rolling restart of two servers on one PostgreSQL behind an L4 balancer, as clients see it.
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type EaasProcess, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { callsOf } from '../support/load.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { type EaasProcess, startEaas } from '../support/service/eaas-process.js'
+import { callsOf } from '../support/service/load.js'
 import type { Balancer } from './tcp-balancer.js'
 
 const CLIENTS = 8

@@ -4,12 +4,12 @@ import { createTableComparison } from '../../packages/server/src/jobs/compare-ta
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { openStore } from '../../packages/server/src/store/open-store.js'
 import { compareTables, compareTablesIn, describeSchema } from '../../packages/server/src/store/schema.js'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { startServer } from '../support/server.js'
-import { ROOT_KEY, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { startServer } from '../support/service/server.js'
+import { ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const SAME = { missing: [], added: [], refusing: [], harmless: [], beside: [], settings: [], digest: '' }
 

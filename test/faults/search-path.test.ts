@@ -3,11 +3,11 @@
 import type postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
 import { ChangedSessionError, createSessionWatch } from '../../packages/server/src/store/session-watch.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { startServer } from '../support/server.js'
-import { startService } from '../support/service.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { startServer } from '../support/service/server.js'
+import { startService } from '../support/service/service.js'
 
 async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
   const sql = connectTo(database)

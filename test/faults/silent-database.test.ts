@@ -7,9 +7,9 @@ import { createCommitter } from '../../packages/server/src/audit/append/committe
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
 import { lockHead } from '../../packages/server/src/store/audit.js'
 import { connect } from '../../packages/server/src/store/db.js'
-import { backend, freshDatabase } from '../support/database.js'
-import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { callRoute, makeGround, routesWithRules } from '../support/service/route-calls.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 import { type StallingProxy, startStallingProxy } from './stalling-proxy.js'
 
 /** The deadline is 4 s. Two waits in a row would take 8, and a busy machine some time more than one. */

@@ -1,8 +1,8 @@
 // How many connections a server opens to PostgreSQL as it starts, before anybody calls it.
 import { expect, it } from 'vitest'
-import { backend } from '../support/database.js'
-import { connectTo, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
+import { backend } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { connectTo, startEaas } from '../support/service/eaas-process.js'
 
 /** One for its first jobs, which begin one after another, one for what it compares each second, and one for the log of the installation. */
 const AT_MOST = 3

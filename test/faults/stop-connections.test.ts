@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { TestDatabase } from '../support/database.js'
-import { connectTo, type EaasProcess, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { callsOf } from '../support/load.js'
-import { startService } from '../support/service.js'
+import type { TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { connectTo, type EaasProcess, startEaas } from '../support/service/eaas-process.js'
+import { callsOf } from '../support/service/load.js'
+import { startService } from '../support/service/service.js'
 
 /** The most that a stop without calls under way may take. */
 const AT_ONCE_MS = 3_000

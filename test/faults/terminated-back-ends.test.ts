@@ -2,11 +2,11 @@
 import { spawnSync } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { backend } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { startLoad } from '../support/load.js'
-import { rounds } from '../support/rounds.js'
-import { ROOT_KEY, startService } from '../support/service.js'
+import { backend } from '../support/database/database.js'
+import { rounds } from '../support/run/rounds.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { startLoad } from '../support/service/load.js'
+import { ROOT_KEY, startService } from '../support/service/service.js'
 import { checkInvariants } from './invariants.js'
 
 const ROUNDS = rounds(10, 40)

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findWrongFormats, WrongFormatError } from '../../packages/server/src/store/text-formats.js'
-import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 /** What somebody with SQL sets, and what the setting is then. */
 const SETTINGS: [name: string, value: string][] = [

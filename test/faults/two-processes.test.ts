@@ -1,11 +1,11 @@
 // Two servers on one PostgreSQL, as real processes: once one acknowledges a change, the other acts on it.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, type TestDatabase } from '../support/database.js'
-import { connectTo, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
-import { databaseWithTenant } from '../support/filled-database.js'
-import { type Calls, callsOf, startLoad } from '../support/load.js'
-import { rounds } from '../support/rounds.js'
+import { backend, type TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { rounds } from '../support/run/rounds.js'
+import { connectTo, type EaasProcess, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
+import { type Calls, callsOf, startLoad } from '../support/service/load.js'
 import { checkInvariants } from './invariants.js'
 
 const ROUNDS = rounds(20, 100)

@@ -1,10 +1,10 @@
 // Types with the names of PostgreSQL's functions. A call with one argument that no function fits exactly is a cast to such a type, which checks the
 // value by a function of whoever made it. So all SQL of the server says whose functions it calls.
 import { expect, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
-import { freshDatabase } from '../support/database.js'
-import { connectTo } from '../support/eaas-process.js'
-import { ROOT_KEY, startService } from '../support/service.js'
+import { freshDatabase } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
+import { ROOT_KEY, startService } from '../support/service/service.js'
 
 /** One for each function that has one argument. */
 const TYPES = `

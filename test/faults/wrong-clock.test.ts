@@ -6,8 +6,8 @@ import { createScheduledVerification } from '../../packages/server/src/jobs/sche
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
-import { startScheduleOf, UNMEASURED } from '../support/schedule.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { startScheduleOf, UNMEASURED } from '../support/service/schedule.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 1_440 * MINUTE_MS

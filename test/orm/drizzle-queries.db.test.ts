@@ -3,7 +3,7 @@
 import { and, count, eq, exists, gt, inArray, notExists, notInArray, type SQL, sql } from 'drizzle-orm'
 import { alias, QueryBuilder } from 'drizzle-orm/pg-core'
 import { describe, expect, it } from 'vitest'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 import { ADA, BEN, blocked, notes, refusedBefore, SECRET, type Sent, users, useScene } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {

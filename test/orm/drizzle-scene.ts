@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
 import { createClient, text as sealedText } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { freshDatabase } from '../support/database.js'
+import { freshDatabase } from '../support/database/database.js'
 
 export const users = pgTable('users', {
   id: uuid().primaryKey(),

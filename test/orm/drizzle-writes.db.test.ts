@@ -3,7 +3,7 @@ import { and, between, eq, gt, inArray, isNotNull, like, ne, not, or, type SQL, 
 import { pgTable, text, uuid, withReplicas } from 'drizzle-orm/pg-core'
 import { describe, expect, it } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 import { ADA, BEN, notes, prices, refusedBefore, type Sent, users, useScene } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {

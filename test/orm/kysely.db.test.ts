@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from '../../packages/kysely/src/index.js'
 import { createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { backend, freshDatabase } from '../support/database.js'
+import { backend, freshDatabase } from '../support/database/database.js'
 
 interface Person {
   id: string

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { encrypted } from '../../packages/prisma/src/index.js'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { openCreatedCluster } from '../support/created-cluster.js'
+import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
 import { type Models, modelsOf, tables } from './scene.js'
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
 import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { freshDatabase } from '../support/database.js'
+import { freshDatabase } from '../support/database/database.js'
 
 export interface Prefs {
   theme: 'dark' | 'light'

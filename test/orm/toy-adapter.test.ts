@@ -2,7 +2,7 @@
 import { type Client, createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { sourcesBelow } from '../support/source-files.js'
+import { sourcesBelow } from '../support/sources/source-files.js'
 import { type Condition, encrypted, type Store } from './toy-adapter.js'
 
 type Row = Record<string, unknown>

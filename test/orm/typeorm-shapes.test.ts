@@ -32,7 +32,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFi
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted } from '../../packages/typeorm/src/index.js'
-import { openCreatedCluster } from '../support/created-cluster.js'
+import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { type Models, modelsOf, tables } from './scene.js'
 import { posts, users } from './typeorm.js'
 

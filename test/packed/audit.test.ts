@@ -7,7 +7,7 @@ import checkpoints from '../../packages/audit/src/formats/checkpoint.vectors.jso
 import vectors from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
 import type * as auditModule from '../../packages/audit/src/index.js'
 import type { ExportVerdict, VerifyExportOptions } from '../../packages/audit/src/verify/verify-export.js'
-import { refusedExport } from '../support/refused-export.js'
+import { refusedExport } from '../support/audit/refused-export.js'
 
 let page: { audit: typeof auditModule }
 

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ROOT } from '../support/source-files.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 /** The oldest that we support, `engines` of each manifest. */
 const NODE_MAJOR = 20

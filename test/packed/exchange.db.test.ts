@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, it } from 'vitest'
-import { DENO, type Exchange, startExchange } from '../support/exchange.js'
-import { installPackedSdk } from '../support/packed-sdk.js'
-import { RUNTIMES } from '../support/runtime-table.js'
+import { DENO, type Exchange, startExchange } from '../support/platforms/exchange.js'
+import { installPackedSdk } from '../support/platforms/packed-sdk.js'
+import { RUNTIMES } from '../support/sources/runtime-table.js'
 
 const run = promisify(execFile)
 const INSTALL_TIMEOUT_MS = 5 * 60_000

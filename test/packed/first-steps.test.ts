@@ -4,10 +4,11 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { copiesClusterBelow } from '../support/created-cluster.js'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { IS_SLOW_RUN } from '../support/rounds.js'
-import { readPage } from '../support/snippets.js'
+import exports from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import { copiesClusterBelow } from '../support/database/created-cluster.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { IS_SLOW_RUN } from '../support/run/rounds.js'
+import { readPage } from '../support/sources/snippets.js'
 import { type LocalRegistry, startLocalRegistry } from './local-registry.js'
 
 const run = promisify(execFile)
@@ -105,6 +106,26 @@ describe('the first steps', () => {
     // On the database of the server, once that has stopped: a new one would take longer than all else here.
     await stopServer(join(own, '.eaas'))
     expect(await shell('node app.mjs', own)).toMatch(/^200$/m)
+  })
+
+  it('of packages/audit/README.md: verify an export by command and by program, without the server', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const own = join(dir.path, 'auditor')
+    mkdirSync(own)
+    writeFileSync(join(own, 'acme.ndjson'), exports.valid.find(({ name }) => name === 'a whole log')?.file ?? '')
+    writeFileSync(join(own, 'operator.key'), `${exports.public_key}\n`)
+    const { commands, program } = stepsOf('packages/audit/README.md')
+    expect(commands.map((command) => command.split(' ')[2])).toEqual(['verify', 'rights'])
+    await shell('npm init -y && npm install @eaas/audit', own)
+    const printed = await Promise.all(commands.map((command) => shell(command, own)))
+    expect(printed).toEqual([
+      expect.stringMatching(/^The export is valid\.\n[\s\S]*^entries {5}6, from 1 to 6$/m),
+      expect.stringMatching(/^Rights in tenant [\s\S]*^API KEY .*\n[0-9a-f-]{36} /m),
+    ])
+    writeFileSync(join(own, 'verify.mjs'), program)
+    expect(await shell('node verify.mjs', own)).toBe('true true 6\n')
+    expect(readdirSync(join(own, 'node_modules/@eaas'))).toEqual(['audit'])
   })
 })
 

@@ -5,8 +5,8 @@ import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { pack } from '../support/packed-sdk.js'
-import { ROOT } from '../support/source-files.js'
+import { pack } from '../support/platforms/packed-sdk.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const OURS = ['@eaas/audit', '@eaas/sdk', '@eaas/server'] as const
 /** What no program of JavaScript loads of the other packages: three fifths of their files, each of which npm unpacks. */

@@ -11,10 +11,10 @@ import { build, type Metafile } from 'esbuild'
 import { publint } from 'publint'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readHovers } from '../support/hovers.js'
-import { ADAPTERS, installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
-import { PRINTED, ROWS } from '../support/printed-rows.js'
-import { ROOT } from '../support/source-files.js'
+import { ADAPTERS, installPackedSdk, pack, runSuiteBy } from '../support/platforms/packed-sdk.js'
+import { readHovers } from '../support/sources/hovers.js'
+import { PRINTED, ROWS } from '../support/sources/printed-rows.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const KB = 1_024
 const ENTRIES = [
@@ -365,7 +365,15 @@ describe('the package of the server', () => {
       ts.preProcessFile(readFileSync(join(home, path), 'utf8')).importedFiles.map(({ fileName }) => fileName),
     )
     const packages = imported.filter((name) => !name.startsWith('.') && !isBuiltin(name))
-    expect(new Set(packages)).toEqual(new Set(['@eaas/audit', '@electric-sql/pglite', '@electric-sql/pglite/nodefs']))
+    expect(new Set(packages)).toEqual(
+      new Set([
+        '@eaas/audit',
+        '@eaas/audit/command',
+        '@eaas/audit/node',
+        '@electric-sql/pglite',
+        '@electric-sql/pglite/nodefs',
+      ]),
+    )
   })
 })
 
@@ -401,6 +409,39 @@ describe('the package in a browser', () => {
     const size = [...seen].reduce((sum, path) => sum + sizeOf(path), 0)
     expect(size).toBeGreaterThan(KB)
     expect(size).toBeLessThanOrEqual(limit * KB)
+  })
+})
+
+describe('the packages of the audit log and of the command line', () => {
+  // Both are ES modules, but for `@eaas/cli/backfill`, which programs of CommonJS require too.
+  const MODULE_ALONE = ['.', './command', './node']
+
+  it(
+    'are packages as the linters of packages want them',
+    async () => {
+      const [audit, cli] = await Promise.all([
+        lint((await pack('@eaas/audit')).tarball),
+        lint((await pack('@eaas/cli')).tarball),
+      ])
+      expect([audit.messages, cli]).toEqual([[], { problems: [], messages: [] }])
+      expect(audit.problems).toEqual(
+        MODULE_ALONE.flatMap((entrypoint) => [
+          { kind: 'NoResolution', entrypoint, resolutionKind: 'node10' },
+          { kind: 'CJSResolvesToESM', entrypoint, resolutionKind: 'node16-cjs' },
+        ]),
+      )
+    },
+    TIMEOUT_MS,
+  )
+
+  it('start their commands by a program that is executable', async () => {
+    for (const name of ['@eaas/audit', '@eaas/cli'] as const) {
+      const home = join(ROOT, 'packages', name.replace('@eaas/', ''))
+      const { bin } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { bin: Record<string, string> }
+      const [program = ''] = Object.values(bin)
+      expect((await pack(name)).files).toContain(program.replace('./', ''))
+      expect(readFileSync(join(home, program), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/)
+    }
   })
 })
 

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ROOT } from '../support/source-files.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const bench = (...argv: string[]) =>
   spawnSync(process.execPath, [join(ROOT, 'test/bench/bench.mjs'), ...argv], { encoding: 'utf8' })

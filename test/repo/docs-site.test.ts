@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import * as audit from '../../packages/audit/src/index.js'
 import * as backfill from '../../packages/cli/src/backfill.js'
 import * as drizzle from '../../packages/drizzle/src/index.js'
 import * as kysely from '../../packages/kysely/src/index.js'
@@ -28,8 +29,8 @@ import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
 import * as typeorm from '../../packages/typeorm/src/index.js'
-import { PAGES } from '../support/snippets.js'
-import { filesBelow, ROOT } from '../support/source-files.js'
+import { PAGES } from '../support/sources/snippets.js'
+import { filesBelow, ROOT } from '../support/sources/source-files.js'
 
 interface Page {
   source: string
@@ -37,8 +38,8 @@ interface Page {
   markdown: string
 }
 
-/** A page whose program another test runs: first-steps.test.ts. */
-const RUN_ELSEWHERE = 'packages/server/README.md'
+/** Pages whose programs another test runs: first-steps.test.ts. */
+const RUN_ELSEWHERE = ['packages/audit/README.md', 'packages/server/README.md']
 
 let target: string
 let pages: Page[] = []
@@ -120,10 +121,16 @@ describe('the site', () => {
   it('shows only TypeScript that a test compiles and runs', () => {
     const withPrograms = pages.filter(({ source, markdown }) => source.endsWith('.md') && /^```ts$/m.test(markdown))
     expect(withPrograms.length).toBeGreaterThan(5)
-    expect(withPrograms.map(({ source }) => source).filter((page) => !PAGES.includes(page))).toEqual([RUN_ELSEWHERE])
+    expect(
+      withPrograms
+        .map(({ source }) => source)
+        .filter((page) => !PAGES.includes(page))
+        .sort(),
+    ).toEqual(RUN_ELSEWHERE)
   })
 
   it.each([
+    ['audit', audit],
     ['sdk', sdk],
     ['sdk-adapter', adapter],
     ['cli-backfill', backfill],

@@ -1,4 +1,4 @@
-// packages/sdk/docs/errors.md names each code there is, and none besides; docstrings name no other, and the SDK repeats what the list says.
+// packages/sdk/docs/errors.md and service-errors.md name each code there is, and none besides; docstrings name no other, and the SDK repeats what the list says.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { ROUTES } from '../../packages/protocol/src/routes.js'
 import type { BrokerProblemCode } from '../../packages/sdk/src/broker/problem.js'
 import { mayPass } from '../../packages/sdk/src/http/send.js'
 import type { EaasErrorCode } from '../../packages/sdk/src/index.js'
-import { sourcesBelow } from '../support/source-files.js'
+import { sourcesBelow } from '../support/sources/source-files.js'
 
 // Records by the unions of the sources: with a code too few or too many they do not compile.
 const SDK: Record<EaasErrorCode, true> = {
@@ -30,9 +30,11 @@ const BROKER: Record<Exclude<BrokerProblemCode, ProblemCode>, number> = {
   E_BAD_GATEWAY: 502,
 }
 
-const page = readFileSync(fileURLToPath(new URL('../../packages/sdk/docs/errors.md', import.meta.url)), 'utf8')
+const page = ['errors', 'service-errors']
+  .map((name) => readFileSync(fileURLToPath(new URL(`../../packages/sdk/docs/${name}.md`, import.meta.url)), 'utf8'))
+  .join('\n')
 
-describe('the page of errors', () => {
+describe('the pages of errors', () => {
   it('has a section for each code of the SDK, with its cause and its remedy', () => {
     const sections = sectionOf('Codes of the SDK').split(/^### /m).slice(1)
     expect(sections.map((section) => section.split('\n')[0])).toEqual(Object.keys(SDK))

@@ -1,7 +1,7 @@
-// The log of the server names errors: each class has its own name, not that of the class that it extends.
+// The logs of the server and of a witness name errors: each class has its own name, not that of the class that it extends.
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { sourcesBelow } from '../support/source-files.js'
+import { sourcesBelow } from '../support/sources/source-files.js'
 
 interface ErrorClass {
   name: string
@@ -10,9 +10,9 @@ interface ErrorClass {
   says: string | undefined
 }
 
-const classes = sourcesBelow('packages/server/src').flatMap(({ tree }) =>
-  tree.statements.filter(ts.isClassDeclaration).flatMap(describeClass),
-)
+const classes = ['packages/audit/src', 'packages/server/src']
+  .flatMap(sourcesBelow)
+  .flatMap(({ tree }) => tree.statements.filter(ts.isClassDeclaration).flatMap(describeClass))
 
 function describeClass({ name, heritageClauses, members }: ts.ClassDeclaration): ErrorClass[] {
   const base = heritageClauses?.find(({ token }) => token === ts.SyntaxKind.ExtendsKeyword)?.types[0]?.expression
@@ -26,7 +26,7 @@ function isError(base: string): boolean {
   return base === 'Error' || classes.some((one) => one.name === base && isError(one.base))
 }
 
-describe('each class of errors of the server', () => {
+describe('each class of errors of the server and of @eaas/audit', () => {
   const errors = classes.filter(({ base }) => isError(base))
 
   it.each(errors)('names its instances after itself: $name', ({ name, says }) => {

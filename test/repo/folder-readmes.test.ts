@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { filesBelow, ROOT, sourcesBelow } from '../support/source-files.js'
+import { filesBelow, ROOT, sourcesBelow } from '../support/sources/source-files.js'
 
 /** A name of a file in a README; `*` stands for any part of it. */
 const FILE_NAME = /[\w*][\w*.-]*\.ts\b/g
@@ -16,10 +16,11 @@ const sources = [
   ...sourcesBelow('packages/server/src'),
 ]
 const paths = sources.map(({ path }) => path)
-const existing = [...filesBelow('packages'), ...filesBelow('test')].map((path) => basename(path))
+const everyPath = [...filesBelow('packages'), ...filesBelow('test')].filter((path) => !path.includes('/dist/'))
+const existing = everyPath.map((path) => basename(path))
 const routes = sources.filter(({ path }) => path.startsWith('packages/server/src/http/'))
 
-/** The READMEs that list the files of their folder. That of the SDK's sources describes folders only. */
+/** The READMEs that list the files of their folder. That of the SDK's sources has a test of its own, below. */
 const readmes = [
   'packages/protocol/README.md',
   'packages/audit/src/README.md',
@@ -66,5 +67,18 @@ describe.each(readmes)('%s', (readme) => {
 
   it('names no file that is gone', () => {
     expect(names.filter((_, at) => !existing.some((name) => patterns[at]?.test(name)))).toEqual([])
+    const inFolders = readFileSync(join(ROOT, readme), 'utf8').match(/`[\w/-]+\/[\w.-]+\.ts`/g) ?? []
+    expect(
+      inFolders.filter((name) => !everyPath.some((path) => `/${path}`.endsWith(`/${name.replaceAll('`', '')}`))),
+    ).toEqual([])
   })
+})
+
+it('the README of the SDK follows one encrypt() through files that are there, of at most fifteen', () => {
+  const readme = readFileSync(join(ROOT, 'packages/sdk/src/README.md'), 'utf8')
+  const named = [...readme.matchAll(/`([\w/-]+\.ts)`/g)].map(([, path = '']) => path)
+  expect(named.filter((path) => !existsSync(join(ROOT, 'packages/sdk/src', path)))).toEqual([])
+  const steps = [...readme.matchAll(/^\d+\. `[\w/-]+\.ts` /gm)]
+  expect(steps.length).toBeGreaterThan(10)
+  expect(steps.length).toBeLessThanOrEqual(15)
 })

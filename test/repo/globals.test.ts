@@ -1,10 +1,10 @@
 // A test runs in a worker of vitest, which needs its own globals: without `process.nextTick`, each message of the worker's
-// channel throws, for ever. Code that must be tried on another platform is loaded with test/support/platform.ts.
+// channel throws, for ever. Code that must be tried on another platform is loaded with test/support/platforms/platform.ts.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { loadOn } from '../support/platform.js'
-import { filesBelow, ROOT } from '../support/source-files.js'
+import { loadOn } from '../support/platforms/platform.js'
+import { filesBelow, ROOT } from '../support/sources/source-files.js'
 
 /** Globals that a test may set or remove: Node has none of that name. */
 const ADDED = new Set(['location', 'EdgeRuntime', '__dirname'])

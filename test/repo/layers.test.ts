@@ -15,10 +15,12 @@ import {
   taggedTemplates,
   usesGlobal,
   usesName,
-} from '../support/source-files.js'
+} from '../support/sources/source-files.js'
 
 const protocol = sourcesBelow('packages/protocol/src')
 const audit = sourcesBelow('packages/audit/src')
+/** What `@eaas/audit` itself is made of: the other entries are for Node. */
+const auditInBrowsers = audit.filter(({ path }) => /\/src\/(formats|verify)\/|\/src\/(crypto|index)\.ts$/.test(path))
 const sdk = sourcesBelow('packages/sdk/src')
 const cli = sourcesBelow('packages/cli/src')
 const server = sourcesBelow('packages/server/src')
@@ -137,7 +139,7 @@ describe('the protocol', () => {
 })
 
 describe('what runs in browsers', () => {
-  const portable = [...protocol, ...audit, ...sdk, ...adapters]
+  const portable = [...protocol, ...auditInBrowsers, ...sdk, ...adapters]
 
   it('imports nothing of Node but types', () => {
     expect(breaches(portable, (_, { specifier, typeOnly }) => isBuiltin(specifier) && !typeOnly)).toEqual([])
@@ -164,25 +166,32 @@ describe('what runs in browsers', () => {
 
 describe('the package of the audit log', () => {
   it('needs the protocol, noble and zod alone to verify an export', () => {
-    const packages = audit.flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')))
+    const packages = auditInBrowsers.flatMap(({ imports }) =>
+      imports.filter(({ specifier }) => !specifier.startsWith('.')),
+    )
     const names = packages.map(({ specifier }) => packageOf(specifier))
     expect([...new Set(names)].sort()).toEqual(['@eaas/protocol', '@noble/curves', '@noble/hashes', 'zod'])
   })
 
-  it('imports nothing of Node, not even a type', () => {
-    expect(breaches(audit, (_, { specifier }) => isBuiltin(specifier))).toEqual([])
+  it('imports nothing of Node for browsers, not even a type', () => {
+    expect(auditInBrowsers.length).toBeGreaterThan(15)
+    expect(breaches(auditInBrowsers, (_, { specifier }) => isBuiltin(specifier))).toEqual([])
+  })
+
+  it('knows the command line in command/ and main.ts only', () => {
+    const knowing = pathsOf(importersOf(audit, 'commander'))
+    expect(knowing.length).toBeGreaterThan(3)
+    expect(knowing.filter((path) => !path.startsWith('packages/audit/src/command/'))).toEqual([])
+  })
+
+  it('hands its environment to readWitnessConfig, and reads it nowhere else', () => {
+    const reading = audit.flatMap((file) => environmentReads(file).map((read) => `${file.path}: ${read}`))
+    expect(reading).toEqual(['packages/audit/src/command/witness.ts: readWitnessConfig(process.env)'])
   })
 
   it('verifies a Merkle proof by one file', () => {
     const merkle = audit.find(({ path }) => path === 'packages/audit/src/formats/merkle.ts')
     expect(merkle?.imports.map(({ specifier }) => specifier)).toEqual(['@eaas/protocol', '../crypto.js'])
-  })
-
-  it('has formats that know nothing of their verification, and no circle', () => {
-    const steps = stepsOf(audit)
-    expect(steps.length).toBeGreaterThan(20)
-    expect(steps.filter(({ file, target }) => /\/formats\//.test(file) && /\/verify\//.test(target))).toEqual([])
-    expect(circlesOf(steps)).toEqual([])
   })
 })
 
@@ -326,7 +335,6 @@ const ORDER = [
   'operations',
   'jobs',
   'http',
-  'witness',
   'application',
   'cli',
   'main',
@@ -342,7 +350,6 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   operations: ['crypto', 'audit', 'store', 'runner'],
   jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
   http: ['runner', 'operations'],
-  witness: ['crypto', 'audit', 'store'],
 }
 
 function partOf(path: string): Part {
@@ -400,25 +407,34 @@ type Layers = readonly (readonly [part: string, knows: readonly string[]])[]
 /** `index` re-exports for users, and so names nearly every part. */
 const SDK_LAYERS: Layers = [
   ['ground', []],
-  ['async', []],
-  ['engines', ['async']],
-  ['deks', ['async']],
-  ['http', ['async']],
-  ['records', ['async', 'engines', 'deks', 'http']],
-  ['resources', ['async', 'http', 'records']],
-  ['models', ['async', 'engines', 'deks', 'records', 'resources']],
-  ['parts', ['deks', 'http', 'records', 'resources', 'models']],
-  ['client', ['async', 'engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
-  ['first-call', ['http', 'parts', 'client']],
-  ['create-client', ['client', 'first-call']],
-  ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client', 'create-client']],
+  ['engines', []],
+  ['deks', []],
+  ['http', []],
+  ['records', ['engines', 'deks', 'http']],
+  ['resources', ['http', 'records']],
+  ['models', ['engines', 'deks', 'records', 'resources']],
+  ['parts', ['engines', 'deks', 'http', 'records', 'resources', 'models']],
+  ['client', ['engines', 'http', 'records', 'resources', 'models', 'parts']],
+  ['index', ['engines', 'http', 'records', 'resources', 'models', 'client']],
   ['maintenance', ['records', 'resources', 'models']],
   ['adapter', ['records', 'models']],
-  ['offline', ['async', 'engines', 'deks', 'records']],
-  ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
-  ['sync', ['async', 'records', 'resources', 'client']],
+  ['offline', ['engines', 'deks', 'records']],
+  ['streams', ['engines', 'deks', 'records', 'resources', 'client']],
+  ['sync', ['records', 'resources', 'client']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],
+]
+
+/** `index` is what browsers load: it knows none of what needs Node. */
+const AUDIT_LAYERS: Layers = [
+  ['ground', []],
+  ['formats', []],
+  ['verify', ['formats']],
+  ['index', ['formats', 'verify']],
+  ['node', []],
+  ['witness', ['formats', 'node']],
+  ['command', ['formats', 'verify', 'node', 'witness']],
+  ['main', ['command']],
 ]
 
 const PROTOCOL_LAYERS: Layers = [
@@ -427,7 +443,7 @@ const PROTOCOL_LAYERS: Layers = [
   ['index', ['wire']],
 ]
 
-/** The part that a file of the SDK or the protocol belongs to: its folder, or the part that bears its name. */
+/** The part that a file of a package belongs to: its folder, or the part that bears its name. */
 function layerOf(path: string, layers: Layers): string {
   const [folder = '', file] = path.split('/').slice(3)
   const name = folder.replace(/\.ts$/, '')
@@ -437,6 +453,7 @@ function layerOf(path: string, layers: Layers): string {
 }
 
 describe.each([
+  ['the package of the audit log', audit, AUDIT_LAYERS],
   ['the SDK', sdk, SDK_LAYERS],
   ['the protocol', protocol, PROTOCOL_LAYERS],
 ])('the parts of %s', (_, files, layers) => {
@@ -461,6 +478,7 @@ describe.each([
 
 describe.each([
   ['the protocol', protocol],
+  ['the package of the audit log', audit],
   ['the SDK', sdk],
   ['the adapters', adapters],
   ['the command line', cli],
@@ -515,7 +533,7 @@ describe('the reader of these rules', () => {
     'function f(): Operation<A> { return async (context) => ({ entries: await list(context.services.sql) }) }',
     'async function f(context: Context) { const { sql } = context.services }',
     'async function f(services: Services): Promise<Decision<A>> { await list(services.sql) }',
-    'perform(services, access, async () => list(services.sql))',
+    'performAdmitted(services, call, async () => list(services.sql))',
   ])('sees a decision by services.sql: %s', (text) => {
     expect(decisionsByServices(parseSource('a.ts', text))).toHaveLength(1)
   })

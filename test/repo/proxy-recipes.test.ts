@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { MAX_BATCH_BODY_BYTES } from '../../packages/protocol/src/limits.js'
-import { freePort } from '../support/postgres.js'
+import { freePort } from '../support/database/postgres.js'
 
 const guide = readFileSync(
   fileURLToPath(new URL('../../packages/server/docs/several-processes.md', import.meta.url)),

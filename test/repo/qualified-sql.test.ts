@@ -2,7 +2,7 @@
 // names elsewhere, and PostgreSQL calls those if they fit the arguments better; a type takes the place of a function with one argument.
 import { describe, expect, it } from 'vitest'
 import { USED_OPERATORS } from '../../packages/server/src/store/search-path.js'
-import { parseSource, type SourceFile, sourcesBelow, taggedTemplates } from '../support/source-files.js'
+import { parseSource, type SourceFile, sourcesBelow, taggedTemplates } from '../support/sources/source-files.js'
 
 /** What is written as a call and is grammar. */
 const GRAMMAR = [

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { ROOT } from '../support/source-files.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const ERRORS_SHOWN = 5
 const ERRORS_AT_MOST = 1_000

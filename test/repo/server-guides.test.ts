@@ -3,10 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { WITNESS_VARIABLES } from '../../packages/audit/src/witness/config.js'
 import { COMMANDS } from '../../packages/server/src/cli/commands.js'
-import { VARIABLES, WITNESS_VARIABLES } from '../../packages/server/src/config.js'
-import { readGuide } from '../support/server-docs.js'
-import { ROOT } from '../support/source-files.js'
+import { VARIABLES } from '../../packages/server/src/config.js'
+import { readGuide } from '../support/sources/server-docs.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 // The one that the server uses; another package of the repository may use another version.
 const { Command } = createRequire(join(ROOT, 'packages/server/package.json'))('commander') as {

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { filesBelow, ROOT } from '../support/source-files.js'
+import { filesBelow, ROOT } from '../support/sources/source-files.js'
 
 // The links of READMEs and pages are readme.test.ts's.
 const files = filesBelow('packages').filter(

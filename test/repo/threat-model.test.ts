@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ROOT } from '../support/source-files.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const OUTCOMES = ['Prevented', 'Noticed at once', 'Noticed later', 'Never']
 const ATTACKERS = [

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ROOT } from '../support/source-files.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const FOLDER = '.github/workflows'
 const workflows = readdirSync(join(ROOT, FOLDER)).filter((name) => name.endsWith('.yml'))

@@ -9,8 +9,13 @@ import { createClient, text } from '../../packages/sdk/src/index.js'
 import { openExport, openText } from '../../packages/sdk/src/offline.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import vectors from '../independent/envelope.vectors.json' with { type: 'json' }
-import { checkVectors, findObstacle, openBoundElsewhere, sealBoundElsewhere } from '../support/other-language.js'
-import { rounds } from '../support/rounds.js'
+import { rounds } from '../support/run/rounds.js'
+import {
+  checkVectors,
+  findObstacle,
+  openBoundElsewhere,
+  sealBoundElsewhere,
+} from '../support/vectors/other-language.js'
 import { ENGINES, expectExchange } from './cross-language.js'
 
 const SIZES = [0, 1, 15, 16, 17, 2 ** 16, 2 ** 20]

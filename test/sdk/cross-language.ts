@@ -7,7 +7,7 @@ import { createNobleEngine } from '../../packages/sdk/src/engines/noble.js'
 import * as primitives from '../../packages/sdk/src/engines/noble-primitives.js'
 import { createNodeEngine } from '../../packages/sdk/src/engines/node.js'
 import { createWebEngine } from '../../packages/sdk/src/engines/web.js'
-import { type Job, openElsewhere, sealElsewhere } from '../support/other-language.js'
+import { type Job, openElsewhere, sealElsewhere } from '../support/vectors/other-language.js'
 
 const nodeAead = createNodeEngine()
 if (!nodeAead) throw new Error('these tests need node:crypto')

@@ -7,7 +7,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient, text, toText } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { freshDatabase, type TestDatabase } from '../support/database.js'
+import { freshDatabase, type TestDatabase } from '../support/database/database.js'
 
 type Query = (text: string, parameters?: string[]) => Promise<Record<string, string>[]>
 

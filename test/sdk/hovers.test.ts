@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { type Hover, readCompilerOptions, readHovers } from '../support/hovers.js'
-import { PRINTED, ROWS } from '../support/printed-rows.js'
-import { ROOT } from '../support/source-files.js'
+import { type Hover, readCompilerOptions, readHovers } from '../support/sources/hovers.js'
+import { PRINTED, ROWS } from '../support/sources/printed-rows.js'
+import { ROOT } from '../support/sources/source-files.js'
 
 const TIMEOUT_MS = 120_000
 const SDK = join(ROOT, 'packages/sdk/src')

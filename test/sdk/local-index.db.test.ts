@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Permission, text } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
 let tenant: Caller

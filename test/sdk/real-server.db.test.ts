@@ -4,9 +4,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
 import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../packages/sdk/src/test-support/envelope-ways.js'
-import { ANY_CHARACTER } from '../support/any-text.js'
-import { rounds } from '../support/rounds.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { rounds } from '../support/run/rounds.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+import { ANY_CHARACTER } from '../support/vectors/any-text.js'
 
 const VALUES = rounds(100, 1_000)
 const MAX_BYTES = 2_000

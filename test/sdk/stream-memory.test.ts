@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
-import { rounds } from '../support/rounds.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { rounds } from '../support/run/rounds.js'
 
 const MIB = 1_048_576
 const SIZE_MIB = rounds(192, 1_024)

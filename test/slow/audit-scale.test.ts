@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { EAAS, type EaasProcess, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
-import { type Latencies, measureLatencies, peakMiB, residentMiB } from '../support/latency.js'
-import { type LongLog, makeLongLog } from '../support/long-log.js'
+import { type LongLog, makeLongLog } from '../support/audit/long-log.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { EAAS_AUDIT, type EaasProcess, ROOT_KEY, runEaas, startEaas } from '../support/service/eaas-process.js'
+import { type Latencies, measureLatencies, peakMiB, residentMiB } from '../support/service/latency.js'
 
 const DAY_MS = 86_400_000
 const MILLION = 1_000_000
@@ -130,7 +130,7 @@ onPostgres('a log of a million entries', () => {
     const offline = timed(
       () =>
         new Promise<string>((resolve, reject) => {
-          const args = [EAAS, 'audit', 'verify-export', out, '--public-key', key, '--json']
+          const args = [EAAS_AUDIT, 'verify', out, '--public-key', key, '--json']
           const child = execFile(process.execPath, args, { env: {} }, (error, stdout) =>
             error ? reject(error) : resolve(stdout),
           )

@@ -1,7 +1,7 @@
 // The long form of crash.test.ts: the figures that the reliability of a release is judged by.
 import { describe, expect, it } from 'vitest'
 import { crashRepeatedly, describeFigures } from '../faults/crash-run.js'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 
 describe('a server that is killed a hundred times under load', () => {
   it('loses no acknowledged call, and leaves no gap, no half of a change and no broken chain', async () => {

@@ -1,7 +1,7 @@
 // Messages of 16 MiB between our engines and another language; smaller ones are in test/sdk.
 import { describe, it } from 'vitest'
 import { ENGINES, expectExchange } from '../sdk/cross-language.js'
-import { findObstacle } from '../support/other-language.js'
+import { findObstacle } from '../support/vectors/other-language.js'
 
 const obstacle = findObstacle()
 if (obstacle) console.warn(`No messages of 16 MiB crossed languages: ${obstacle}.`)

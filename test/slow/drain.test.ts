@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { restartRolling } from '../faults/rolling-restart.js'
 import type { Balancer } from '../faults/tcp-balancer.js'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 
 const CALLS = 10_000
 const PORT = 21_000 + (process.pid % 10_000)

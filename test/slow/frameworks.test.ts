@@ -14,11 +14,11 @@ import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findOrInstallChromium } from '../support/chromium.js'
-import { backend } from '../support/database.js'
-import { installPackedSdk, type SuiteOutcome } from '../support/packed-sdk.js'
-import { relay } from '../support/relay.js'
-import { RUNTIMES, rowOf } from '../support/runtime-table.js'
+import { backend } from '../support/database/database.js'
+import { findOrInstallChromium } from '../support/platforms/chromium.js'
+import { installPackedSdk, type SuiteOutcome } from '../support/platforms/packed-sdk.js'
+import { relay } from '../support/service/relay.js'
+import { RUNTIMES, rowOf } from '../support/sources/runtime-table.js'
 
 const run = promisify(execFile)
 const INSTALL_TIMEOUT_MS = 10 * 60_000

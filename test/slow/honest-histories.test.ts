@@ -1,8 +1,8 @@
 // The long form of honest-histories.test.ts: the figures that the absence of false alarms is judged by.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { findFalseAlarm, histories, newFigures, startWorld, verifyUnderLoad } from '../audit/honest-history.js'
-import { backend } from '../support/database.js'
+import { findFalseAlarm, histories, newFigures, startWorld, verifyUnderLoad } from '../audit/verify/honest-history.js'
+import { backend } from '../support/database/database.js'
 
 const HISTORIES = 1_000
 const VERIFICATIONS = 1_000

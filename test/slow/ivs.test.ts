@@ -1,7 +1,7 @@
 // That ivs do not repeat, over as many as tell a broken source from a good one.
 import { describe, expect, it } from 'vitest'
 import { createIvPool } from '../../packages/sdk/src/deks/random.js'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 
 const IVS = 10_000_000
 

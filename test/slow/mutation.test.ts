@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { listDatabaseGuardMutants, listMutants, type Mutant, type Sealed } from '../audit/mutants.js'
-import { backend } from '../support/database.js'
-import { findPostgres } from '../support/find-postgres.js'
+import { listDatabaseGuardMutants, listMutants, type Mutant, type Sealed } from '../audit/guards/mutants.js'
+import { backend } from '../support/database/database.js'
+import { findPostgres } from '../support/database/find-postgres.js'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 const COPIED = ['package.json', 'tsconfig.json', 'vitest.config.ts', 'test', 'packages']
@@ -74,7 +74,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(copy, { recursive: true, force: true }))
 
-const fileOf = ([files]: Attacks) => new RegExp(`^${files}[^/]*\\.test\\.ts$`)
+const fileOf = ([files]: Attacks) => new RegExp(`(^|/)${files}[^/]*\\.test\\.ts$`)
 
 /** Runs a command of vitest in the copy, and reads what it writes. */
 async function vitest(command: 'run' | 'list', report: string, ...args: string[]): Promise<unknown> {

@@ -1,7 +1,7 @@
 // Ten thousand changes by two servers behind one pgbouncer, counted by their clients.
 import { describe, expect, it } from 'vitest'
 import { keepLedger } from '../faults/change-ledger.js'
-import { isPooled } from '../support/database.js'
+import { isPooled } from '../support/database/database.js'
 
 const CHANGES = 10_000
 

@@ -1,7 +1,7 @@
 // The long form of postgres-crash.test.ts: the postmaster and single connections' processes, short and long outages.
 import { describe, expect, it } from 'vitest'
 import { crashPostgresRepeatedly, describePostgresFigures } from '../faults/postgres-crash-run.js'
-import { backend } from '../support/database.js'
+import { backend } from '../support/database/database.js'
 
 /** What the service promises: it is back this long after its database is. */
 const RECOVERY_MS = 5_000

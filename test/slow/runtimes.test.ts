@@ -11,11 +11,17 @@ import { promisify } from 'node:util'
 import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend } from '../support/database.js'
-import { DENO, type Exchange, inWorkerd, startExchange } from '../support/exchange.js'
-import { installPackedSdk, runSuite, runSuiteBy, type SuiteOutcome, type SuiteRun } from '../support/packed-sdk.js'
-import { relay } from '../support/relay.js'
-import { RUNTIMES, type Runtime, rowOf } from '../support/runtime-table.js'
+import { backend } from '../support/database/database.js'
+import { DENO, type Exchange, inWorkerd, startExchange } from '../support/platforms/exchange.js'
+import {
+  installPackedSdk,
+  runSuite,
+  runSuiteBy,
+  type SuiteOutcome,
+  type SuiteRun,
+} from '../support/platforms/packed-sdk.js'
+import { relay } from '../support/service/relay.js'
+import { RUNTIMES, type Runtime, rowOf } from '../support/sources/runtime-table.js'
 
 const run = promisify(execFile)
 const INSTALL_TIMEOUT_MS = 5 * 60_000

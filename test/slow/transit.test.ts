@@ -6,10 +6,10 @@ import { migrateValues } from '../../packages/cli/src/test-support/migrate-value
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { backend } from '../support/database.js'
-import { findOrInstallOpenbao } from '../support/find-openbao.js'
-import { type Openbao, startOpenbao } from '../support/openbao.js'
-import { createTransit } from '../support/transit.js'
+import { backend } from '../support/database/database.js'
+import { findOrInstallOpenbao } from '../support/openbao/find-openbao.js'
+import { type Openbao, startOpenbao } from '../support/openbao/openbao.js'
+import { createTransit } from '../support/openbao/transit.js'
 
 // No database is used, so once is enough.
 const program = backend() === 'embedded' ? findOrInstallOpenbao() : undefined

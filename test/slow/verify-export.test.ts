@@ -3,10 +3,10 @@ import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
-import { findObstacleToVerifier, verifyElsewhere } from '../audit/other-verifier.js'
-import { backend, freshDatabase } from '../support/database.js'
-import { makeLongLog } from '../support/long-log.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { findObstacleToVerifier, verifyElsewhere } from '../audit/verify/other-verifier.js'
+import { makeLongLog } from '../support/audit/long-log.js'
+import { backend, freshDatabase } from '../support/database/database.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const LINES = 100_000
 /** Before a flip in the midst, an export begins so many lines earlier at most: what is before need not be read each time. */

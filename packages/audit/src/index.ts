@@ -1,6 +1,7 @@
 /**
  * Formats of the audit log of an EaaS server, and their verification offline. Runs in Node and in browsers.
  */
+export type { Permission } from '@eaas/protocol'
 export type { SigningKey } from './crypto.js'
 export * from './formats/anchor.js'
 export * from './formats/chain.js'

@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/guarded-dir.js'
+import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
 import { runCommand } from './test-support/command.js'
 
 const URL = 'postgres://app:hidden@127.0.0.1:1/app'
@@ -26,16 +26,16 @@ const command = (argv: string[], env: Record<string, string> = {}) =>
 
 describe.each(['backfill', 'inspect-table'])('%s', (name) => {
   it.each([
-    [['--table', 't'], 'name the module'],
+    [['--table', 't'], "missing required argument 'module'"],
     [['model.mjs'], '--table is missing'],
     [['none.mjs', '--table', 't'], 'none.mjs: it does not exist'],
     [['model.mjs', '--table', 't', '--export', 'toString'], 'no export "toString". It has: "default", "users"'],
     [['model.mjs', '--table', 't', '--batch-size', '0'], '--batch-size must be a whole number'],
     [['model.mjs', '--table', 't', '--rows-per-second', '1e3'], '--rows-per-second must be a whole number'],
     [['model.mjs', '--table', 't', '--column', 'email'], '--column takes name=value'],
-    [['model.mjs', '--table', 't', '--driver', 'mysql'], '--driver must be one of pg, postgres'],
+    [['model.mjs', '--table', 't', '--driver', 'mysql'], 'Allowed choices are pg, postgres.'],
     [['model.mjs', '--table', 't'], 'no driver of PostgreSQL: run npm install pg'], // beside the module there is none
-    [['model.mjs', '--table', 't', '--work', 'steal', '--dry-run', '--open', '--state', 's'], 'there is no option --'],
+    [['model.mjs', '--table', 't', '--work', 'seal', '--dry-run', '--open', '--state', 's'], "unknown option '--"],
   ])('exits with 2 and says what is wrong: %j', async (argv, message) => {
     expect(await command([name, ...argv])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
   })
@@ -75,6 +75,11 @@ describe.each(['backfill', 'inspect-table'])('%s', (name) => {
 })
 
 describe('backfill', () => {
+  it('does no work that it does not know', async () => {
+    const { code, err } = await command(['backfill', 'model.mjs', '--table', 't', '--work', 'steal'])
+    expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('seal, index, rewrap, reseal') })
+  })
+
   it('keeps no state of a dry run', async () => {
     const { code, err } = await command(['backfill', 'model.mjs', '--table', 't', '--dry-run', '--state', 's'])
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('leave out --state') })

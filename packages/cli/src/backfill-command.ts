@@ -1,80 +1,87 @@
 /** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it. */
 import { AbortedError } from '@eaas/sdk'
-import type { Arguments } from './arguments.js'
-import { type BackfillReport, type BackfillWork, backfillWith } from './backfill/backfill.js'
+import { type Command, Option } from 'commander'
+import { type BackfillReport, type BackfillWork, backfillWith, WORKS } from './backfill/backfill.js'
 import type { Table, TableSource } from './backfill/table.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
-import type { Command } from './command.js'
 import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
 import { showBar } from './progress.js'
 import {
+  addTableOptions,
   assertNoFailures,
   describeProgress,
+  MODULE_HELP,
   type OpenTable,
-  TABLE_HELP,
-  TABLE_OPTIONS,
+  type TableOptions,
   withTable,
 } from './table-command.js'
 
-export const backfill: Command = {
-  summary: 'encrypt a PostgreSQL table in place; add indexes, rewrap, reseal',
-  help: `Usage: eaas-cli backfill <module> --table <name> [options]
+interface BackfillCommandOptions extends TableOptions {
+  work: BackfillWork
+  dryRun?: boolean
+  state?: string
+  read?: string
+}
 
-Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run
-again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is
-shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value
-depends on it, so the API key needs decrypt beside encrypt.
+/** Adds `backfill`. */
+export function addBackfill(program: Command, io: Io): void {
+  const command = program
+    .command('backfill')
+    .summary('encrypt a PostgreSQL table in place; add indexes, rewrap, reseal')
+    .usage('<module> --table <name> [options]')
+    .description(
+      'Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value depends on it, so the API key needs decrypt beside encrypt.',
+    )
+    .argument('<module>', MODULE_HELP)
+    .addOption(
+      new Option(
+        '--work <work>',
+        'seal: rows that are not sealed as the model seals, and indexes that are missing\nindex: indexes that differ from what the values give\nrewrap: wrapped keys of an old version, after a rotation\nreseal: every row, under new data keys',
+      )
+        .choices(WORKS)
+        .default('seal'),
+    )
+    .option('--dry-run', 'read and check everything, and write nothing')
+    .option('--state <file>', 'keep how far it is in this file, and go on there; it is removed at the end')
+    .option('--read <name>', 'an export that reads what another library encrypted: { email: cloakReader({ ... }) }')
+  addTableOptions(command).action((module: string, options: BackfillCommandOptions) => backfill(io, module, options))
+}
 
-  --work <work>         seal (default): rows that are not sealed as the model seals, and indexes that are missing
-                        index: indexes that differ from what the values give
-                        rewrap: wrapped keys of an old version, after a rotation
-                        reseal: every row, under new data keys
-  --dry-run             read and check everything, and write nothing
-  --state <file>        keep how far it is in this file, and go on there; it is removed at the end
-  --read <name>         an export that reads what another library encrypted: { email: cloakReader({ ... }) }${TABLE_HELP}`,
-  options: {
-    ...TABLE_OPTIONS,
-    work: { type: 'string' },
-    'dry-run': { type: 'boolean' },
-    state: { type: 'string' },
-    read: { type: 'string' },
-  },
-  positionals: 1,
-  async run(io, given) {
-    const name = given.get('table')
-    const work = given.find('work') ?? 'seal'
-    const dryRun = given.has('dry-run')
-    if (dryRun && given.find('state') !== undefined) {
-      throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
-    }
-    const report = await withTable(io, given, (open) => runBackfill(io, given, { open, work, dryRun }))
-    if (given.has('json')) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))
-    else await print(io, describe(name, report, dryRun))
-    if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
-    assertNoFailures(io, report.failed, report.failures, 'failed, and stay as they were')
-    if (report.contended > 0) throw new CommandError('the table is not done')
-  },
+async function backfill(io: Io, file: string, given: BackfillCommandOptions): Promise<void> {
+  const { table: name, work, dryRun = false } = given
+  if (dryRun && given.state !== undefined) {
+    throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
+  }
+  const report = await withTable(io, file, given, (open) => runBackfill(io, given, { open, work, dryRun }))
+  if (given.json) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))
+  else await print(io, describe(name, report, dryRun))
+  if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
+  assertNoFailures(io, report.failed, report.failures, 'failed, and stay as they were')
+  if (report.contended > 0) throw new CommandError('the table is not done')
 }
 
 interface Run {
   open: OpenTable
-  work: string
+  work: BackfillWork
   dryRun: boolean
 }
 
-async function runBackfill(io: Io, given: Arguments, { open, work, dryRun }: Run): Promise<BackfillReport> {
+async function runBackfill(
+  io: Io,
+  given: BackfillCommandOptions,
+  { open, work, dryRun }: Run,
+): Promise<BackfillReport> {
   const { sdk, model, table, speed, identity } = open
-  const readers = given.find('read')
-  const file = given.find('state')
+  const { read: readers, state: file } = given
   const state = file === undefined ? undefined : await openState(io, file, { ...identity, work, read: readers ?? null })
   const before = state?.found
   let stand: Stand | undefined = before
-  const bar = showBar(io, VERBS[work] ?? work)
+  const bar = showBar(io, VERBS[work])
   const stop = createStop(io.signal)
   try {
     const running = backfillWith(sdk, model, stop.between(table), {
       ...speed,
-      work: work as BackfillWork,
+      work,
       dryRun,
       read: readers === undefined ? undefined : (open.get(readers) as Record<string, never>),
       after: before?.after,
@@ -144,7 +151,7 @@ function createStop(interruption: AbortSignal) {
   }
 }
 
-const VERBS: Readonly<Record<string, string>> = {
+const VERBS: Readonly<Record<BackfillWork, string>> = {
   seal: 'sealing',
   index: 'indexing',
   rewrap: 'rewrapping',

@@ -11,7 +11,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/Pass an absolute URL/, 'Set it to an absolute URL'],
   [/^apiKey must/, 'the API key must'],
   [/ With a broker, log in\./, ''],
-  [/^(batchSize|rowsPerSecond|work) must/, '--$1 must'],
+  [/^(batchSize|rowsPerSecond) must/, '--$1 must'],
   [/--batchSize/, '--batch-size'],
   [/--rowsPerSecond/, '--rows-per-second'],
   [/Name it in `columns`/, 'Name it by --column <name=column>'],

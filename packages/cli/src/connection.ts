@@ -4,17 +4,9 @@
 import { readFile, stat } from 'node:fs/promises'
 import { isUuid } from '@eaas/protocol'
 import { type Client, createClient } from '@eaas/sdk'
-import type { Arguments } from './arguments.js'
+import type { ServiceOptions } from './arguments.js'
 import { refusePath, resolvePath } from './files.js'
 import { CommandError, type Io, tell, UsageError } from './io.js'
-
-/** Help text: how the commands reach the service. */
-export const CONNECTION_HELP = `
-The service:
-  EAAS_BASE_URL          its URL, as in https://eaas.example.org; http://127.0.0.1:8420 if not set
-  EAAS_API_KEY           the API key; --api-key-file takes precedence
-  --api-key-file <file>  a file with the API key, and nothing else
-  --allow-insecure       allow http to another machine, which shows the API key to the network`
 
 const LOCAL_SERVER = 'http://127.0.0.1:8420'
 /** Permissions of a file that let others than its owner read it. */
@@ -31,14 +23,14 @@ export interface ClientUse {
 /** Runs a command with a client, and closes it. */
 export async function withClient<T>(
   io: Io,
-  given: Arguments,
+  given: ServiceOptions,
   { verify = false }: ClientUse,
   run: (eaas: Client) => Promise<T>,
 ): Promise<T> {
   const eaas = createClient({
     baseUrl: baseUrlOf(io),
-    apiKey: await readApiKey(io, given.find('api-key-file')),
-    allowInsecure: given.has('allow-insecure'),
+    apiKey: await readApiKey(io, given.apiKeyFile),
+    allowInsecure: given.allowInsecure ?? false,
     fetch: io.fetch,
     deks: { verify },
   })

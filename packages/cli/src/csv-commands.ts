@@ -1,68 +1,102 @@
 /** `encrypt-csv` and `decrypt-csv`: columns of a CSV file, block by block, as a model encrypts them. */
 import { type Client, isEaasError, isEnvelope, text } from '@eaas/sdk'
 import { withoutPlace } from '@eaas/sdk/maintenance'
-import { type Arguments, OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
-import { assertReportable, type Command, report } from './command.js'
+import type { Command } from 'commander'
+import {
+  addOutputOptions,
+  addServiceOptions,
+  collect,
+  type OutputOptions,
+  readNames,
+  type ServiceOptions,
+} from './arguments.js'
 import { inCommandWords } from './command-words.js'
-import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
+import { findKeyId, withClient } from './connection.js'
 import { type Cell, writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'
 import { openInput } from './files.js'
 import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, USAGE, UsageError } from './io.js'
-import { openOutput, PRIVATE_MODE, plainName, readOut, sealedName, writing } from './output.js'
+import {
+  assertReportable,
+  openOutput,
+  PRIVATE_MODE,
+  plainName,
+  readOut,
+  report,
+  sealedName,
+  writing,
+} from './output.js'
 import { showProgress } from './progress.js'
 
-const OPTIONS_HELP = `
-  --key <name>          name or id of the key
-  --model <name>        name of the model; each cell is bound to it and to its column
-  --columns <a,b>       the columns; quotes stand around a name with a comma: '"last, first",email'. May be repeated
-  --index <a,b>         those of them to search by their exact value, in columns <name>_index. Their values are sent to the service, which hashes them
-  --bind <a,b>          columns that say which row it is, such as id: each cell is bound to them too. They must never change
-  --delimiter <c>       what stands between cells: , by default; tab for a tab
-  --empty-is-null       an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Otherwise both are an empty text
-  -o, --out <file>      where to write; - for standard output
-  -f, --force           replace an existing file; write what is no text to a terminal
-  --json                print the result as JSON
-
-The file must be UTF-8 with a header line, quoted as RFC 4180 says, and a record at most 8 MiB long. An application reads the rows with a model of the same name, format: 'text', bind and fields.
-${CONNECTION_HELP}`
-
-const OPTIONS = {
-  ...SERVICE_OPTIONS,
-  ...OUTPUT_OPTIONS,
-  key: { type: 'string' },
-  model: { type: 'string' },
-  columns: { type: 'string', multiple: true },
-  index: { type: 'string', multiple: true },
-  bind: { type: 'string', multiple: true },
-  delimiter: { type: 'string' },
-  'empty-is-null': { type: 'boolean' },
-} as const
-
-export const encryptCsv: Command = {
-  summary: 'encrypt columns of a CSV file',
-  help: `Usage: eaas-cli encrypt-csv [file] --key <name> --model <name> --columns <a,b> [options]
-
-Encrypts columns of a CSV file, or of standard input; the others stay as they are. Each cell becomes the text of an envelope, empty cells too. A
-cell that is encrypted already is refused.
-Without --out, a file becomes <file>.eaas, and standard input goes to standard output.
-
-  --create-key          create the key if there is none of that name${OPTIONS_HELP}`,
-  options: { ...OPTIONS, 'create-key': { type: 'boolean' } },
-  positionals: 1,
-  run: (io, given) => runCsv(io, given, true),
+interface CsvOptions extends ServiceOptions, OutputOptions {
+  key: string
+  createKey?: boolean
+  model: string
+  columns: string[]
+  index?: string[]
+  bind?: string[]
+  delimiter: string
+  emptyIsNull?: boolean
 }
 
-export const decryptCsv: Command = {
-  summary: 'decrypt the columns that encrypt-csv encrypted',
-  help: `Usage: eaas-cli decrypt-csv [file] --key <name> --model <name> --columns <a,b> [options]
+const CSV_HELP = `
+The file must be UTF-8 with a header line, quoted as RFC 4180 says, and a record
+at most 8 MiB long. An application reads the rows with a model of the same name,
+format: 'text', bind and fields.`
+const USAGE_LINE = '[file] --key <name> --model <name> --columns <a,b>'
 
-Decrypts the columns of a file that encrypt-csv made, with the same --model, --columns, --index and --bind, and leaves the index columns out. All cells
-come back as they were. Only its owner may read the new file (mode 0600). A cell that does not decrypt ends the command with exit code 3.
-${OPTIONS_HELP}`,
-  options: OPTIONS,
-  positionals: 1,
-  run: (io, given) => runCsv(io, given, false),
+/** Adds `encrypt-csv`. */
+export function addEncryptCsv(program: Command, io: Io): void {
+  const command = program
+    .command('encrypt-csv')
+    .summary('encrypt columns of a CSV file')
+    .usage(USAGE_LINE)
+    .description(
+      'Encrypts columns of a CSV file, or of standard input; the others stay as they are. Each cell becomes the text of an envelope, empty cells too. A cell that is encrypted already is refused. Without --out, a file becomes <file>.eaas, and standard input goes to standard output.',
+    )
+    .argument('[file]')
+    .option('--create-key', 'create the key if there is none of that name')
+  addCsvOptions(command).action((file: string | undefined, options: CsvOptions) => runCsv(io, file, options, true))
+}
+
+/** Adds `decrypt-csv`. */
+export function addDecryptCsv(program: Command, io: Io): void {
+  const command = program
+    .command('decrypt-csv')
+    .summary('decrypt the columns that encrypt-csv encrypted')
+    .usage(USAGE_LINE)
+    .description(
+      'Decrypts the columns of a file that encrypt-csv made, with the same --model, --columns, --index and --bind, and leaves the index columns out. All cells come back as they were. Only its owner may read the new file (mode 0600). A cell that does not decrypt ends the command with exit code 3.',
+    )
+    .argument('[file]')
+  addCsvOptions(command).action((file: string | undefined, options: CsvOptions) => runCsv(io, file, options, false))
+}
+
+function addCsvOptions(command: Command): Command {
+  command
+    .requiredOption('--key <name>', 'name or id of the key')
+    .requiredOption('--model <name>', 'name of the model; each cell is bound to it and to its column')
+    .requiredOption(
+      '--columns <a,b>',
+      'the columns; quotes stand around a name with a comma: \'"last, first",email\'. May be repeated',
+      collect,
+    )
+    .option(
+      '--index <a,b>',
+      'those of them to search by their exact value, in columns <name>_index. Their values are sent to the service, which hashes them',
+      collect,
+    )
+    .option(
+      '--bind <a,b>',
+      'columns that say which row it is, such as id: each cell is bound to them too. They must never change',
+      collect,
+    )
+    .option('--delimiter <c>', 'what stands between cells; tab for a tab', ',')
+    .option(
+      '--empty-is-null',
+      'an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Otherwise both are an empty text',
+    )
+  return addServiceOptions(addOutputOptions(command)).addHelpText('after', CSV_HELP)
 }
 
 interface Choice {
@@ -80,22 +114,21 @@ type Row = Record<string, Cell>
 /** The most names of columns in a message. */
 const MOST_SHOWN = 20
 
-async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<void> {
-  const key = given.get('key')
+async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boolean): Promise<void> {
+  const { key } = given
   const choice = readChoice(given)
-  const [name = '-'] = given.positionals
   const out = readOut(given, () => (isEncrypting ? sealedName(name) : plainName(name)))
   assertReportable(given, out)
   await withClient(io, given, {}, async (eaas) => {
     const input = await openInput(io, name)
     const output = await openOutput(io, out, {
-      force: given.has('force'),
+      force: given.force ?? false,
       mode: isEncrypting ? undefined : PRIVATE_MODE,
       source: input.stats,
     })
     const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
     const rows = await writing(output, async () => {
-      const keyId = await findKeyId(eaas, key, io, isEncrypting ? given.has('create-key') : undefined)
+      const keyId = await findKeyId(eaas, key, io, isEncrypting ? (given.createKey ?? false) : undefined)
       let count = 0
       try {
         const chunks = counted(input.stream, (bytes) => progress.add(bytes))
@@ -113,15 +146,16 @@ async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<
   })
 }
 
-function readChoice(given: Arguments): Choice {
-  const [columns, index, bind] = [given.names('columns'), given.names('index'), given.names('bind')]
+function readChoice({ model, emptyIsNull = false, ...given }: CsvOptions): Choice {
+  const columns = readNames('columns', given.columns)
+  const [index, bind] = [readNames('index', given.index), readNames('bind', given.bind)]
   if (columns.length === 0) throw new ArgumentsError('--columns is missing')
   const stranger = index.find((column) => !columns.includes(column))
   if (stranger !== undefined) throw new ArgumentsError(`--index: ${JSON.stringify(stranger)} is none of --columns`)
-  const delimiter = given.find('delimiter') === 'tab' ? '\t' : (given.find('delimiter') ?? ',')
+  const delimiter = given.delimiter === 'tab' ? '\t' : given.delimiter
   if ([...delimiter].length !== 1 || /["\r\n]/.test(delimiter))
     throw new ArgumentsError('--delimiter must be one character other than a quote or a line break, or the word tab')
-  return { model: given.get('model'), columns, index, bind, delimiter, emptyIsNull: given.has('empty-is-null') }
+  return { model, columns, index, bind, delimiter, emptyIsNull }
 }
 
 interface Work {

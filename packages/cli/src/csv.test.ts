@@ -7,7 +7,7 @@ import { createClient } from '@eaas/sdk'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/guarded-dir.js'
+import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
 import { type Cell, CsvReader, writeRow } from './csv.js'
 import { runCommand } from './test-support/command.js'
 

@@ -3,10 +3,10 @@
  * it cannot.
  */
 import { type Client, isEaasError } from '@eaas/sdk'
-import { SERVICE_OPTIONS } from './arguments.js'
-import type { Command } from './command.js'
+import type { Command } from 'commander'
+import { addServiceOptions, type ServiceOptions } from './arguments.js'
 import { inCommandWords } from './command-words.js'
-import { baseUrlOf, CONNECTION_HELP, findKeyId, tellService, withClient } from './connection.js'
+import { baseUrlOf, findKeyId, tellService, withClient } from './connection.js'
 import { CommandError, type Io, print } from './io.js'
 
 interface Finding {
@@ -17,25 +17,31 @@ interface Finding {
 
 const PROBE = 'eaas-cli doctor'
 
-export const doctor: Command = {
-  summary: 'check address, API key, permissions and a round trip',
-  help: `Usage: eaas-cli doctor [--key <name>] [--json]
+interface DoctorOptions extends ServiceOptions {
+  key?: string
+  json?: boolean
+}
 
-Checks that the service answers, that it knows the API key, and, with --key, that a value can be encrypted and decrypted under that key. Exit code 1
-if a check fails. The round trip writes two entries into the tenant's audit log.
+/** Adds `doctor`. */
+export function addDoctor(program: Command, io: Io): void {
+  const command = program
+    .command('doctor')
+    .summary('check address, API key, permissions and a round trip')
+    .usage('[--key <name>] [--json]')
+    .description(
+      "Checks that the service answers, that it knows the API key, and, with --key, that a value can be encrypted and decrypted under that key. Exit code 1 if a check fails. The round trip writes two entries into the tenant's audit log.",
+    )
+    .option('--key <name>', 'name or id of the key of the round trip')
+    .option('--json', 'print JSON')
+  addServiceOptions(command).action((options: DoctorOptions) => doctor(io, options))
+}
 
-  --key <name>          name or id of the key of the round trip
-  --json                print JSON
-${CONNECTION_HELP}`,
-  options: { ...SERVICE_OPTIONS, key: { type: 'string' } },
-  positionals: 0,
-  async run(io, given) {
-    const findings = await withClient(io, given, {}, (eaas) => examine(io, eaas, given.find('key')))
-    if (given.has('json')) await print(io, JSON.stringify({ ok: findings.every(({ ok }) => ok), findings }))
-    else await print(io, ...findings.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`))
-    if (findings[0]?.ok === false) tellService(io)
-    if (!findings.every(({ ok }) => ok)) throw new CommandError('a check failed')
-  },
+async function doctor(io: Io, given: DoctorOptions): Promise<void> {
+  const findings = await withClient(io, given, {}, (eaas) => examine(io, eaas, given.key))
+  if (given.json) await print(io, JSON.stringify({ ok: findings.every(({ ok }) => ok), findings }))
+  else await print(io, ...findings.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`))
+  if (findings[0]?.ok === false) tellService(io)
+  if (!findings.every(({ ok }) => ok)) throw new CommandError('a check failed')
 }
 
 async function examine(io: Io, eaas: Client, key: string | undefined): Promise<Finding[]> {

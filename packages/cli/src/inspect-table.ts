@@ -1,35 +1,49 @@
 /** `inspect-table`: in which form the values of a table are. Reads alone. */
+import type { Command } from 'commander'
 import { type InspectReport, inspectWith } from './backfill/backfill.js'
-import type { Command } from './command.js'
-import { print } from './io.js'
+import { type Io, print } from './io.js'
 import { showBar } from './progress.js'
-import { assertNoFailures, describeProgress, TABLE_HELP, TABLE_OPTIONS, withTable } from './table-command.js'
+import {
+  addTableOptions,
+  assertNoFailures,
+  describeProgress,
+  MODULE_HELP,
+  type TableOptions,
+  withTable,
+} from './table-command.js'
 
-export const inspectTable: Command = {
-  summary: 'count what of a table is plaintext, of an old format or under an old key version',
-  help: `Usage: eaas-cli inspect-table <module> --table <name> [options]
+interface InspectTableOptions extends TableOptions {
+  open?: boolean
+}
 
-Reads a whole table of PostgreSQL, and counts by field how many values are plaintext, of format v1 or v2, and under an old version of the key, and by index
-how many are missing. Writes nothing. With --open, also opens each row and compares its indexes; exit code 1 if a row does not open.
+/** Adds `inspect-table`. */
+export function addInspectTable(program: Command, io: Io): void {
+  const command = program
+    .command('inspect-table')
+    .summary('count what of a table is plaintext, of an old format or under an old key version')
+    .usage('<module> --table <name> [options]')
+    .description(
+      'Reads a whole table of PostgreSQL, and counts by field how many values are plaintext, of format v1 or v2, and under an old version of the key, and by index how many are missing. Writes nothing. With --open, also opens each row and compares its indexes; exit code 1 if a row does not open.',
+    )
+    .argument('<module>', MODULE_HELP)
+    .option('--open', 'open each row')
+  addTableOptions(command).action((module: string, options: InspectTableOptions) => inspectTable(io, module, options))
+}
 
-  --open                open each row${TABLE_HELP}`,
-  options: { ...TABLE_OPTIONS, open: { type: 'boolean' } },
-  positionals: 1,
-  async run(io, given) {
-    const name = given.get('table')
-    await withTable(io, given, async ({ sdk, model, table, speed }) => {
-      const bar = showBar(io, 'reading')
-      const report = await inspectWith(sdk, model, table, {
-        ...speed,
-        open: given.has('open'),
-        signal: io.signal,
-        onProgress: (progress) => bar.show(progress.rows, progress.total, describeProgress(progress)),
-      }).finally(() => bar.done())
-      if (given.has('json')) await print(io, JSON.stringify({ table: name, ...report }))
-      else await print(io, ...describe(name, report))
-      assertNoFailures(io, report.failed, report.failures, 'do not open')
-    })
-  },
+async function inspectTable(io: Io, file: string, given: InspectTableOptions): Promise<void> {
+  const name = given.table
+  await withTable(io, file, given, async ({ sdk, model, table, speed }) => {
+    const bar = showBar(io, 'reading')
+    const report = await inspectWith(sdk, model, table, {
+      ...speed,
+      open: given.open ?? false,
+      signal: io.signal,
+      onProgress: (progress) => bar.show(progress.rows, progress.total, describeProgress(progress)),
+    }).finally(() => bar.done())
+    if (given.json) await print(io, JSON.stringify({ table: name, ...report }))
+    else await print(io, ...describe(name, report))
+    assertNoFailures(io, report.failed, report.failures, 'do not open')
+  })
 }
 
 function describe(name: string, { found }: InspectReport): string[] {

@@ -10,10 +10,10 @@ import {
   SEALED_SEGMENT_BYTES,
   TAG_BYTES,
 } from '@eaas/protocol'
-import type { Command } from './command.js'
+import type { Command } from 'commander'
 import { type Content, readContent } from './content.js'
 import { openInput } from './files.js'
-import { CommandError, print, USAGE } from './io.js'
+import { CommandError, type Io, print, USAGE } from './io.js'
 import { readKeyVersions, tellDifference } from './key-versions.js'
 
 /** What is printed. The members that are not known are left out. */
@@ -29,26 +29,28 @@ interface Inspected {
   plaintext_bytes?: number
 }
 
-export const inspect: Command = {
-  summary: 'show key id, version and format of encrypted data, offline',
-  help: `Usage: eaas-cli inspect [file] [--json]
+/** Adds `inspect`. */
+export function addInspect(program: Command, io: Io): void {
+  program
+    .command('inspect')
+    .summary('show key id, version and format of encrypted data, offline')
+    .usage('[file] [--json]')
+    .description(
+      "Shows the format of an encrypted stream, or of the text or the JSON of an envelope, with the id and version of its key. Needs neither the service nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: that takes decrypting it. key_version is the version that wrapped the data key; where the number beside it is another one, which only somebody's change makes it, that is claimed_key_version.",
+    )
+    .argument('[file]')
+    .option('--json', 'print JSON')
+    .action((file: string | undefined, options: { json?: boolean }) => inspect(io, file, options))
+}
 
-Shows the format of an encrypted stream, or of the text or the JSON of an envelope, with the id and version of its key. Needs neither the service
-nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: that takes decrypting it. key_version is the version that
-wrapped the data key; where the number beside it is another one, which only somebody's change makes it, that is claimed_key_version.
-
-  --json                print JSON`,
-  options: {},
-  positionals: 1,
-  async run(io, given) {
-    const input = await openInput(io, given.positionals[0])
-    const content = await readContent(input)
-    const found = content.form === 'stream' ? inspectStream(content, input.size) : await inspectEnvelope(content)
-    input.stream.destroy()
-    if (given.has('json')) await print(io, JSON.stringify(found))
-    else await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(20)}${value}`))
-    tellDifference(io, found)
-  },
+async function inspect(io: Io, file: string | undefined, { json }: { json?: boolean }): Promise<void> {
+  const input = await openInput(io, file)
+  const content = await readContent(input)
+  const found = content.form === 'stream' ? inspectStream(content, input.size) : await inspectEnvelope(content)
+  input.stream.destroy()
+  if (json) await print(io, JSON.stringify(found))
+  else await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(20)}${value}`))
+  tellDifference(io, found)
 }
 
 /** The members of a stream's first line. @throws CommandError when it is none */

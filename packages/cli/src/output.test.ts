@@ -23,7 +23,7 @@ import { Writable } from 'node:stream'
 import { createClient } from '@eaas/sdk'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/guarded-dir.js'
+import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
 import { type CommandOptions, runCommand } from './test-support/command.js'
 
 const CHOICE = ['--key', 'files', '--model', 'users', '--columns', 'name', '--bind', 'id']

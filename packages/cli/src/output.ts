@@ -7,9 +7,9 @@ import type { Stats } from 'node:fs'
 import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import type { Arguments } from './arguments.js'
+import type { OutputOptions } from './arguments.js'
 import { FOLDER_REASONS, REASONS, refusePath, resolvePath } from './files.js'
-import { ArgumentsError, type Io, isPlain, UsageError, write } from './io.js'
+import { ArgumentsError, type Io, isPlain, print, UsageError, write } from './io.js'
 
 /** Only the owner may read what was decrypted. */
 export const PRIVATE_MODE = 0o600
@@ -31,7 +31,7 @@ export interface Output {
   discard(): Promise<void>
 }
 
-export interface OutputOptions {
+export interface OpenOptions {
   /** Whether an existing file is replaced, and a terminal gets what is no text. */
   force: boolean
   /**
@@ -49,10 +49,26 @@ export interface OutputOptions {
 }
 
 /** Reads `--out`; `-` for all names of standard output. @throws UsageError */
-export function readOut(given: Arguments, fallback: () => string): string {
-  const out = given.find('out') ?? fallback()
+export function readOut(given: OutputOptions, fallback: () => string): string {
+  const out = given.out ?? fallback()
   if (out === '') throw new ArgumentsError('--out is empty: name a file, or pass - for standard output')
   return STANDARD_OUTPUT.includes(out) ? '-' : out
+}
+
+/** Refuses `--json` where standard output has the data. @throws ArgumentsError */
+export function assertReportable({ json }: OutputOptions, out: string): void {
+  if (json && out === '-') throw new ArgumentsError('--json needs --out <file>: standard output has the data')
+}
+
+/** Prints what was done, as a line or as JSON. Nothing where standard output has the data. */
+export async function report(
+  io: Io,
+  { given, out }: { given: OutputOptions; out: string },
+  result: object,
+  line: string,
+): Promise<void> {
+  if (out === '-') return
+  await print(io, given.json ? JSON.stringify(result) : line)
 }
 
 /** Names what is encrypted after its source. @throws UsageError where nothing can be made beside that */
@@ -72,7 +88,7 @@ export function plainName(name: string): string {
  * Opens a new file, or standard output for `-`. @throws UsageError when the file exists and is not to be
  * replaced, or is no regular file
  */
-export async function openOutput(io: Io, name: string, options: OutputOptions): Promise<Output> {
+export async function openOutput(io: Io, name: string, options: OpenOptions): Promise<Output> {
   const { force, mode = DEFAULT_MODE, source, inPlace = false } = options
   if (name === '-') return openStandardOutput(io, force)
   const { path, replaced } = await findTarget(resolvePath(io, name), name, force)

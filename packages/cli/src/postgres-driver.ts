@@ -2,16 +2,15 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { PostgresQuery } from './backfill.js'
-import { ArgumentsError, CommandError, type Io, UsageError } from './io.js'
+import { CommandError, type Io, UsageError } from './io.js'
 
 export const DRIVERS = ['pg', 'postgres'] as const
 export type Driver = (typeof DRIVERS)[number]
 
 /** Help text: which database a command uses. */
-export const DATABASE_HELP = `
-The database:
-  DATABASE_URL          its URL, as in postgres://app@db.example.org/app, and nowhere else, since other users can read arguments
-  --driver <name>       pg or postgres; by default the first of these that the application has installed`
+export const DATABASE_HELP = `  DATABASE_URL            URL of the database, as in
+                          postgres://app@db.example.org/app, and nowhere else,
+                          since other users can read arguments`
 
 const APPLICATION_NAME = 'eaas-cli'
 const CONNECT_SECONDS = 10
@@ -79,13 +78,10 @@ const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connect
  *
  * @throws UsageError when there is no URL or no driver; CommandError when there is no connection
  */
-export async function openDatabase(io: Io, modulePath: string, wanted: string | undefined): Promise<Database> {
+export async function openDatabase(io: Io, modulePath: string, wanted: Driver | undefined): Promise<Database> {
   const url = io.env.DATABASE_URL
   if (!url) throw new UsageError('no database: set DATABASE_URL')
-  if (wanted !== undefined && !(DRIVERS as readonly string[]).includes(wanted)) {
-    throw new ArgumentsError(`--driver must be one of ${DRIVERS.join(', ')}`)
-  }
-  const { name, loaded } = loadDriver([modulePath, join(io.folder, 'here')], wanted as Driver | undefined)
+  const { name, loaded } = loadDriver([modulePath, join(io.folder, 'here')], wanted)
   let connection: Connection | undefined
   try {
     connection = OPENERS[name](loaded, url)

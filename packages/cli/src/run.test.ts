@@ -7,7 +7,7 @@ import { Readable, Writable } from 'node:stream'
 import { createClient, isEnvelope, text } from '@eaas/sdk'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/guarded-dir.js'
+import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
 import { type CommandOptions, type Ran, runCommand } from './test-support/command.js'
 
 const ENVELOPE_CONTEXT = ['--context', 'table=users', '--context', 'row=7']
@@ -226,6 +226,12 @@ describe('an API key', () => {
       expect(out.toString() + err).not.toContain('SECRET')
     },
   )
+
+  it('is not repeated where its option is misspelt', async () => {
+    const { code, out, err } = await command(['encrypt', '--key', 'files', '--apikee=eaas_sk_SECRET'], 'x')
+    expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining("unknown option '--apikee'") })
+    expect(out.toString() + err).not.toContain('SECRET')
+  })
 
   it('is named where it is missing', async () => {
     expect(await command(['encrypt', '--key', 'files'], 'x', { env: {} })).toMatchObject({
@@ -479,24 +485,25 @@ describe('the command line', () => {
   })
 
   it.each([
-    [['encrypt', 'a', 'b', '--key', 'k'], 'takes one file at most'],
+    [['encrypt', 'a', 'b', '--key', 'k'], "too many arguments for 'encrypt'. Expected 1 argument but got 2.\n"],
     [['encrypt', '--key', 'a', '--key', 'b'], '--key may be given once only'],
-    [['encrypt', '--keys', 'a'], 'there is no option --keys: did you mean --key?'],
-    [['encrypt', '--xyz'], 'there is no option --xyz\n'],
-    [['encrypt', '-x'], 'there is no option -x\n'],
-    [['encrypt', '--key'], '--key needs a value\n'],
+    [['encrypt', '--keys', 'a'], "unknown option '--keys'\n(Did you mean --key?)\n"],
+    [['encrypt', '--xyz'], "unknown option '--xyz'\n"],
+    [['encrypt', '-x'], "unknown option '-x'\n"],
+    [['encrypt', '--key'], "option '--key <name>' argument missing\n"],
     [['encrypt', '--key', '--force'], 'is given as --key=<value>'],
     [['encrypt', '--force=yes'], '--force takes no value'],
     [['encrypt'], '--key is missing'],
-    [['encryt'], 'there is no command "encryt": did you mean encrypt?\neaas-cli --help lists the commands.\n'],
-    [['doctor', 'a'], 'this command takes options only, got 1 arguments'],
+    [['encrypt', '--key='], '--key is missing'],
+    [['encryt'], "unknown command 'encryt'\n(Did you mean encrypt?)\neaas-cli --help lists the commands.\n"],
+    [['doctor', 'a'], "too many arguments for 'doctor'. Expected 0 arguments but got 1."],
     [['encrypt', '--key', 'k', '--context', 'row'], '--context takes name=value'],
-    [['encrypt', '--key', 'k', '--format', 'pem'], '--format must be one of'],
+    [['encrypt', '--key', 'k', '--format', 'pem'], 'Allowed choices are stream, text, json.'],
     [['encrypt', '--key', 'k', '--json'], '--json needs --out'],
     [['decrypt', 'a.txt'], 'its name does not end with .eaas'],
     [['decrypt', 'none.eaas'], 'none.eaas: it does not exist'],
-    [['steal'], 'there is no command "steal"'],
-    [['toString'], 'there is no command "toString"'],
+    [['steal'], "unknown command 'steal'"],
+    [['toString'], "unknown command 'toString'"],
     [['encrypt-csv', '--key', 'k', '--model', 'm'], '--columns is missing'],
     [['encrypt-csv', '--key', 'k', '--model', 'm', '--columns', 'a', '--index', 'b'], 'is none of --columns'],
   ])('that is wrong exits with 2 and says what is wrong: %j', async (argv, message) => {
@@ -514,7 +521,7 @@ describe('the command line', () => {
     expect(described.length).toBeGreaterThan(15)
     for (const line of described) expect(line).toMatch(/^ {2}\S.{22} \S/)
     expect(printed).toContain(
-      '\n  --work <work>           seal (default): rows that are not sealed as the model\n                          seals, and',
+      '\n  --work <work>           seal: rows that are not sealed as the model seals, and\n                          indexes that',
     )
   })
 

@@ -2,81 +2,91 @@
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { isEaasError } from '@eaas/sdk'
-import { nearestName } from '@eaas/sdk/maintenance'
-import { readArguments } from './arguments.js'
-import { backfill } from './backfill-command.js'
-import type { Command } from './command.js'
+import { Command, CommanderError } from 'commander'
+import { checkArguments, checkOptions } from './arguments.js'
+import { addBackfill } from './backfill-command.js'
 import { inCommandWords } from './command-words.js'
 import { tellService } from './connection.js'
-import { decryptCsv, encryptCsv } from './csv-commands.js'
-import { decrypt } from './decrypt.js'
-import { doctor } from './doctor.js'
-import { encrypt } from './encrypt.js'
-import { layOut } from './help.js'
-import { inspect } from './inspect.js'
-import { inspectTable } from './inspect-table.js'
+import { addDecryptCsv, addEncryptCsv } from './csv-commands.js'
+import { addDecrypt } from './decrypt.js'
+import { addDoctor } from './doctor.js'
+import { addEncrypt } from './encrypt.js'
+import { addInspect } from './inspect.js'
+import { addInspectTable } from './inspect-table.js'
 import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, print, tell, USAGE, UsageError } from './io.js'
-import { rewrap } from './rewrap.js'
+import { addRewrap } from './rewrap.js'
 
-const COMMANDS: Readonly<Record<string, Command>> = {
-  encrypt,
-  decrypt,
-  inspect,
-  rewrap,
-  'encrypt-csv': encryptCsv,
-  'decrypt-csv': decryptCsv,
-  backfill,
-  'inspect-table': inspectTable,
-  doctor,
-}
+const COMMANDS = [
+  addEncrypt,
+  addDecrypt,
+  addInspect,
+  addRewrap,
+  addEncryptCsv,
+  addDecryptCsv,
+  addBackfill,
+  addInspectTable,
+  addDoctor,
+]
 
 const FAILED = 1
+const HELP_COLUMNS = 80
 
-const HELP = `Usage: eaas-cli <command> [options]
-
-Encrypts on this machine; the service only wraps the data keys. Run npx @eaas/cli <command> where eaas-cli is not on the path.
-
-${Object.entries(COMMANDS)
-  .map(([name, { summary }]) => `  ${name.padEnd(15)}${summary}`)
-  .join('\n')}
-
-eaas-cli <command> --help describes a command. --version prints the version.
-Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 does not decrypt: altered, or another key or context.
-Ended by a signal: 128 and its number. 141: whoever read standard output stopped.`
+const HELP = `
+eaas-cli <command> --help describes a command.
+If eaas-cli is not on the path: npx @eaas/cli <command>
+Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 does not decrypt:
+altered, or another key or context. Ended by a signal: 128 and its number.
+141: whoever read standard output stopped.`
 
 /** Runs the command line without the program's name. Never throws an error that has a message of its own. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
+  const printed: string[] = []
+  const program = createProgram(io, printed)
   try {
-    await runCommand(argv, io)
+    await program
+      .parseAsync(argv.length === 0 ? ['--help'] : checkArguments(argv, program), { from: 'user' })
+      .catch(async (error: unknown) => {
+        if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
+        await print(io, ...printed.join('').trimEnd().split('\n')) // the help, or the version
+      })
     return 0
   } catch (error) {
-    return explain(error, io, argv[0])
+    const name = program.commands.find((command) => command.name() === argv[0])?.name()
+    return explain(error, io, name)
   }
 }
 
-async function runCommand([name, ...rest]: readonly string[], io: Io): Promise<void> {
-  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return print(io, ...layOut(HELP))
-  if (name === '--version') return print(io, readVersion())
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-  if (!command) {
-    const near = nearestName(name, Object.keys(COMMANDS))
-    const meant = near === undefined ? '' : `: did you mean ${near}?`
-    throw new ArgumentsError(`there is no command ${JSON.stringify(name)}${meant}`)
-  }
-  if (rest.includes('--help') || rest.includes('-h')) return print(io, ...layOut(command.help))
-  await command.run(io, readArguments(rest, command.options, command.positionals))
+/** Creates the program; what commander prints, which is help and the version, goes into `printed`. */
+function createProgram(io: Io, printed: string[]): Command {
+  const program = new Command('eaas-cli')
+    .description('Encrypts on this machine; the service only wraps the data keys.')
+    .version(readVersion(), '--version', 'print the version')
+    .usage('<command> [options]')
+    .exitOverride()
+    .configureHelp({ subcommandTerm: (command) => command.name() })
+    .configureOutput({
+      writeOut: (text) => void printed.push(text),
+      writeErr: () => undefined, // `explain` tells of errors
+      getOutHelpWidth: () => HELP_COLUMNS,
+      getOutHasColors: () => false,
+    })
+    .addHelpText('after', HELP)
+  for (const add of COMMANDS) add(program, io)
+  for (const command of program.commands) checkOptions(command)
+  return program
 }
 
-function explain(error: unknown, io: Io, command = ''): number {
+function explain(error: unknown, io: Io, command: string | undefined): number {
   const { signal } = io
   if (signal.aborted) return 128 + (constants.signals[signal.reason as NodeJS.Signals] ?? 0)
   if ((error as NodeJS.ErrnoException)?.code === 'EPIPE') return 128 + constants.signals.SIGPIPE
-  if (error instanceof UsageError) {
-    tell(io, `eaas-cli: ${error.message}`)
+  if (error instanceof UsageError || error instanceof CommanderError) {
+    const [first = '', ...more] = error.message.replace(/^error: /, '').split('\n')
+    tell(io, `eaas-cli: ${first}`)
+    for (const line of more) tell(io, line)
     // Of a file that is not there, the options say nothing.
-    const named = Object.hasOwn(COMMANDS, command) ? ` ${command}` : ''
-    if (error instanceof ArgumentsError)
-      tell(io, `eaas-cli${named} --help lists the ${named ? 'options' : 'commands'}.`)
+    if (error instanceof ArgumentsError || error instanceof CommanderError)
+      tell(io, command ? `eaas-cli ${command} --help lists the options.` : 'eaas-cli --help lists the commands.')
     return USAGE
   }
   if (error instanceof CommandError) {

@@ -1,39 +1,59 @@
 /** What `backfill` and `inspect-table` share: a model of the application, and its table in PostgreSQL. */
 
-import { type Arguments, readPairs, SERVICE_OPTIONS } from './arguments.js'
+import { type Command, Option } from 'commander'
+import { addServiceOptions, collect, readNames, readPairs, type ServiceOptions } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
 import { type AnyModel, type BackfillProgress, postgresTable, type RowFailure, type TableSource } from './backfill.js'
-import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
+import { findKeyId, withClient } from './connection.js'
 import { ArgumentsError, CommandError, type Io, tell } from './io.js'
 import { findSdk, loadModule } from './model-module.js'
-import { DATABASE_HELP, openDatabase } from './postgres-driver.js'
+import { DATABASE_HELP, DRIVERS, type Driver, openDatabase } from './postgres-driver.js'
 
-export const TABLE_HELP = `
-  --table <name>        the table, with its schema where that is not on the search path: crm.users. A part with a dot is quoted as in SQL: crm."users.old"
-  --export <name>       the export of the module; default, if not set
-  --key <name>          name or id of the key, whose id a function gets as its second argument
-  --column <name=column> a column whose name differs from the model's: emailIndex=email_index. May be repeated
-  --key-columns <a,b>   the columns by which pages are read, unique together and never null; those of the primary key by default
-  --batch-size <n>      rows that are read and written at a time; 200 by default
-  --rows-per-second <n> at most so many
-  --json                print the report as JSON
+export const MODULE_HELP =
+  "the application's own module. It exports a model, or a function that is called with a client of the service, and with the id of --key, and returns the model: function users(eaas, keyId) { return eaas.model({ ... }) }. A model that is exported has a client of its own"
 
-The module is the application's own. It exports a model, or a function that is called with a client of the service below, and with the id of --key,
-and returns the model: function users(eaas, keyId) { return eaas.model({ ... }) }. A model that is exported has a client of its own.
-${DATABASE_HELP}
-${CONNECTION_HELP}`
+export interface TableOptions extends ServiceOptions {
+  table: string
+  export: string
+  key?: string
+  column?: string[]
+  keyColumns?: string[]
+  batchSize?: string
+  rowsPerSecond?: string
+  driver?: Driver
+  json?: boolean
+}
 
-export const TABLE_OPTIONS = {
-  ...SERVICE_OPTIONS,
-  table: { type: 'string' },
-  export: { type: 'string' },
-  key: { type: 'string' },
-  column: { type: 'string', multiple: true },
-  'key-columns': { type: 'string', multiple: true },
-  'batch-size': { type: 'string' },
-  'rows-per-second': { type: 'string' },
-  driver: { type: 'string' },
-} as const
+/** Adds the options of a command that works on a table. */
+export function addTableOptions(command: Command): Command {
+  command
+    .requiredOption(
+      '--table <name>',
+      'the table, with its schema where that is not on the search path: crm.users. A part with a dot is quoted as in SQL: crm."users.old"',
+    )
+    .option('--export <name>', 'the export of the module', 'default')
+    .option('--key <name>', 'name or id of the key, whose id a function gets as its second argument')
+    .option(
+      '--column <name=column>',
+      "a column whose name differs from the model's: emailIndex=email_index. May be repeated",
+      collect,
+    )
+    .option(
+      '--key-columns <a,b>',
+      'the columns by which pages are read, unique together and never null; those of the primary key by default',
+      collect,
+    )
+    .option('--batch-size <n>', 'rows that are read and written at a time; 200 by default')
+    .option('--rows-per-second <n>', 'at most so many')
+    .addOption(
+      new Option(
+        '--driver <name>',
+        'pg or postgres; by default the first of these that the application has installed',
+      ).choices(DRIVERS),
+    )
+    .option('--json', 'print the report as JSON')
+  return addServiceOptions(command).addHelpText('after', DATABASE_HELP)
+}
 
 export interface OpenTable {
   /** The copy of the SDK that made the model. */
@@ -49,17 +69,22 @@ export interface OpenTable {
 }
 
 /** Loads the model, connects, and closes everything at the end. */
-export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTable) => Promise<T>): Promise<T> {
-  const [file] = given.positionals
-  if (file === undefined) throw new ArgumentsError('name the module that exports the model')
-  const table = given.get('table')
-  const columns = readPairs('column', given.list('column'))
-  const keyColumns = given.names('key-columns')
-  const speed = { batchSize: findCount(given, 'batch-size'), rowsPerSecond: findCount(given, 'rows-per-second') }
-  const name = given.find('export') ?? 'default'
+export async function withTable<T>(
+  io: Io,
+  file: string,
+  given: TableOptions,
+  run: (open: OpenTable) => Promise<T>,
+): Promise<T> {
+  const { table, export: name, key } = given
+  const columns = readPairs('column', given.column)
+  const keyColumns = readNames('key-columns', given.keyColumns)
+  const speed = {
+    batchSize: readCount('batch-size', given.batchSize),
+    rowsPerSecond: readCount('rows-per-second', given.rowsPerSecond),
+  }
   const module = await loadModule(io, file)
   const exported = module.get(name)
-  const database = await openDatabase(io, module.path, given.find('driver'))
+  const database = await openDatabase(io, module.path, given.driver)
   const runWith = async (exported: unknown) => {
     const { sdk, model } = await findSdk(module, exported)
     return run({
@@ -85,11 +110,10 @@ export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTab
   try {
     if (typeof exported === 'function') {
       return await withClient(io, given, { verify: true }, async (eaas) => {
-        const key = given.find('key')
         return runWith(await exported(eaas, key === undefined ? undefined : await findKeyId(eaas, key, io)))
       })
     }
-    if (given.find('key') !== undefined) {
+    if (key !== undefined) {
       throw new ArgumentsError('--key is for a function: the export is no function, and a model has its key')
     }
     return await runWith(exported)
@@ -98,8 +122,7 @@ export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTab
   }
 }
 
-function findCount(given: Arguments, option: string): number | undefined {
-  const text = given.find(option)
+function readCount(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new ArgumentsError(`--${option} must be a whole number, from 1`)
   return Number(text)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { ANY_CHARACTER } from '../../../test/support/any-text.js'
-import { loadOn } from '../../../test/support/platform.js'
+import { loadOn } from '../../../test/support/platforms/platform.js'
+import { ANY_CHARACTER } from '../../../test/support/vectors/any-text.js'
 import * as onNode from './bytes.js'
 
 type Bytes = typeof onNode

@@ -2,7 +2,7 @@ import { hkdfSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ANY_CHARACTER } from '../../../test/support/any-text.js'
+import { ANY_CHARACTER } from '../../../test/support/vectors/any-text.js'
 import { OpenError } from './aead.js'
 import { decodeBase64, decodeHex, encodeBase64, encodeHex, equalInConstantTime, FormatError } from './bytes.js'
 import {

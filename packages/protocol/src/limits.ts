@@ -1,4 +1,7 @@
-/** The limits of the API. This module has no schemas, so that the SDK can use a limit without loading one. */
+/**
+ * What the API takes at most, and in which form. This module has no schemas, so that the SDK can use a limit
+ * without loading one.
+ */
 
 /** Characters of a key's or an API key's name. */
 export const MAX_NAME_CHARACTERS = 255
@@ -33,3 +36,6 @@ export const MAX_SERVER_MODE_BYTES = 65_536
 export const MAX_BODY_BYTES = 1_048_576
 /** The body of a batch, in bytes. */
 export const MAX_BATCH_BODY_BYTES = 8 * MAX_BODY_BYTES
+
+/** The Content-Type that a request's body must have: JSON, and UTF-8 where it names a charset. */
+export const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i

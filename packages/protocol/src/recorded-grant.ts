@@ -1,5 +1,5 @@
 /** What the log's entries of API keys say of the rights that they grant (chain.md 12 of the server). Pure. */
-import type { Permission } from './permissions.js'
+import type { Permission } from './names.js'
 
 /**
  * Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them.

@@ -1,8 +1,8 @@
 /** Which permissions an API key needs for what an entry of the log records, see chain.md 13. Pure. */
 
 import type { Action } from './actions.js'
-import type { Permission } from './permissions.js'
-import { ROUTE_PERMISSIONS } from './route-permissions.js'
+import { CALL_RULES } from './call-rules.js'
+import type { Permission } from './names.js'
 import type { OperationId } from './routes.js'
 
 /**
@@ -47,13 +47,13 @@ export function findNeededPermissions(
 
 function permissionsOf(action: string, metadata: Readonly<Record<string, unknown>>): readonly Permission[] | undefined {
   if (action === 'envelope_only.refused') return refusedPermissions(metadata.operation)
-  if (action === 'key.wrap' && metadata.rewrapped_from !== undefined) return ROUTE_PERMISSIONS.rewrap.permissions
+  if (action === 'key.wrap' && metadata.rewrapped_from !== undefined) return CALL_RULES.rewrap.permissions
   if (!Object.hasOwn(CALLS, action)) return []
   const call = CALLS[action as keyof typeof CALLS]
-  return call && ROUTE_PERMISSIONS[call].permissions
+  return call && CALL_RULES[call].permissions
 }
 
 /** A refusal names its call. */
 function refusedPermissions(operation: unknown): readonly Permission[] {
-  return operation === 'encrypt' || operation === 'decrypt' ? ROUTE_PERMISSIONS[operation].permissions : []
+  return operation === 'encrypt' || operation === 'decrypt' ? CALL_RULES[operation].permissions : []
 }

@@ -1,7 +1,7 @@
 import { hkdfSync } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { buildStream, plaintextOf, streamVectors as vectors } from '../../../test/support/stream-vectors.js'
+import { buildStream, plaintextOf, streamVectors as vectors } from '../../../test/support/vectors/stream-vectors.js'
 import { OpenError } from './aead.js'
 import { concatBytes, decodeHex, encodeHex, equalInConstantTime, FormatError } from './bytes.js'
 import { type Context, encodeContext, splitBoundKeys } from './envelope-v2.js'

@@ -2,11 +2,15 @@
  * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses,
  * and of each answer, by which the SDK reads. They coerce nothing; bodies and answers ignore unknown fields.
  */
+import type * as z from 'zod/mini'
+import type { OperationId } from './routes.js'
+import { ANSWERS, type Answer } from './wire/answers.js'
+import { QUERIES } from './wire/queries.js'
+import { BODIES } from './wire/requests.js'
+
 export * from './wire/answers.js'
-export * from './wire/issues.js'
 export * from './wire/queries.js'
 export * from './wire/requests.js'
-export * from './wire/schemas.js'
 export {
   ALGORITHM,
   API_KEY_STATUSES,
@@ -17,3 +21,26 @@ export {
   WRAPPED_KEY_CHARACTERS,
   wrappedKey,
 } from './wire/values.js'
+
+type Table = Partial<Record<OperationId, z.ZodMiniType>>
+const TABLES: { bodies: Table; queries: Table; answers: Partial<Record<OperationId, Answer>> } = {
+  bodies: BODIES,
+  queries: QUERIES,
+  answers: ANSWERS,
+}
+
+/** Gets the schemas of a call's body and query of its answer; each only if the call has one. */
+export function getSchemas(id: OperationId): { body?: z.ZodMiniType; query?: z.ZodMiniType; answer?: Answer } {
+  const [body, query, answer] = [TABLES.bodies[id], TABLES.queries[id], TABLES.answers[id]]
+  return { ...(body && { body }), ...(query && { query }), ...(answer && { answer }) }
+}
+
+/**
+ * Describes the first fault, with the name of its field. `otherwise` says what is wrong if no field can be
+ * named.
+ */
+export function describeIssue({ issues: [issue] }: z.core.$ZodError, otherwise: string): string {
+  if (issue?.code === 'unrecognized_keys') return issue.message // which names the parameter
+  const field = issue?.path.join('.')
+  return issue && field ? `${field}: ${issue.message}` : otherwise
+}

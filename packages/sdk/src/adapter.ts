@@ -31,9 +31,9 @@ export {
   namesInSql,
   selectsAll,
 } from './adapter/sql-text.js'
-export type { AnyModel } from './any-model.js'
-export { type AtCaller, rememberCaller, runFor } from './caller-stack.js'
 export type { Row } from './input.js'
+export type { AnyModel } from './models/model.js'
+export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
 /**
  * What a model may declare for a column whose rows have this type: for `bytes()`, a model takes more types

@@ -4,7 +4,6 @@
  * names the user to the service.
  */
 import { isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES } from '@eaas/protocol'
-import { createLimit } from './broker/limit.js'
 import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
 import {
   type Asked,
@@ -19,21 +18,20 @@ import {
   writeCall,
 } from './broker/request.js'
 import { askService, badGateway, type Upstream, type UpstreamAnswer } from './broker/upstream.js'
-import { encodeUserId } from './broker/user.js'
+import { createLimit, encodeUserId } from './broker/users.js'
 import { InvalidInputError } from './errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
 import type { Fetch } from './http/fetch.js'
-import { assertOptions, assertWhole } from './input.js'
+import { assertOptions, assertWhole, MAX_TIMEOUT_MS } from './input.js'
 
 export { type NodeBrokerRequest, type NodeBrokerResponse, toNodeHandler } from './broker/node.js'
 export type { BrokerOperation } from './broker/request.js'
 export { UpstreamError } from './broker/upstream.js'
-export { encodeUserId } from './broker/user.js'
+export { encodeUserId } from './broker/users.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 
 const DEFAULT_CALLS_PER_MINUTE = 2_000
 const DEFAULT_TIMEOUT_MS = 20_000
-const MAX_TIMEOUT_MS = 2 ** 31 - 1
 /** How long a browser may remember the answer to its preflight, in seconds. */
 const PREFLIGHT_MAX_AGE_S = 600
 const OPTIONS: readonly (keyof BrokerOptions)[] = [

@@ -1,13 +1,9 @@
 /** The client, which an application creates once and keeps. */
 import { type Context, DEK_MAX_MESSAGES, type Envelope, type EnvelopeV1, type EnvelopeV2 } from '@eaas/protocol'
-import { isPromise, type Soon } from './async/is-promise.js'
-import { loadOnce, loadPart } from './async/load-part.js'
-import { traced } from './caller-stack.js'
-import { assertScope, type DekScope } from './deks/dek-scope.js'
-import { ENGINES, type EngineName } from './engines/names.js'
+import { ENGINES, type EngineName } from './engines/engine.js'
 import { InvalidInputError } from './errors.js'
-import { createBatcher } from './http/batcher.js'
-import { type ApiKey, createHttp, type Http } from './http/calls.js'
+import { resolveBaseUrl } from './http/base-url.js'
+import type { ApiKey } from './http/calls.js'
 import { type ClientEvent, createEmit } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
 import {
@@ -17,38 +13,41 @@ import {
   assertNotAborted,
   assertOneOf,
   assertOptions,
+  assertScope,
   assertWhole,
   type Binary,
   type Bytes,
   copyPlain,
+  type DekScope,
   kindOf,
+  MAX_TIMEOUT_MS,
   readSignal,
   readValue,
   takeRows,
   toJson,
   toText,
 } from './input.js'
-import { MAX_RETRIES, MAX_TIMEOUT_MS } from './limits.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { assertModelName } from './models/index-key.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
-import type * as Parts from './parts.js'
+import type { Connection } from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
 import { readEnvelope, type StoredEnvelope, withWrappedKey } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
-import type { Sealing } from './records/sealing.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
 import type { ServerMode } from './resources/server-mode.js'
 import type { Service } from './resources/service.js'
+import { isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
+const MAX_RETRIES = 10
 /** Each name of a type: a new option that is not listed below does not compile. */
 type NamesOf<T> = Record<keyof T, 0>
 const CLIENT_OPTIONS = Object.keys({
@@ -361,27 +360,25 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
   ? { readonly [K in S]: () => void }
   : unknown
 
-/** Loads what the client needs at its first call. */
-export type ImportParts = () => Promise<typeof Parts>
-
 /**
- * Puts a client together, which loads its parts at its first call. @throws InvalidInputError when an option
- * is wrong
+ * Creates a client. Does not use the network.
+ *
+ * @throws InvalidInputError when an option is wrong
+ * @example
+ * ```ts
+ * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: () => readSecret('eaas-api-key') })
+ * ```
  */
-export function assembleClient(options: ClientOptions, importParts: ImportParts): Client & Closable {
+export function createClient(options: ClientOptions): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
-  let sealing: Sealing | undefined
+  let connection: Connection | undefined
   const load = loadOnce(async () => {
-    const parts = await loadPart(importParts)
-    sealing ??= parts.createSealing({ ...settings, batcher, closed: closing.signal })
-    return { ...parts, records: sealing }
+    const parts = await loadPart(() => import('./parts.js'))
+    connection ??= parts.connect({ ...settings, closed: closing.signal })
+    return { ...parts, ...connection }
   })
-  const http = createHttp({ ...settings, closed: closing.signal, load })
-  const { emit } = settings
-  const batcher = createBatcher(http, load, emit)
-  const observed: Http = async (call) => (await load()).observe(emit, call, () => http(call))
-  const resources = createResources(observed, load)
+  const resources = createResources(load)
   const models = {
     load,
     maxMessages: settings.encryptLimits.maxMessages,
@@ -404,7 +401,7 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
 
   const close = () => {
     closing.abort()
-    sealing?.close()
+    connection?.close()
   }
   const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
 
@@ -454,14 +451,15 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
       const { records, decryptMany } = await load()
       return decryptMany(records, rows, options)
     }),
-    async hash(value: string, options: Partial<HashOptions> = {}) {
+    hash: traced(async (value: string, options: Partial<HashOptions> = {}) => {
       assertOptions('hash()', options, ['keyId', 'signal'])
       const { keyId, signal } = options
       assertNotAborted(signal)
       assertKeyId(keyId)
       assertHashable(value)
-      return batcher.hash(value, keyId, signal)
-    },
+      const { records } = await load()
+      return records.batcher.hash(value, keyId, signal)
+    }),
     async rewrap(envelope: StoredEnvelope, options?: CallOptions) {
       const signal = readSignal('rewrap()', options)
       const given = copyPlain(envelope)
@@ -517,8 +515,7 @@ function readOptions(options: ClientOptions) {
     assertWhole(`deks.${name}`, value, 1)
   }
   return {
-    baseUrl,
-    allowInsecure,
+    findBase: resolveBaseUrl(baseUrl, allowInsecure),
     apiKey,
     fetch: options.fetch,
     timeoutMs,

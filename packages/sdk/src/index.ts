@@ -14,9 +14,8 @@ export type {
   HashOptions,
   IndexKeyOptions,
 } from './client.js'
-export { createClient } from './create-client.js'
-export type { DekScope } from './deks/dek-scope.js'
-export type { EngineName } from './engines/names.js'
+export { createClient } from './client.js'
+export type { EngineName } from './engines/engine.js'
 export {
   AbortedError,
   ApiError,
@@ -50,7 +49,7 @@ export type {
 } from './http/events.js'
 export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
-export type { Binary, Bytes } from './input.js'
+export type { Binary, Bytes, DekScope } from './input.js'
 export type { CompactField, EnvelopeHeader } from './models/compact-rows.js'
 export type { BoundOptions, ModelOptions, RowFormat, UnboundOptions } from './models/definition.js'
 export type { Normalizer } from './models/field-texts.js'
@@ -92,29 +91,14 @@ export type {
 export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { Progress } from './records/blocks.js'
-export type { ContextOf } from './records/context-of.js'
 export type { DecryptManyOptions } from './records/decrypt-many.js'
 export type { EncryptManyOptions } from './records/encrypt-many.js'
 export { fromText, isEnvelope, toText } from './records/envelope-text.js'
+export type { ContextOf } from './records/named-fields.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 export type { ApiKeyChanges, ApiKeys, NewApiKeyOptions } from './resources/api-keys.js'
 export type { Audit, EntriesOptions, EntryFilter, ListEntriesOptions } from './resources/audit.js'
 export type { CallOptions, CreatedKeys, Keys, ListKeysOptions } from './resources/keys.js'
 export type { ServerMode } from './resources/server-mode.js'
-export type {
-  ApiKeyList,
-  ApiKeyRecord,
-  Entry,
-  EntryList,
-  Health,
-  Key,
-  KeyExport,
-  KeyList,
-  KeyStatus,
-  KeyWithVersions,
-  NewApiKey,
-  Tenant,
-  Usage,
-  Verification,
-} from './resources/wire-types.js'
+export type * from './resources/wire-types.js'

@@ -1,11 +1,24 @@
 /** Turns what callers pass into typed values, and refuses anything else before the network is used. */
 import { decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
-import { MAX_HASHED_JSON_BYTES, MAX_PLAINTEXT_BYTES } from './limits.js'
 import { didYouMean, nearestName } from './nearest-name.js'
 
+/**
+ * The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every
+ * platform.
+ */
+const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
+/**
+ * The longest text for a blind index, in bytes of JSON: with what is sent along it fits into the 1 MiB of a
+ * call.
+ */
+const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
+/** The length of a blind index. */
+export const HASH_BITS = 256
+/** The longest delay that timers take. */
+export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /**
  * Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since
@@ -37,6 +50,18 @@ export function readFormat<T>(read: () => T, what: string, hint: string, place?:
     if (!(error instanceof FormatError)) throw error
     throw new InvalidInputError(what + error.message, hint, place)
   }
+}
+
+/**
+ * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record`
+ * makes one for each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit
+ * entry.
+ */
+export type DekScope = 'shared' | 'call' | 'record'
+
+/** Refuses anything but a scope. @throws InvalidInputError */
+export function assertScope(scope: unknown): void {
+  assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
 }
 
 /** Bytes as platforms have them: a buffer, or a view of one with elements of any type. */

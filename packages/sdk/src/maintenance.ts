@@ -3,14 +3,14 @@
  * write so that they are as the model stores them now. For tools that work through a table, such as the
  * backfill of `@eaas/cli`; they read and write the table themselves.
  */
-import type { AnyModel } from './any-model.js'
+
 import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
-import { createOpening, lookOnly } from './maintenance/opening.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
 import type { Definition } from './models/definition.js'
-import { findInternals, getInternals } from './models/internals.js'
+import type { AnyModel } from './models/model.js'
+import { findInternals, getInternals } from './models/model-access.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { DatabaseError, withoutPlace } from './errors.js'
@@ -43,7 +43,7 @@ export interface TableColumns {
  * `reseal`: seals every row anew under new DEKs. `look` counts the forms alone; `open` also opens each row
  * and compares its indexes.
  */
-export type MaintenanceWork = keyof typeof WORKS | 'look' | 'open'
+export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
@@ -125,7 +125,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   assertOptions('maintain()', options, ['work', 'read', 'dryRun', 'signal'] satisfies (keyof MaintenanceOptions)[])
   const { work, read = {}, dryRun = false, signal } = options
   assertNotAborted(signal)
-  assertOneOf('work', work, [...Object.keys(WORKS), 'look', 'open'])
+  assertOneOf('work', work, Object.keys(WORKS))
   assertFlag('dryRun', dryRun)
   const { definition, load } = getInternals(model)
   if (definition.keyByRow) {
@@ -138,14 +138,13 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   const currentVersion = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
   const versions: Versions = new Map(await Promise.all([...definition.keyIds].map(currentVersion)))
   const found = createCounts(definition)
-  const shop = { definition, read, rows, deps, signal }
-  const run = work === 'look' ? lookOnly : work === 'open' ? createOpening(found) : WORKS[work]
+  const shop = { definition, read, counts: found, rows, deps, signal }
   return {
     found,
     workOn(list, again = false) {
       const read = list.map((row): FoundRow => ({ row, forms: readForms(definition, row, versions) }))
       if (!again) for (const { forms } of read) countForms(found, definition, forms)
-      return run(shop, read, dryRun)
+      return WORKS[work](shop, read, dryRun)
     },
   }
 }

@@ -20,7 +20,6 @@ import {
   type WrappedKey,
   wrappedKeyAad,
 } from '@eaas/protocol'
-import type { Soon } from './async/is-promise.js'
 import { createIvPool, randomDek } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
 import type { Engine, Mac } from './engines/engine.js'
@@ -39,6 +38,7 @@ import {
 } from './input.js'
 import { demandContext, type OpenableParts, openBound, readContext, sealBound } from './records/bound-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
+import type { Soon } from './waiting.js'
 
 export type { Context, Envelope, WrappedKey } from '@eaas/protocol'
 export {

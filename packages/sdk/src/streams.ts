@@ -5,9 +5,17 @@
  */
 import { type Context, encodeContext, MAX_SEGMENTS, SEGMENT_BYTES, streamAad } from '@eaas/protocol'
 import type { Client } from './client.js'
-import { assertScope, type DekScope } from './deks/dek-scope.js'
 import { InvalidInputError } from './errors.js'
-import { assertKeyId, assertNotAborted, assertOptions, assertWhole, type Binary, type Bytes } from './input.js'
+import {
+  assertKeyId,
+  assertNotAborted,
+  assertOptions,
+  assertScope,
+  assertWhole,
+  type Binary,
+  type Bytes,
+  type DekScope,
+} from './input.js'
 import { readingContext } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
 import type { CallOptions } from './resources/keys.js'
@@ -19,8 +27,7 @@ import { rewrapChunks, rewrapLine } from './streams/rewrap-stream.js'
 import { sealStream } from './streams/seal-stream.js'
 
 export type { Context } from '@eaas/protocol'
-export type { DekScope } from './deks/dek-scope.js'
-export type { Binary, Bytes } from './input.js'
+export type { Binary, Bytes, DekScope } from './input.js'
 export type { RangeSource } from './streams/range-source.js'
 
 /** The longest plaintext of a stream (stream.md 4). */

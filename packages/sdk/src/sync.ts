@@ -3,7 +3,6 @@
  * Works where the DEK is at hand and the engine is synchronous: node:crypto, or noble.
  */
 import type { Context, Envelope } from '@eaas/protocol'
-import { isPromise, type Soon } from './async/is-promise.js'
 import type { Client, DecryptOptions } from './client.js'
 import { ColdError, InvalidInputError, isEaasError } from './errors.js'
 import {
@@ -21,6 +20,7 @@ import { clientParts } from './records/client-parts.js'
 import type { Envelopes } from './records/envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 import type { CallOptions } from './resources/keys.js'
+import { isPromise, type Soon } from './waiting.js'
 
 export { ColdError } from './errors.js'
 

@@ -1,23 +1,20 @@
 /** Builds the HTTP application: the table of routes on Fastify, with what all answers have in common. */
 import { randomUUID } from 'node:crypto'
-import { MAX_BODY_BYTES } from '@eaas/protocol'
-import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
-import { refuseAmbiguousHeads } from './http/ambiguous-head.js'
-import { ROUTES } from './http/bind-routes.js'
+import { MAX_BODY_BYTES, ON_BEHALF_OF_HEADER, ROUTES as ROWS, type wire } from '@eaas/protocol'
+import cors from '@fastify/cors'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyServerOptions, LogController } from 'fastify'
 import { readJsonBodies } from './http/bodies/json-body.js'
-import { endConnections } from './http/connections.js'
-import { allowOrigins } from './http/cors.js'
-import { serveDocs } from './http/endpoints/docs.js'
-import { serveHealth } from './http/endpoints/health.js'
-import { sendError } from './http/errors.js'
-import { endHoldings } from './http/held-until-answered.js'
+import { endConnections, endHoldings } from './http/connections.js'
+import { serveDocs } from './http/docs.js'
+import { ROUTES } from './http/endpoints.js'
+import { answerNotFound, sendError } from './http/errors.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
-import { answerNotFound } from './http/not-found.js'
 import { serveOpenApi } from './http/openapi/openapi.js'
 import { sendParserError } from './http/parser-errors.js'
+import { refuseAmbiguousHeads } from './http/request-head.js'
 import { createRequestLog } from './http/request-log.js'
 import { serveRoutes } from './http/serve.js'
-import { createHealthCheck } from './operations/check-health.js'
+import { createHealthCheck, type HealthCheck } from './operations/check-health.js'
 import type { Services } from './runner/operation.js'
 import type { Durability } from './store/settings.js'
 import { probeCommit as probe } from './store/writability.js'
@@ -35,6 +32,8 @@ const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
 /** How often Node checks these timeouts; with its default of 30 s a request could take twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
+/** How long a browser may remember the answer to its preflight, in seconds. */
+const PREFLIGHT_MAX_AGE_S = 600
 
 export interface AppOptions {
   services: Services
@@ -60,7 +59,7 @@ export interface AppOptions {
 
 /**
  * Fastify loads its compilers of JSON Schema where none are given, in a seventh of the CPU time of a start.
- * Our routes use parse.ts.
+ * Our routes use those of the protocol.
  */
 const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchema, buildSerializer: refuseSchema } }
 
@@ -124,4 +123,30 @@ export function buildApp({
   serveDocs(app)
   serveRoutes(app, services, ROUTES)
   return app
+}
+
+/**
+ * Allows calls from pages of these origins; the browser refuses calls of every other origin. API keys are sent
+ * in a header, so cookies are never allowed.
+ */
+function allowOrigins(app: FastifyInstance, origins: string[]): void {
+  app.register(cors, {
+    origin: origins,
+    credentials: false,
+    methods: ['GET', 'POST', 'PATCH', 'DELETE'],
+    allowedHeaders: ['authorization', 'content-type', ON_BEHALF_OF_HEADER],
+    exposedHeaders: ['x-request-id'],
+    maxAge: PREFLIGHT_MAX_AGE_S,
+  })
+}
+
+/** Serves GET /health: whether the service works; without authentication. */
+function serveHealth(app: FastifyInstance, check: HealthCheck): void {
+  const { path, alsoStatus } = ROWS.getHealth
+  const answer = async (_: unknown, reply: FastifyReply): Promise<wire.Health> => {
+    const { health, isReady } = await check()
+    reply.code(isReady ? 200 : alsoStatus).header('cache-control', 'no-store')
+    return health
+  }
+  app.route({ method: ['GET', 'HEAD'], url: path, handler: answer })
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Config, ConfigError, readConfig, VARIABLES, WITNESS_VARIABLES } from './config.js'
+import { type Config, ConfigError, readConfig, VARIABLES } from './config.js'
 
 const SECRETS = {
   EAAS_ROOT_KEY: 'p6enp6enp6enp6enp6enp6enp6enp6enp6enp6enp6c=',
@@ -36,13 +36,6 @@ describe('the configuration', () => {
       drainSeconds: 0,
       logLevel: 'info',
       journalStream: undefined,
-      witness: {
-        directory: resolve('.eaas-witness'),
-        key: { value: undefined, file: undefined },
-        logs: undefined,
-        host: '127.0.0.1',
-        port: 8421,
-      },
       unknownVariables: [],
     } satisfies Config)
   })
@@ -143,15 +136,7 @@ describe('the configuration', () => {
       'EAAS_TRUST_PROXY',
       'EAAS_WITNESSES',
     ])
-    expect(Object.keys(WITNESS_VARIABLES)).toEqual([
-      'EAAS_WITNESS_DIR',
-      'EAAS_WITNESS_KEY',
-      'EAAS_WITNESS_KEY_FILE',
-      'EAAS_WITNESS_LOGS',
-      'EAAS_WITNESS_HOST',
-      'EAAS_WITNESS_PORT',
-    ])
-    for (const meaning of Object.values({ ...VARIABLES, ...WITNESS_VARIABLES })) expect(meaning).not.toBe('')
+    for (const meaning of Object.values(VARIABLES)) expect(meaning).not.toBe('')
   })
 
   const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_FILE']
@@ -161,7 +146,7 @@ describe('the configuration', () => {
     expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
   })
 
-  const MAY_BE_EMPTY = Object.keys({ ...VARIABLES, ...WITNESS_VARIABLES }).filter((name) => !NEVER_EMPTY.includes(name))
+  const MAY_BE_EMPTY = Object.keys(VARIABLES).filter((name) => !NEVER_EMPTY.includes(name))
   it.each(MAY_BE_EMPTY)('takes an empty %s as unset', (name) => {
     expect(readConfig({ [name]: '' })).toEqual(readConfig({}))
     expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
@@ -169,7 +154,6 @@ describe('the configuration', () => {
 
   it.each([
     ['EAAS_AUDIT_VERIFY_HOURS', '8761'],
-    ['EAAS_WITNESS_PORT', '65536'],
     ['EAAS_WITNESSES', WITNESS],
     ['EAAS_WITNESSES', 'https://witness.example'],
     ['EAAS_WITNESSES', `https://witness.example ${WITNESS}`],
@@ -252,9 +236,9 @@ describe('the configuration', () => {
     expect(readConfig({ [name]: '' }).unknownVariables).toEqual([name])
   })
 
-  it("knows the variables of the SDK's command, which may be set in the same shell", () => {
-    const { unknownVariables } = readConfig({ EAAS_BASE_URL: 'https://eaas.example.org', EAAS_API_KEY: 'eaas_sk_…' })
-    expect(unknownVariables).toEqual([])
+  it("knows the variables of the SDK's command and of a witness, which may be set in the same shell", () => {
+    const ofCommand = { EAAS_BASE_URL: 'https://eaas.example.org', EAAS_API_KEY: 'eaas_sk_…' }
+    expect(readConfig({ ...ofCommand, EAAS_WITNESS_DIR: '.eaas-witness' }).unknownVariables).toEqual([])
   })
 
   describe('of the database', () => {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
+import { LOG_LEVELS, type LogLevel } from '@eaas/audit/node'
 import { findWrongParameter, readDatabaseUrl, SSL_MODES, URL_PARAMETERS } from './database-url.js'
 
 const MAX_PORT = 65_535
@@ -15,9 +16,6 @@ const POOLERS = ['auto', 'transaction', 'none'] as const
 const TENANTS_PER_APPEND = ['many', 'one'] as const
 const MAX_START_WAIT_SECONDS = 3_600
 const MOST_WITNESSES = 3
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
-
-export type LogLevel = (typeof LOG_LEVELS)[number]
 
 export interface Config {
   /** undefined: the embedded database in `dataDir` */
@@ -61,8 +59,6 @@ export interface Config {
    */
   journalStream: string | undefined
   logLevel: LogLevel
-  /** what `eaas witness` uses, and a server does not */
-  witness: WitnessConfig
   /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
   unknownVariables: string[]
 }
@@ -73,17 +69,6 @@ export interface WitnessAddress {
   key: string
   /** what `/add-checkpoint` is added to */
   url: string
-}
-
-/** The configuration of `eaas witness`. */
-export interface WitnessConfig {
-  directory: string
-  /** base64 of 32 bytes, or a file that holds it; neither: the file in the directory */
-  key: { value: string | undefined; file: string | undefined }
-  /** the file that lists the logs; undefined: the one in the directory */
-  logs: string | undefined
-  host: string
-  port: number
 }
 
 /**
@@ -130,20 +115,10 @@ export const VARIABLES = {
   EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
 } as const satisfies Record<string, string>
 
-/** Each variable of `eaas witness` with its text in `--help`. */
-export const WITNESS_VARIABLES = {
-  EAAS_WITNESS_DIR: 'directory of its key, its state and the list of logs (default: .eaas-witness)',
-  EAAS_WITNESS_KEY: 'its key, base64 of 32 bytes (default: witness.key in the directory)',
-  EAAS_WITNESS_KEY_FILE: 'a file that holds the key instead',
-  EAAS_WITNESS_LOGS: 'the file that lists the logs to cosign, one key a line (default: logs in the directory)',
-  EAAS_WITNESS_HOST: 'address to listen on (default: 127.0.0.1)',
-  EAAS_WITNESS_PORT: 'port to listen on, 0 for any free one (default: 8421)',
-} as const satisfies Record<string, string>
-
 /** What the SDK's command reads, which may be set in the same shell. */
 const SDK_VARIABLES: readonly string[] = ['EAAS_BASE_URL', 'EAAS_API_KEY']
 
-type Variable = keyof typeof VARIABLES | keyof typeof WITNESS_VARIABLES
+type Variable = keyof typeof VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
@@ -208,13 +183,6 @@ export function readConfig(environment: Environment): Config {
     logLevel: oneOf('EAAS_LOG_LEVEL', get('EAAS_LOG_LEVEL') ?? 'info', LOG_LEVELS),
     drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS', get('EAAS_DRAIN_SECONDS') ?? '0', MAX_DRAIN_SECONDS),
     journalStream: environment.JOURNAL_STREAM || undefined,
-    witness: {
-      directory: resolve(get('EAAS_WITNESS_DIR') ?? '.eaas-witness'),
-      key: { value: get('EAAS_WITNESS_KEY'), file: get('EAAS_WITNESS_KEY_FILE') },
-      logs: get('EAAS_WITNESS_LOGS'),
-      host: get('EAAS_WITNESS_HOST') ?? '127.0.0.1',
-      port: wholeNumber('EAAS_WITNESS_PORT', get('EAAS_WITNESS_PORT') ?? '8421', MAX_PORT),
-    },
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }
@@ -256,7 +224,7 @@ function hasBareDelimiter(text: string): boolean {
   return rest.split('@').length > 2 || behind.includes('@') || behind.includes('#') || path.includes(':')
 }
 
-function readSecretFile(name: keyof typeof VARIABLES, path: string): string {
+function readSecretFile(name: Variable, path: string): string {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch (error) {
@@ -283,8 +251,8 @@ function checkpointFile(
 }
 
 function isUnknown(name: string): boolean {
-  if (name in VARIABLES || name in WITNESS_VARIABLES || SDK_VARIABLES.includes(name)) return false
-  return /^EAAS_(?!TEST_|VECTORS$)/.test(name)
+  if (name in VARIABLES || SDK_VARIABLES.includes(name)) return false
+  return /^EAAS_(?!TEST_|VECTORS$|WITNESS_)/.test(name) // a witness reads the last ones
 }
 
 function wholeNumber(name: Variable, text: string, max: number, min = 0): number {
@@ -351,7 +319,7 @@ function proxies(text: string): string[] {
   return ranges
 }
 
-function oneOf<Value extends string>(name: keyof typeof VARIABLES, text: string, values: readonly Value[]): Value {
+function oneOf<Value extends string>(name: Variable, text: string, values: readonly Value[]): Value {
   const value = values.find((known) => known === text)
   if (value === undefined) throw new ConfigError(`${name} must be one of ${values.join(', ')}, got ${text}`)
   return value

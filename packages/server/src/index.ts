@@ -6,9 +6,9 @@ import type { FastifyInstance } from 'fastify'
 import { type Config, readConfig } from './config.js'
 import { openServer } from './server.js'
 
+export { DataDirectoryInUseError } from '@eaas/audit/node'
 export { type Config, ConfigError, readConfig } from './config.js'
 export { RootKeyError } from './crypto/root-key.js'
-export { DataDirectoryInUseError } from './store/embedded/data-directory-lock.js'
 export { ForeignDataDirectoryError } from './store/embedded/database.js'
 
 export interface BuildServerOptions {

@@ -5,6 +5,7 @@
 
 import type { KeyObject } from 'node:crypto'
 import { encodePublicKey, type SigningKey } from '@eaas/audit'
+import { signingKeyOf } from '@eaas/audit/node'
 import { INSTALLATION_ID, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { alarmMessage } from './audit/alarm-texts.js'
 import { type Clock, createClock } from './audit/append/clock.js'
@@ -18,7 +19,6 @@ import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alar
 import type { Config } from './config.js'
 import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, NEEDED_KEY, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
-import { signingKeyOf } from './crypto/signing-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
 import { createHeldBytes } from './runner/held-bytes.js'

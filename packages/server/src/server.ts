@@ -1,17 +1,18 @@
 /** The server put together: an installation, the application on it, and the jobs that run without a call. */
 
+import { hash } from 'node:crypto'
 import { hostname } from 'node:os'
 import { readWitnessKey } from '@eaas/audit'
+import { writeOrDrop } from '@eaas/audit/node'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
 import type { Config } from './config.js'
-import { digestConfig } from './config-digest.js'
 import { isReadableByAll } from './crypto/root-key.js'
 import { createMetrics } from './http/metrics.js'
 import { type Installation, type OpenOptions, openInstallation, rootKeyFile } from './installation.js'
 import { startSchedule } from './jobs/schedule.js'
-import { loggerOptions, logWithoutApp, writeOrDrop } from './logger.js'
+import { loggerOptions, logWithoutApp } from './logger.js'
 import { recordAlone } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
 import { withDeadline } from './store/deadline.js'
@@ -204,4 +205,16 @@ async function logAdvice(
   if (durability === 'asynchronous') {
     log.warn('commits are not synchronous: a power cut can lose acknowledged audit entries')
   }
+}
+
+/**
+ * What the installation's log says of a server's configuration, from which nothing secret can be guessed:
+ * SHA-256, in hexadecimal, over the settings as JSON with sorted names. The root key and the database's URL,
+ * which holds a password, stand in it only as where they come from.
+ */
+function digestConfig({ rootKey, databaseUrl, unknownVariables: _, ...settings }: Config, database: string): string {
+  const root_key = rootKey.value === undefined ? (rootKey.file ?? 'data directory') : 'environment'
+  const named = { ...settings, database, root_key, maxClockSkewMs: String(settings.maxClockSkewMs) }
+  const sorted = Object.entries(named).sort(([a], [b]) => (a < b ? -1 : 1))
+  return hash('sha256', JSON.stringify(sorted))
 }

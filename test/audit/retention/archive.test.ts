@@ -16,10 +16,10 @@ import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { exportAudit } from '../../../packages/server/src/operations/export-audit.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { findHead, readChain } from '../../../packages/server/src/store/audit.js'
-import { runCommand } from '../../support/command-host.js'
-import { exchangeEntry } from '../../support/exchanged-entry.js'
-import { shellOf } from '../../support/server-docs.js'
-import { ROOT_KEY } from '../../support/service.js'
+import { exchangeEntry } from '../../support/audit/exchanged-entry.js'
+import { runAuditCommand, runCommand } from '../../support/service/command-host.js'
+import { ROOT_KEY } from '../../support/service/service.js'
+import { shellOf } from '../../support/sources/server-docs.js'
 import {
   archiveName,
   clock,
@@ -107,10 +107,10 @@ describe('an archive', () => {
     expect((await eaas('audit', 'export', '--tenant', tenant_id, '--out', today)).code).toBe(0)
     const publicKey = (await eaas('audit', 'public-key')).stdout.trim()
     const verdictOfJoined = async (files: string[]) => {
-      const lines = shellOf('retention.md', 'whole.ndjson').filter((line) => !/^(eaas|set) /.test(line))
+      const lines = shellOf('retention.md', 'whole.ndjson').filter((line) => !/^(eaas|npx|set) /.test(line))
       await promisify(execFile)('sh', ['-c', `set -- ${files.join(' ')}\n${lines.join('\n')}`], { cwd: archiveDir })
       const whole = join(archiveDir, 'whole.ndjson')
-      const { code, stdout } = await eaas('audit', 'verify-export', whole, '--public-key', publicKey, '--json')
+      const { code, stdout } = await runAuditCommand(['verify', whole, '--public-key', publicKey, '--json'])
       return { code, ...JSON.parse(stdout) }
     }
     expect(await verdictOfJoined([...archives, 'today.ndjson'])).toMatchObject({ code: 0, after_id: 0, whole: true })
@@ -118,7 +118,7 @@ describe('an archive', () => {
       code: 1,
       reason: `entry ${OLD + 1} is missing`,
     })
-    const alone = await eaas('audit', 'verify-export', join(archiveDir, archives[1] ?? ''), '--public-key', publicKey)
+    const alone = await runAuditCommand(['verify', join(archiveDir, archives[1] ?? ''), '--public-key', publicKey])
     expect([alone.code, alone.stdout]).toEqual([
       4,
       expect.stringContaining(`entries before ${OLD + 1} are missing from the export, and no purge in the file`),

@@ -2,8 +2,8 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { runCommand } from '../../support/command-host.js'
-import { ROOT_KEY } from '../../support/service.js'
+import { runCommand } from '../../support/service/command-host.js'
+import { ROOT_KEY } from '../../support/service/service.js'
 import { ALL, added, expectVerifies, folder, OLD, RESTATED, service, stored, tenant_id, useLog } from './scene.js'
 
 useLog()

@@ -7,7 +7,7 @@ import { purgeAudit, verifyOnce } from '../../../packages/server/src/operations/
 import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
 import { recordAlone } from '../../../packages/server/src/runner/installation-log.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { type Caller, startService } from '../../support/service.js'
+import { type Caller, startService } from '../../support/service/service.js'
 import {
   ALL,
   clock,

@@ -9,8 +9,8 @@ import { type PurgeTenantOptions, purgeTenant } from '../../../packages/server/s
 import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
 import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { copyTables, restoreTables, serverOf, startAnew } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { copyTables, restoreTables, serverOf, startAnew } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 export const HOUR_MS = 3_600_000
 export const DAY_MS = 24 * HOUR_MS

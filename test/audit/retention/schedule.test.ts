@@ -5,7 +5,7 @@ import { buildApp } from '../../../packages/server/src/app.js'
 import { createMetrics } from '../../../packages/server/src/http/metrics.js'
 import { createUnpurged, purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import type { ScheduleOptions } from '../../../packages/server/src/jobs/schedule.js'
-import { startScheduleOf, UNMEASURED } from '../../support/schedule.js'
+import { startScheduleOf, UNMEASURED } from '../../support/service/schedule.js'
 import { ALL, clock, expectVerifies, OLD, PRESENT, RESTATED, START, service, tenant_id, useLog } from './scene.js'
 
 useLog()

@@ -9,8 +9,8 @@ import { type ExportVerdict, verifyExport } from '../../../packages/audit/src/ve
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { checkChain, type Entry, entriesOf } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
-import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'
-import { comparable, findObstacleToVerifier, type VerifierJob, verifyElsewhere } from '../other-verifier.js'
+import { makeScene, type Scene, type Server, type Target } from '../../support/audit/audit-scene.js'
+import { comparable, findObstacleToVerifier, type VerifierJob, verifyElsewhere } from '../verify/other-verifier.js'
 
 /** False in the run that leaves parts out of the server's MACs (slow/mutation.test.ts): there the tests must fail without a second verifier. */
 const hasSecondVerifier = process.env.EAAS_TEST_ONE_VERIFIER !== '1'

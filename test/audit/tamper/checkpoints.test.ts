@@ -5,7 +5,7 @@ import { verifyExport } from '../../../packages/audit/src/verify/verify-export.j
 import { entryMac, extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
 import { readChain } from '../../../packages/server/src/store/audit.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
-import { restoreTables, type Target } from '../../support/audit-scene.js'
+import { restoreTables, type Target } from '../../support/audit/audit-scene.js'
 import {
   editHead,
   expectReported,

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { insertMark } from '../../../packages/server/src/store/audit-purge.js'
 import { DroppedRowsError } from '../../../packages/server/src/store/db.js'
-import { serverOf } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 let service: Service
 let owners: Caller[]

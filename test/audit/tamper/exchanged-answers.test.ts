@@ -10,7 +10,7 @@ import { listKeys } from '../../../packages/server/src/operations/list-keys.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 let service: Service
 let acme: Caller

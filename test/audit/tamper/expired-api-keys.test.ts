@@ -1,8 +1,8 @@
 // API keys that have expired, by the clock of the server: what somebody who has the whole database and no key tries to use them again.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { copyTables, dek, restoreTables, type Scene, serverOf } from '../../support/audit-scene.js'
-import { backend } from '../../support/database.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { copyTables, dek, restoreTables, type Scene, serverOf } from '../../support/audit/audit-scene.js'
+import { backend } from '../../support/database/database.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { verifyInPlace } from './verify-in-place.js'
 
 const PRESENT = Date.now()

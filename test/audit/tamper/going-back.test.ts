@@ -12,9 +12,9 @@ import {
   type Server,
   serverOf,
   type Target,
-} from '../../support/audit-scene.js'
-import { type Service, startService } from '../../support/service.js'
-import { verifyByBoth } from '../other-verifier.js'
+} from '../../support/audit/audit-scene.js'
+import { type Service, startService } from '../../support/service/service.js'
+import { verifyByBoth } from '../verify/other-verifier.js'
 import { type Kept, readExport, takeCheckpoint } from './attacks.js'
 
 const DAY_MS = 86_400_000

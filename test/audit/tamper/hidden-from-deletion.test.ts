@@ -9,14 +9,14 @@ import { deleteTenant, planDeletion } from '../../../packages/server/src/operati
 import { destroyKey, destroySuspendedKey } from '../../../packages/server/src/operations/destroy-key.js'
 import { disableKey } from '../../../packages/server/src/operations/disable-key.js'
 import { exportAudit } from '../../../packages/server/src/operations/export-audit.js'
-import { revokeApiKey } from '../../../packages/server/src/operations/revoke-api-key.js'
 import { changeTenant } from '../../../packages/server/src/operations/shared/tenant.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
+import { revokeApiKey } from '../../../packages/server/src/operations/update-api-key.js'
 import { verifyAudit } from '../../../packages/server/src/operations/verify-audit.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 const DAY_MS = 86_400_000
 let now = Date.parse('2026-01-05T09:00:00.000Z')

@@ -1,11 +1,11 @@
 // Rows that an attacker removes while a change is made, and restores unchanged afterwards.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { revokeApiKey } from '../../../packages/server/src/operations/revoke-api-key.js'
+import { revokeApiKey } from '../../../packages/server/src/operations/update-api-key.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { serverOf } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 const DEK = Buffer.alloc(32, 1).toString('base64')
 

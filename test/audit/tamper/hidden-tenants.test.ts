@@ -9,9 +9,9 @@ import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import type { Services } from '../../../packages/server/src/runner/operation.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
 import { grantServing } from '../../../packages/server/src/store/grants.js'
-import { runCommand } from '../../support/command-host.js'
-import { backend, type TestDatabase } from '../../support/database.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service.js'
+import { backend, type TestDatabase } from '../../support/database/database.js'
+import { runCommand } from '../../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
 
 let service: Service
 let acme: Caller

@@ -13,9 +13,9 @@ import * as keys from '../../../packages/server/src/store/keys.js'
 import { findOutdatedRow, newestEntryOfApiKey } from '../../../packages/server/src/store/newest-entry.js'
 import * as tenants from '../../../packages/server/src/store/tenants.js'
 import { verifyIndependently } from '../../independent/verifier.js'
-import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
-import { verifyByBoth } from '../other-verifier.js'
+import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { verifyByBoth } from '../verify/other-verifier.js'
 
 const SYSTEM = systemCaller({ actor: 'system' })
 

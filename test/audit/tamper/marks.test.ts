@@ -1,7 +1,7 @@
 // Attacks on the marks that purges leave.
 import { describe, expect, it } from 'vitest'
-import type { Target } from '../../support/audit-scene.js'
-import { columnsOf } from '../../support/migrations.js'
+import type { Target } from '../../support/audit/audit-scene.js'
+import { columnsOf } from '../../support/database/migrations.js'
 import { expectNoticed, firstId, remove, run, scene, useScene } from './attacks.js'
 
 useScene()

@@ -7,9 +7,9 @@ import { updateTenant } from '../../../packages/server/src/operations/update-ten
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
-import { dek, type Scene, serverOf } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
-import { verifyByBoth } from '../other-verifier.js'
+import { dek, type Scene, serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { verifyByBoth } from '../verify/other-verifier.js'
 import { verifyInPlace } from './verify-in-place.js'
 
 const PERMISSIONS = ['api_keys:manage', 'decrypt', 'encrypt', 'hash', 'keys:export', 'keys:read']

@@ -7,9 +7,9 @@ import { resumeTenant, suspendTenant } from '../../../packages/server/src/operat
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { copyTables, dek, type Scene, serverOf } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
-import { verifyByBoth } from '../other-verifier.js'
+import { copyTables, dek, type Scene, serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { verifyByBoth } from '../verify/other-verifier.js'
 import { verifyInPlace } from './verify-in-place.js'
 
 const DAY_MS = 86_400_000

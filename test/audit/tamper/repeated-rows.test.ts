@@ -8,9 +8,9 @@ import { MIGRATIONS_DIRECTORY } from '../../../packages/server/src/migrations-di
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { compareTables } from '../../../packages/server/src/store/schema.js'
-import { copyTables, serverOf } from '../../support/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
-import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
+import { copyTables, serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { findObstacleToVerifier, verifyElsewhere } from '../verify/other-verifier.js'
 
 let service: Service
 let owner: Caller

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../../../packages/server/src/audit/formats/row-mac.js'
 import { apiKeyDigest, generateApiKey } from '../../../packages/server/src/crypto/api-key.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
-import { dek, type Server, type Target } from '../../support/audit-scene.js'
-import { columnsOf } from '../../support/migrations.js'
+import { dek, type Server, type Target } from '../../support/audit/audit-scene.js'
+import { columnsOf } from '../../support/database/migrations.js'
 import { expectNoticed, LOGS, lastId, of, run, scene, tellsOf, useScene } from './attacks.js'
 
 useScene()

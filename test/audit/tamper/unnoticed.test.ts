@@ -1,6 +1,6 @@
 // Attacks that no verification detects. packages/server/docs/what-is-detected.md lists the same ones, so that nobody claims otherwise.
 import { describe, expect, it } from 'vitest'
-import type { Target } from '../../support/audit-scene.js'
+import type { Target } from '../../support/audit/audit-scene.js'
 import { expectReported, judgeExport, LOGS, of, readExport, run, scene, takeCheckpoint, useScene } from './attacks.js'
 
 useScene()

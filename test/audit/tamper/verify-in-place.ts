@@ -1,8 +1,8 @@
 // Verifies a tenant's log in the database, by a server that has loaded nothing and by the verifier that shares no code with it.
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { verifyIndependently } from '../../independent/verifier.js'
-import { type Scene, serverOf } from '../../support/audit-scene.js'
-import type { Service } from '../../support/service.js'
+import { type Scene, serverOf } from '../../support/audit/audit-scene.js'
+import type { Service } from '../../support/service/service.js'
 
 /** The verdict of the server, then that of the independent verifier. */
 export async function verifyInPlace(service: Service, tenant_id: string) {

@@ -14,8 +14,8 @@ import { acceptRollback } from '../../../packages/server/src/operations/accept-r
 import { writeAlarm } from '../../../packages/server/src/store/alarms.js'
 import { findEntryHash } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
-import { runCommand } from '../../support/command-host.js'
-import { ROOT_KEY } from '../../support/service.js'
+import { runCommand } from '../../support/service/command-host.js'
+import { ROOT_KEY } from '../../support/service/service.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()

@@ -9,7 +9,7 @@ import { createHeadWatches } from '../../../packages/server/src/audit/watch/head
 import { createSharedAlarms } from '../../../packages/server/src/audit/watch/shared-alarms.js'
 import { listAlarms, writeAlarm } from '../../../packages/server/src/store/alarms.js'
 import { findHead } from '../../../packages/server/src/store/audit.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 /** Makes the scene once for a file. Before each test the tenant's alarms are deleted. */
 export function setWatchScene() {

@@ -15,7 +15,7 @@ import { listAlarms } from '../../../packages/server/src/store/alarms.js'
 import { ANY_SKEW_MS, appendEntries } from '../../../packages/server/src/store/audit.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
 import { TamperedRowError } from '../../../packages/server/src/store/tampered-row.js'
-import { serverOf } from '../../support/audit-scene.js'
+import { serverOf } from '../../support/audit/audit-scene.js'
 import { idOf, setWatchScene } from './scene.js'
 
 const scene = setWatchScene()

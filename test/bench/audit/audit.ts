@@ -1,4 +1,4 @@
-import { makeLongLog } from '../../support/long-log.js'
+import { makeLongLog } from '../../support/audit/long-log.js'
 import { ROOT_KEY, startServer } from '../lib/process.js'
 import { type BarRow, type Findings, short, type Table, withSpread } from '../lib/report.js'
 import { ratios, spread } from '../lib/rounds.js'

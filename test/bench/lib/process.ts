@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { GuardedDir } from '../../support/guarded-dir.js'
+import type { GuardedDir } from '../../support/run/guarded-dir.js'
 import { pinned } from './cpus.js'
 import { run } from './load.js'
 

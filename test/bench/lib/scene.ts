@@ -1,8 +1,8 @@
 // What every server measurement needs: PostgreSQL with durable commits, servers on it, tenants with a key and its tokens.
 import { randomBytes } from 'node:crypto'
-import { findPostgres } from '../../support/find-postgres.js'
-import { type GuardedDir, guardedDir } from '../../support/guarded-dir.js'
-import { type PostgresServer, startPostgres } from '../../support/postgres.js'
+import { findPostgres } from '../../support/database/find-postgres.js'
+import { type PostgresServer, startPostgres } from '../../support/database/postgres.js'
+import { type GuardedDir, guardedDir } from '../../support/run/guarded-dir.js'
 import { findPinning, type Pinning, pinPostgres } from './cpus.js'
 import { type LoadOptions, load, type Target, type Throughput } from './load.js'
 import { cpuMs, type Database, eaas, type Place, type Running } from './process.js'

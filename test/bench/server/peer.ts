@@ -2,8 +2,8 @@
 // file audit device, as it is commonly run; it never syncs that file, while our entries are in PostgreSQL with fsync before the answer.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { findOpenbao } from '../../support/find-openbao.js'
-import { type Openbao, startOpenbao } from '../../support/openbao.js'
+import { findOpenbao } from '../../support/openbao/find-openbao.js'
+import { type Openbao, startOpenbao } from '../../support/openbao/openbao.js'
 import type { Target } from '../lib/load.js'
 import { startServer } from '../lib/process.js'
 import type { BarRow, Findings } from '../lib/report.js'

@@ -1,7 +1,7 @@
 // A tenant's wraps while the long log of another tenant is verified again and again on the same server. Not pinned.
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { makeLongLog } from '../../support/long-log.js'
+import { makeLongLog } from '../../support/audit/long-log.js'
 import { ROOT_KEY, startServer } from '../lib/process.js'
 import { type Findings, short, withSpread } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'

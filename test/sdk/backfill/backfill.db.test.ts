@@ -13,9 +13,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backfill, inspectTable, type PostgresQuery, postgresTable } from '../../../packages/cli/src/backfill.js'
 import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
 import { failure } from '../../../packages/sdk/src/test-support/clients.js'
-import { backend, freshDatabase, type TestDatabase } from '../../support/database.js'
-import { type GuardedDir, guardedDir } from '../../support/guarded-dir.js'
-import { type Service, startService } from '../../support/service.js'
+import { backend, freshDatabase, type TestDatabase } from '../../support/database/database.js'
+import { type GuardedDir, guardedDir } from '../../support/run/guarded-dir.js'
+import { type Service, startService } from '../../support/service/service.js'
 import { peopleOf } from './people.js'
 
 /** How often each part of the application reads or writes at most. */

@@ -28,9 +28,9 @@ import {
 import { encrypted } from '../../../packages/prisma/src/index.js'
 import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
 import { PrismaClient } from '../../orm/prisma/client.js'
-import { freshDatabase, type TestDatabase } from '../../support/database.js'
-import { type Service, startService } from '../../support/service.js'
-import { createTransit } from '../../support/transit.js'
+import { freshDatabase, type TestDatabase } from '../../support/database/database.js'
+import { createTransit } from '../../support/openbao/transit.js'
+import { type Service, startService } from '../../support/service/service.js'
 
 const EACH = 20
 

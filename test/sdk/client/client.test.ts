@@ -7,7 +7,7 @@ import vectors from '../../../packages/protocol/src/envelope.vectors.json' with 
 import { type ClientOptions, createClient, text } from '../../../packages/sdk/src/index.js'
 import { clientsOf, failure, useService } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY, problem, send } from '../../../packages/sdk/src/test-support/service.js'
-import { ANY_CHARACTER } from '../../support/any-text.js'
+import { ANY_CHARACTER } from '../../support/vectors/any-text.js'
 
 const service = useService()
 let keyId: string

@@ -3,8 +3,9 @@
 import { inspect } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type EaasError, isEaasError, text } from '../../../packages/sdk/src/index.js'
+import { API_CALLS } from '../../../packages/sdk/src/test-support/api-calls.js'
 import { type Lie, liesOf, PAGES, type Sample } from '../../../packages/sdk/src/test-support/lies.js'
-import { createTestService, type TestOperation } from '../../../packages/sdk/src/testing.js'
+import { createTestService } from '../../../packages/sdk/src/testing.js'
 
 const SECRET = 'the SECRET that is sealed'
 const TIMEOUT_MS = 10_000
@@ -20,33 +21,12 @@ const secrets = new Set([SECRET, Buffer.from(SECRET).toString('base64'), service
 type Call = (eaas: Client) => Promise<unknown>
 
 /** Every call of the API that the SDK makes; a batch and its answers are made of them. */
-const CALLS: Record<string, Call> = {
-  wrap: (eaas) => eaas.encrypt(SECRET, { keyId }),
-  unwrap: (eaas) => eaas.decryptText(stored),
-  rewrap: (eaas) => eaas.rewrap(stored),
-  hash: (eaas) => eaas.hash(SECRET, { keyId }),
-  encrypt: (eaas) => eaas.server.encrypt(SECRET, { keyId }),
-  decrypt: (eaas) => eaas.server.decryptText(stored),
-  createKey: (eaas) => eaas.keys.create({ name: 'another' }),
-  listKeys: (eaas) => eaas.keys.list(),
-  getKey: (eaas) => eaas.keys.get(keyId),
-  rotateKey: (eaas) => eaas.keys.rotate(keyId),
-  setRotation: (eaas) => eaas.keys.setRotation(keyId, 30),
-  exportKey: (eaas) => eaas.keys.export(keyId),
-  disableKey: (eaas) => eaas.keys.disable(keyId),
-  destroyKey: (eaas) => eaas.keys.destroy(keyId, name),
-  cancelDestruction: (eaas) => eaas.keys.cancelDestruction(keyId),
-  enableKey: (eaas) => eaas.keys.enable(keyId),
-  listAudit: (eaas) => eaas.audit.list(),
-  verifyAudit: (eaas) => eaas.audit.verify(),
-  createApiKey: (eaas) => eaas.apiKeys.create({ name: 'y', permissions: ['decrypt'] }),
-  listApiKeys: (eaas) => eaas.apiKeys.list(),
-  updateApiKey: (eaas) => eaas.apiKeys.update(apiKeyId, { name: 'z' }),
-  revokeApiKey: (eaas) => eaas.apiKeys.revoke(apiKeyId),
-  getTenant: (eaas) => eaas.tenant(),
-  getUsage: (eaas) => eaas.usage(),
-  getHealth: (eaas) => eaas.health(),
-} satisfies Record<Exclude<TestOperation, 'batch' | 'createKeys'>, Call>
+const CALLS: Record<string, Call> = Object.fromEntries(
+  Object.entries(API_CALLS).map(([call, [, run]]) => [
+    call,
+    (eaas: Client) => run(eaas, { keyId, name, text: SECRET, stored, apiKeyId }),
+  ]),
+)
 
 /** What the newest client sent in secret. */
 let sent: string[] = []

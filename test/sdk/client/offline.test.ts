@@ -9,8 +9,8 @@ import * as offline from '../../../packages/sdk/src/offline.js'
 import { useService } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY } from '../../../packages/sdk/src/test-support/service.js'
 import indexVectors from '../../../packages/server/src/crypto/blind-index.vectors.json' with { type: 'json' }
-import { ANY_CHARACTER } from '../../support/any-text.js'
-import { loadOn } from '../../support/platform.js'
+import { loadOn } from '../../support/platforms/platform.js'
+import { ANY_CHARACTER } from '../../support/vectors/any-text.js'
 
 const key_id = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
 const tenant_id = '7c9e6679-7425-40de-944b-e07fc1f90ae7'

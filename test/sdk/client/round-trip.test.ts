@@ -5,8 +5,8 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { createClient, type EngineName } from '../../../packages/sdk/src/index.js'
 import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../../packages/sdk/src/test-support/envelope-ways.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
-import { ANY_CHARACTER } from '../../support/any-text.js'
-import { rounds } from '../../support/rounds.js'
+import { rounds } from '../../support/run/rounds.js'
+import { ANY_CHARACTER } from '../../support/vectors/any-text.js'
 
 const MIB = 1_048_576
 const RUNS = { numRuns: rounds(12, 60) }

@@ -200,6 +200,8 @@ export const KEY_CASES: ContractCase[] = [
       await keys.destroy(keyId, 'users')
       expect((await keys.cancelDestruction(keyId)).status).toBe('disabled')
       await keys.destroy(keyId, 'users')
+      await keys.disable(keyId)
+      expect((await keys.get(keyId)).status).toBe('pending_destruction')
       const refused = async (problem: string) => {
         const other = connect()
         for (const call of [
@@ -211,7 +213,6 @@ export const KEY_CASES: ContractCase[] = [
           () => other.server.decrypt(bundle),
           () => other.keys.rotate(keyId),
           () => other.keys.setRotation(keyId, 1),
-          () => other.keys.disable(keyId),
           () => other.keys.enable(keyId),
           () => other.keys.export(keyId),
         ]) {
@@ -224,6 +225,7 @@ export const KEY_CASES: ContractCase[] = [
       await pass(MINUTE_MS)
       expect(await keys.get(keyId)).toMatchObject({ status: 'destroyed', versions: [{ status: 'destroyed' }] })
       await refused('E_KEY_DESTROYED')
+      expect(await refusal(keys.disable(keyId))).toBe('409 E_KEY_DESTROYED')
       expect(await refusal(keys.cancelDestruction(keyId))).toBe('409 E_KEY_DESTROYED')
       expect((await keys.destroy(keyId, 'users')).status).toBe('destroyed')
       expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')

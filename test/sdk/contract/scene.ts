@@ -6,7 +6,7 @@ import { createTestService } from '../../../packages/sdk/src/testing.js'
 import { doDueWork } from '../../../packages/server/src/jobs/due-work.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { type Service, startService } from '../../support/service.js'
+import { type Service, startService } from '../../support/service/service.js'
 
 const START = Date.parse('2026-05-31T12:00:00.000Z')
 export const MINUTE_MS = 60_000

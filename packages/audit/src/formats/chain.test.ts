@@ -2,8 +2,8 @@
 import { decodeHex, decodeUtf8, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ANY_CHARACTER } from '../../../../test/support/any-text.js'
-import { columnsOf } from '../../../../test/support/migrations.js'
+import { columnsOf } from '../../../../test/support/database/migrations.js'
+import { ANY_CHARACTER } from '../../../../test/support/vectors/any-text.js'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryBytes, entryHash, genesisHash } from './chain.js'
 import vectors from './chain.vectors.json' with { type: 'json' }

@@ -3,7 +3,7 @@ import { createPrivateKey, createSecretKey, generateKeyPairSync } from 'node:cry
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { signerOf, signingKeyOf } from '../../../server/src/crypto/signing-key.js'
+import { signerOf, signingKeyOf } from '../node/signing-key.js'
 import { encodePublicKey, readCheckpoint, signCheckpoint } from './checkpoint.js'
 import vectors from './checkpoint.vectors.json' with { type: 'json' }
 import { CheckpointError } from './signed-note.js'

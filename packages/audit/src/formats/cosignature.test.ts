@@ -3,7 +3,7 @@
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { signingKeyOf } from '../../../server/src/crypto/signing-key.js'
+import { signingKeyOf } from '../node/signing-key.js'
 import { cosign, createWitnessKey, readCosignature, readWitnessKey } from './cosignature.js'
 import vectors from './cosignature.vectors.json' with { type: 'json' }
 import { CheckpointError, encodeNoteKey, readSignatures } from './signed-note.js'

@@ -3,7 +3,7 @@
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { signingKeyOf } from '../../../server/src/crypto/signing-key.js'
+import { signingKeyOf } from '../node/signing-key.js'
 import { readCheckpoint } from './checkpoint.js'
 import vectors from './checkpoint.vectors.json' with { type: 'json' }
 import { CheckpointError } from './signed-note.js'

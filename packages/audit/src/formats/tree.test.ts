@@ -3,7 +3,7 @@
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { signingKeyOf } from '../../../server/src/crypto/signing-key.js'
+import { signingKeyOf } from '../node/signing-key.js'
 import { readWitnessKey } from './cosignature.js'
 import { merkleRoot } from './merkle.js'
 import { CheckpointError, encodeNoteKey } from './signed-note.js'

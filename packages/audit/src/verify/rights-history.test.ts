@@ -1,6 +1,6 @@
 // Histories of rights, see chain.md 11: the logs of another program, with the fault that each is refused for.
 import { describe, expect, it } from 'vitest'
-import { refusedExport } from '../../../../test/support/refused-export.js'
+import { refusedExport } from '../../../../test/support/audit/refused-export.js'
 import vectors from '../formats/export.vectors.json' with { type: 'json' }
 import { isAnchor, isLinks } from './read-export.js'
 import { createRightsHistory } from './rights-history.js'

@@ -3,7 +3,7 @@
  * each entry did was allowed at its place. So a row that somebody put back is found as soon as the server has
  * built upon it or has let an API key act by it. Pure.
  */
-import { isUuid, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
+import { findKeyRule, isUuid, KEY_STATUSES, type KeyCall, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import { isAllowedOnRecord, type RecordedTenant, readPermissions } from './recorded-rights.js'
 
@@ -23,7 +23,8 @@ export interface RightsHistory {
 /** The fields of an entry that decide; an export may hold actions that this version does not know. */
 type Entry = Pick<AuditEntry, 'id' | 'actor' | 'key_id' | 'key_version' | 'metadata'> & { action: string }
 
-type KeyStatus = 'active' | 'disabled' | 'pending_destruction' | 'destroyed'
+/** A key is read in every state. */
+type KeyStatus = (typeof KEY_STATUSES)[number]
 
 /** What the entries so far say of a key; undefined is what only entries before the first one said. */
 interface KeyHistory {
@@ -38,25 +39,22 @@ interface ApiKeyHistory {
   permissions: readonly Permission[] | undefined
 }
 
-const ACTIVE: readonly KeyStatus[] = ['active']
-const OPENING: readonly KeyStatus[] = ['active', 'disabled']
-const ALL: readonly KeyStatus[] = ['active', 'disabled', 'pending_destruction', 'destroyed']
-
 /** The states that allow a change of a key, and the state after it. */
 interface KeyChange {
   from: readonly KeyStatus[]
   to?: KeyStatus
 }
 const KEY_CHANGES: ReadonlyMap<string, KeyChange> = new Map<string, KeyChange>([
-  ['key.rotate', { from: ACTIVE, to: 'active' }],
-  ['key.disable', { from: ACTIVE, to: 'disabled' }],
-  ['key.enable', { from: ['disabled'], to: 'active' }],
+  ['key.rotate', { from: changedBy('rotateKey'), to: 'active' }],
+  ['key.disable', { from: changedBy('disableKey'), to: 'disabled' }],
+  ['key.enable', { from: changedBy('enableKey'), to: 'active' }],
 ])
 /** By the `step` of a `key.destroy`. */
 const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>([
-  ['scheduled', { from: ['disabled'], to: 'pending_destruction' }],
-  ['cancelled', { from: ['pending_destruction'], to: 'disabled' }],
-  ['completed', { from: ['active', 'disabled', 'pending_destruction'], to: 'destroyed' }],
+  ['scheduled', { from: changedBy('destroyKey'), to: 'pending_destruction' }],
+  ['cancelled', { from: changedBy('cancelDestruction'), to: 'disabled' }],
+  // The server completes it: after its time, and for a tenant that is deleted.
+  ['completed', { from: KEY_STATUSES.filter((status) => status !== 'destroyed'), to: 'destroyed' }],
 ])
 
 /** Creates the history of a log whose entries up to `after_id` are not read: 0 if all are. */
@@ -119,19 +117,26 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     switch (entry.action) {
       case 'key.wrap':
       case 'encrypt':
-        return isIn(key, ACTIVE, 'active') && isCurrent(key, entry.key_version) ? undefined : 'state_violated'
+        return isIn(key, findKeyRule('wrap').states, 'active') && isCurrent(key, entry.key_version)
+          ? undefined
+          : 'state_violated'
       case 'key.unwrap':
       case 'decrypt':
-        return isIn(key, OPENING) && isVersion(key, entry.key_version) ? undefined : 'state_violated'
+        return isIn(key, findKeyRule('unwrap').states) && isVersion(key, entry.key_version)
+          ? undefined
+          : 'state_violated'
       case 'key.export':
-        return isIn(key, OPENING) && isCurrent(key, entry.key_version) ? undefined : 'state_violated'
+        return isIn(key, findKeyRule('exportKey').states) && isCurrent(key, entry.key_version)
+          ? undefined
+          : 'state_violated'
       case 'key.destroy':
         return readKeyChange(entry, key, DESTRUCTION.get(readMetadata(entry).step))
       case 'key.restate':
-        return readKeyChange(entry, key, unchanged(readMetadata(entry).status, ALL))
+        return readKeyChange(entry, key, unchanged(readMetadata(entry).status, KEY_STATUSES))
       case 'key.rotation_policy': {
         const { status } = readMetadata(entry)
-        return readKeyChange(entry, key, status === undefined ? { from: OPENING } : unchanged(status, OPENING))
+        const from = changedBy('setRotation')
+        return readKeyChange(entry, key, status === undefined ? { from } : unchanged(status, from))
       }
       default: {
         const change = KEY_CHANGES.get(entry.action)
@@ -218,6 +223,12 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
       }
     },
   }
+}
+
+/** The states in which a call changes a key, and so writes an entry. */
+function changedBy(call: KeyCall): readonly KeyStatus[] {
+  const { states, unchanged = [] } = findKeyRule(call)
+  return states.filter((status) => !unchanged.includes(status))
 }
 
 /**

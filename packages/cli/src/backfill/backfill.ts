@@ -8,7 +8,7 @@ import * as sdk from '@eaas/sdk/maintenance'
 import { type BackfillProgress, type RowFailure, runWork } from './run.js'
 import type { TableSource } from './table.js'
 
-const WORKS = ['seal', 'index', 'rewrap', 'reseal'] as const
+export const WORKS = ['seal', 'index', 'rewrap', 'reseal'] as const
 const MAX_BATCH_ROWS = 10_000
 const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000

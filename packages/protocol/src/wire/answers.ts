@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
-import { PERMISSIONS } from '../permissions.js'
+import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
 import {
   ALGORITHM,

@@ -1,7 +1,7 @@
 // Query strings: text parsed strictly into numbers and times.
 import { describe, expect, it } from 'vitest'
 import type { ZodMiniType } from 'zod/mini'
-import { describeIssue } from './issues.js'
+import { describeIssue } from '../wire.js'
 import { QUERIES } from './queries.js'
 
 const { listAudit, listKeys, getUsage } = QUERIES

@@ -12,7 +12,7 @@ import {
   MAX_NAME_CHARACTERS,
   MAX_ROTATION_DAYS,
 } from '../limits.js'
-import { PERMISSIONS } from '../permissions.js'
+import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
 import { ALGORITHM, base64, dek, version } from './values.js'
 

@@ -48,6 +48,6 @@ export const position = whole(1)
 export const count = whole(0)
 
 export const ALGORITHM = 'AES-256-GCM'
-export { KEY_STATUSES } from '../key-status.js'
+export { KEY_STATUSES } from '../names.js'
 export const VERSION_STATUSES = ['active', 'retired', 'destroyed'] as const
 export const API_KEY_STATUSES = ['active', 'expired', 'revoked'] as const

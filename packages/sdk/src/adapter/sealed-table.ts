@@ -5,7 +5,6 @@
  */
 
 import { InvalidInputError, isEaasError } from '../errors.js'
-import { groupBy } from '../groups.js'
 import { isMissing, type Row } from '../input.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
 import { findLacking } from '../models/pick.js'
@@ -302,4 +301,16 @@ function explainBound({ bind }: ModelAccess, error: unknown): never {
     `Change one row at a time, by a condition that says which: ${column} = ….`,
     place,
   )
+}
+
+/** Groups items by a key, in the order in which they come. */
+function groupBy<Item, Key>(items: Iterable<Item>, keyOf: (item: Item) => Key): Map<Key, Item[]> {
+  const groups = new Map<Key, Item[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const group = groups.get(key)
+    if (group) group.push(item)
+    else groups.set(key, [item])
+  }
+  return groups
 }

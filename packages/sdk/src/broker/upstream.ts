@@ -1,8 +1,7 @@
 /** Sends a broker's calls to the service, and returns only answers that fit the contract. */
 import { ON_BEHALF_OF_HEADER, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import type { Fetch, FetchResponse } from '../http/fetch.js'
-import { causeOf } from '../http/fetch-cause.js'
-import { hide, spellingsOf } from '../http/secrets.js'
+import { causeOf, hide, spellingsOf } from '../http/secrets.js'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
 
@@ -69,7 +68,7 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
   } catch (error) {
     if (error instanceof BrokerRefusal) throw error
     const refusal = new BrokerRefusal('E_UNAVAILABLE', 'the service does not answer; try again later')
-    throw Object.assign(refusal, { cause: causeOf(error, secretsOf(call)) })
+    throw Object.assign(refusal, { cause: causeOf(error, spellingsOf(secretsOf(call))) })
   }
 }
 

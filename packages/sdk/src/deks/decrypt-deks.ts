@@ -3,12 +3,9 @@
  * one DEK share its unwrap.
  */
 import type { WrappedKey } from '@eaas/protocol'
-import { isPromise } from '../async/is-promise.js'
-import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
-import { createSecret, type Secret } from './secret.js'
-import { Sweeper } from './sweeper.js'
-import { joinWaiters, type Waiter } from './waiters.js'
+import { isPromise, joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
+import { createSecret, type Secret, Sweeper } from './secret.js'
 
 const MAX_SWEEP_MS = 60_000
 

@@ -1,7 +1,7 @@
 // What holds where an application sets nothing: how long and for how much a DEK serves. That limits are kept,
 // whatever they are, is shown beside the caches.
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { loadOn } from '../../../../test/support/platform.js'
+import { loadOn } from '../../../../test/support/platforms/platform.js'
 import type { Client } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 import { API_KEY } from '../test-support/service.js'
@@ -11,10 +11,11 @@ const MINUTE_MS = 60_000
 const limits: EncryptDekLimits[] = []
 
 vi.mock('./encrypt-deks.js', async (load) => {
-  const { EncryptDeks } = await load<typeof import('./encrypt-deks.js')>()
+  const all = await load<typeof import('./encrypt-deks.js')>()
   return {
-    EncryptDeks: class extends EncryptDeks {
-      constructor(...args: ConstructorParameters<typeof EncryptDeks>) {
+    ...all,
+    EncryptDeks: class extends all.EncryptDeks {
+      constructor(...args: ConstructorParameters<typeof all.EncryptDeks>) {
         super(...args)
         limits.push(args[0])
       }

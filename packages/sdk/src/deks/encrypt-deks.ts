@@ -1,13 +1,11 @@
 /**
  * Keeps the DEKs that seal: one for each key, within limits, and the next one shortly before it is needed.
  */
-import type { WrappedKey } from '@eaas/protocol'
-import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
-import { AbortedError } from '../errors.js'
+import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
+import { AbortedError, isEaasError, ProtocolError } from '../errors.js'
+import { joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
 import { randomDek } from './random.js'
-import { createSecret, type Secret } from './secret.js'
-import { Sweeper } from './sweeper.js'
-import { joinWaiters, type Waiter } from './waiters.js'
+import { createSecret, type Secret, Sweeper } from './secret.js'
 
 /** The share of a limit at which the next DEK is made in advance. */
 const PREPARE_AT = 0.9
@@ -29,9 +27,11 @@ export interface EncryptDekLimits {
   maxKeys: number
 }
 
+/** Has a DEK wrapped under the current version of a key. */
+export type Wrap = (dek: Secret, keyId: string) => Promise<WrappedKey>
+
 export interface EncryptDekSource {
-  /** Has a DEK wrapped; rejects when that fails. */
-  wrap(dek: Secret, keyId: string): Promise<WrappedKey>
+  wrap: Wrap
   /** Called with each new DEK. Shares it if it keeps it. */
   made(wrapped: WrappedKey, dek: Secret): void
   /** Called after something was sealed with a DEK at hand. Must not throw. */
@@ -251,4 +251,52 @@ export class EncryptDeks {
     }
     return this.#slots.size > 0
   }
+}
+
+interface WrapCalls {
+  /** Takes the DEK in base64. */
+  wrap(dek: string, keyId: string): Promise<WrappedKey>
+  unwrap(wrapped: WrappedKey): Promise<Uint8Array>
+}
+
+/**
+ * Makes the function that wraps DEKs. Refuses a wrapped key that holds the DEK in clear: it would be stored
+ * beside what the DEK seals. With `verify`, it unwraps each wrapped key once before anything is sealed: data
+ * sealed under a wrapped key that does not unwrap would be lost, and nobody would notice before reading it.
+ * It does not hold the DEK while it waits: where its owner has released it meanwhile, it rejects.
+ *
+ * @throws AbortedError by rejection, besides the errors of the calls
+ */
+export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
+  return async (dek, keyId) => {
+    const refuse = (why: string) => new ProtocolError(`POST /v1/keys/${keyId}/wrap: the wrapped key ${why}`, 200)
+    const wrapped = await wrap(dek.use(encodeBase64), keyId)
+    const bytes = decodeBase64(wrapped.wrapped_key)
+    const isInClear = dek.use((own) =>
+      bytes.some((_, at) => equalInConstantTime(bytes.subarray(at, at + own.length), own)),
+    )
+    if (isInClear) throw refuse('holds the DEK in clear')
+    if (!verify) return wrapped
+    const back = await unwrapIfAuthentic(unwrap, wrapped)
+    try {
+      if (back && dek.use((own) => equalInConstantTime(own, back))) return wrapped
+    } finally {
+      back?.fill(0)
+    }
+    throw refuse('does not unwrap to the same DEK')
+  }
+}
+
+/**
+ * Returns the DEK, which the caller zeroes; undefined where the service says that the wrapped key is not
+ * authentic.
+ */
+export async function unwrapIfAuthentic(
+  unwrap: WrapCalls['unwrap'],
+  wrapped: WrappedKey,
+): Promise<Uint8Array | undefined> {
+  return unwrap(wrapped).catch((error: unknown) => {
+    if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
+    throw error
+  })
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { type Globals, loadOn } from '../../../../test/support/platform.js'
+import { type Globals, loadOn } from '../../../../test/support/platforms/platform.js'
 import { RandomnessError } from '../index.js'
 import { createIvPool, randomDek } from './random.js'
 

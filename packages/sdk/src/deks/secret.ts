@@ -7,9 +7,8 @@
  * derived from it. So it does not matter in which order promises settle, nor when a cache drops a DEK.
  */
 import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
-import { isPromise, type Soon, use as take } from '../async/is-promise.js'
-import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
+import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiting.js'
 
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
@@ -107,4 +106,46 @@ function boundKeys(held: Held, derive: (bytes: Uint8Array) => Soon<Uint8Array>):
   }
   deriving.catch(forget) // the caller handles the error
   return deriving
+}
+
+/**
+ * Runs `sweep`, which releases expired keys, every `everyMs` milliseconds for as long as it returns that
+ * something is left: they would otherwise stay in memory until the next call. Never keeps a process alive. Where
+ * requests are isolated, a timer would end with its request: there, `start` sweeps where it is due.
+ */
+export class Sweeper {
+  readonly #sweep: () => boolean
+  readonly #everyMs: number
+  readonly #isolated = requestsAreIsolated()
+  #sweptAt = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(sweep: () => boolean, everyMs: number) {
+    this.#sweep = sweep
+    this.#everyMs = everyMs
+  }
+
+  /** Starts, unless it runs already. */
+  start(): void {
+    if (this.#isolated) this.#sweepIfDue()
+    if (this.#isolated || this.#timer !== undefined) return
+    const timer: unknown = setTimeout(() => {
+      this.#timer = undefined
+      if (this.#sweep()) this.start()
+    }, this.#everyMs)
+    this.#timer = timer as ReturnType<typeof setTimeout>
+    if (typeof timer === 'object') (timer as { unref?: () => void }).unref?.()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #sweepIfDue(): void {
+    const now = performance.now()
+    if (now - this.#sweptAt < this.#everyMs) return
+    this.#sweptAt = now
+    this.#sweep()
+  }
 }

@@ -1,6 +1,13 @@
 /** What seals and opens, AES-256-GCM, and what derives keys and makes indexes: HKDF and HMAC with SHA-256. */
 import type { Aead } from '@eaas/protocol'
-import type { Soon } from '../async/is-promise.js'
+import type { Soon } from '../waiting.js'
+
+/**
+ * The engines that an application may name. `auto` takes node:crypto on Node, WebCrypto in browsers and
+ * workers, and noble where there is neither or when one fails its known-answer test.
+ */
+export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
+export type EngineName = (typeof ENGINES)[number]
 
 /**
  * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros

@@ -12,9 +12,9 @@ import {
 } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { type Globals, loadOn } from '../../../../test/support/platform.js'
-import { streamVectors } from '../../../../test/support/stream-vectors.js'
-import { type AesGcmTest, loadWycheproof } from '../../../../test/support/vectors.js'
+import { type Globals, loadOn } from '../../../../test/support/platforms/platform.js'
+import { streamVectors } from '../../../../test/support/vectors/stream-vectors.js'
+import { type AesGcmTest, loadWycheproof } from '../../../../test/support/vectors/vectors.js'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import { type Client, createClient } from '../index.js'
 import { useService } from '../test-support/clients.js'

@@ -1,6 +1,6 @@
 // What a client tells its `onEvent` when it encrypts in JavaScript, for want of a faster engine.
 import { describe, expect, it } from 'vitest'
-import { type Globals, loadOn } from '../../../../test/support/platform.js'
+import { type Globals, loadOn } from '../../../../test/support/platforms/platform.js'
 import type { ClientEvent, ClientOptions } from '../index.js'
 import { createTestService } from '../testing.js'
 

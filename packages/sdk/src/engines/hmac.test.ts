@@ -1,7 +1,7 @@
 import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { loadOn } from '../../../../test/support/platform.js'
-import { loadWycheproof } from '../../../../test/support/vectors.js'
+import { loadOn } from '../../../../test/support/platforms/platform.js'
+import { loadWycheproof } from '../../../../test/support/vectors/vectors.js'
 import { createHmac } from './hmac.js'
 
 const wycheproof = loadWycheproof('hmac_sha256_test')

@@ -1,10 +1,8 @@
 /** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
 import { BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
-import { isPromise, type Soon, use } from '../async/is-promise.js'
-import { loadOnce, loadPart } from '../async/load-part.js'
 import { InvalidInputError } from '../errors.js'
-import type { Engine } from './engine.js'
-import type { EngineName } from './names.js'
+import { isPromise, loadOnce, loadPart, type Soon, use } from '../waiting.js'
+import type { Engine, EngineName } from './engine.js'
 import { createNobleEngine } from './noble.js'
 import { createNodeEngine } from './node.js'
 import { createWebEngine } from './web.js'

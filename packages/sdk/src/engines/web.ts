@@ -3,7 +3,7 @@
  * JavaScript.
  */
 import { assertLengths, assertNotZero, OpenError, TAG_BYTES } from '@eaas/protocol'
-import type { Soon } from '../async/is-promise.js'
+import type { Soon } from '../waiting.js'
 import type { Engine } from './engine.js'
 import { createHmacBy } from './hmac.js'
 

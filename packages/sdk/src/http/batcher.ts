@@ -1,15 +1,23 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together.
+ * The operations that calls on many values run: wrap, unwrap, rewrap, hash. Sends those of one turn of the event
+ * loop as one `POST /v1/batch`, and a single one to its own route. Where requests are isolated, sends those of
+ * one run of microtasks together.
  */
-import { decodeBase64, isZero, type WrappedKey } from '@eaas/protocol'
-import { turn } from '../async/event-loop.js'
-import type { Soon } from '../async/is-promise.js'
-import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
-import { rememberCaller } from '../caller-stack.js'
-import { DecryptionError } from '../errors.js'
-import type { Http } from './calls.js'
+import { decodeBase64, isZero, MAX_BATCH_OPERATIONS, type OperationId, type WrappedKey } from '@eaas/protocol'
+import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
+import { assertNotAborted } from '../input.js'
+import { microtasks, onAbort, rememberCaller, requestsAreIsolated, turn } from '../waiting.js'
+import { asTampering } from './call-errors.js'
+import { type Answer, type Call, type Http, type Outcome, observe, toCall } from './calls.js'
 import type { Emit } from './events.js'
-import type { BatchedOperation, createQueue, OperationRequest, RunOperation } from './queue.js'
+
+/**
+ * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies
+ * commonly allow. The service takes 8 MiB.
+ */
+const MAX_UNITS = 256 * 1_024
+/** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
+const CONCURRENCY = 6
 
 export interface Batcher {
   /** Has a DEK, in base64, wrapped under a key's current version. */
@@ -22,27 +30,13 @@ export interface Batcher {
   hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
 }
 
-/**
- * Makes the operations over one client's HTTP.
- *
- * @param loadQueue loads `queue.ts` once, at the first operation: a page that is only opened does not pay for
- * it
- */
-export function createBatcher(
-  http: Http,
-  loadQueue: () => Soon<{ createQueue: typeof createQueue }>,
-  emit?: Emit | undefined,
-): Batcher {
-  let queue: RunOperation | undefined
-  const load = async () => {
-    const { createQueue } = await loadQueue()
-    queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)
-    return queue
-  }
+/** Makes the operations over one client's HTTP. */
+export function createBatcher(http: Http, emit?: Emit | undefined): Batcher {
+  const queue = createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)
   const run = async <Id extends BatchedOperation>(request: OperationRequest<Id>) => {
     const atCaller = rememberCaller()
     try {
-      return await (queue ?? (await load()))(request)
+      return await queue(request)
     } catch (error) {
       throw atCaller(error)
     }
@@ -65,4 +59,141 @@ export function createBatcher(
       return hash
     },
   }
+}
+
+/** The operations that are sent together. */
+type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash'>
+
+interface Queued {
+  call: Call<BatchedOperation>
+  /** The operation in the form that a batch has. */
+  operation: object
+  units: number
+  settle(outcome: Outcome): void
+}
+
+interface OperationRequest<Id extends BatchedOperation> {
+  op: Id
+  key_id: string
+  body: object
+  secrets?: readonly string[]
+  signal?: AbortSignal | undefined
+}
+
+type RunOperation = <Id extends BatchedOperation>(request: OperationRequest<Id>) => Promise<Answer<Id>>
+
+/** Makes the queue over one client's HTTP. */
+function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit | undefined): RunOperation {
+  let queue = new Set<Queued>()
+  /**
+   * Reduced after something in front of the service refused a batch as too large; 0 where the service has no
+   * batches.
+   */
+  let maxUnits = MAX_UNITS
+
+  const flush = async () => {
+    await untilAllQueued()
+    const parts = split([...queue], maxUnits)
+    queue = new Set()
+    let idle = CONCURRENCY
+    const sendNext = () => {
+      for (; idle > 0 && parts.length > 0; idle--) void send(parts.shift() ?? [], parts).then(sent)
+    }
+    const sent = () => {
+      idle++
+      sendNext()
+    }
+    sendNext()
+  }
+
+  /** Sends one part. Settles each operation of it, or adds it to the parts still to send. Never rejects. */
+  const send = async (queued: readonly Queued[], parts: Queued[][]): Promise<void> => {
+    const [first] = queued
+    if (!first) return
+    if (queued.length === 1) return first.settle(await toOutcome(http(first.call)))
+    const outcome = await toOutcome(http(createBatchCall(queued)))
+    if ('value' in outcome) {
+      for (const [at, one] of queued.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
+    } else if (isTooLarge(outcome.error)) {
+      maxUnits = Math.min(maxUnits, queued.reduce((sum, { units }) => sum + units, 0) / 2)
+      parts.push(...split(queued, maxUnits))
+    } else if (isNoSuchRoute(outcome.error)) {
+      maxUnits = 0
+      parts.push(...split(queued, maxUnits))
+    } else for (const one of queued) one.settle(outcome)
+  }
+
+  return (request) => {
+    assertNotAborted(request.signal)
+    const { op, key_id, ...sent } = request
+    const call = toCall<BatchedOperation>(op, { id: key_id, ...sent })
+    const run = () =>
+      new Promise<Answer<typeof op>>((resolve, reject) => {
+        const operation = { op, key_id, ...sent.body }
+        const leave = () => {
+          queue.delete(queued)
+          reject(new AbortedError(request.signal))
+        }
+        const ignoreSignal = onAbort(request.signal, leave)
+        const settle = (outcome: Outcome) => {
+          ignoreSignal()
+          if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
+          resolve(outcome.value as Answer<typeof op>) // send.ts parsed it by the schema of this operation
+        }
+        const queued: Queued = { call, operation, units: JSON.stringify(operation).length, settle }
+        queue.add(queued)
+        if (queue.size === 1) void flush()
+      })
+    return observe(emit, call, run)
+  }
+}
+
+function isOpening(op: BatchedOperation): boolean {
+  return op === 'unwrap' || op === 'rewrap'
+}
+
+function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
+  return toCall('batch', {
+    body: { operations: queued.map(({ operation }) => operation) },
+    parts: queued.map(({ call }) => call),
+    secrets: queued.flatMap(({ call }) => call.secrets ?? []),
+  })
+}
+
+/**
+ * Splits operations into parts within the limits. An operation that is too long by itself becomes its own
+ * part.
+ */
+function split(queued: readonly Queued[], maxUnits: number): Queued[][] {
+  const parts: Queued[][] = []
+  let part: Queued[] = []
+  let units = 0
+  for (const one of queued) {
+    if (part.length === MAX_BATCH_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
+      parts.push(part)
+      part = []
+      units = 0
+    }
+    part.push(one)
+    units += one.units
+  }
+  return [...parts, part]
+}
+
+async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
+  try {
+    return { value: await answer }
+  } catch (error) {
+    return { error } // of the SDK, or of the function passed as `apiKey`
+  }
+}
+
+// The service refuses with E_API; a proxy with a page, which is E_PROTOCOL.
+function isTooLarge(error: unknown): boolean {
+  return isEaasError(error) && (error.code === 'E_API' || error.code === 'E_PROTOCOL') && error.status === 413
+}
+
+// A service older than batches. A proxy's page does not count, since other routes would not answer either.
+function isNoSuchRoute(error: unknown): boolean {
+  return isEaasError(error) && error.code === 'E_API' && (error.status === 404 || error.status === 405)
 }

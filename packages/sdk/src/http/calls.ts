@@ -1,17 +1,13 @@
-/**
- * One call of the API as the rest of the SDK makes it: who is asking, until when. What sends it, `http.ts`,
- * is loaded at the first call: a program that only opens the page does not pay for it.
- */
-import type { OperationId, RouteRow, wire } from '@eaas/protocol'
-import type { Soon } from '../async/is-promise.js'
-import { requestsAreIsolated } from '../async/isolated-requests.js'
-import { onAbort } from '../async/on-abort.js'
+/** One call of the API as the rest of the SDK makes it: who is asking, until when, and the events of it. */
+import { type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
-import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
-import type { Emit } from './events.js'
+import { onAbort, requestsAreIsolated } from '../waiting.js'
+import { ENVIRONMENT_HINT, pageOrigin } from './base-url.js'
+import { hintFor, nameOf } from './call-errors.js'
+import type { CallEvent, ClientEvent, Emit, FailureEvent, RefusalEvent } from './events.js'
 import type { Fetch } from './fetch.js'
-import type { send } from './send.js'
+import { type SendOptions, send } from './send.js'
 
 /**
  * A string, or a function that is asked for the API key at each request. When the service does not know the
@@ -21,9 +17,8 @@ import type { send } from './send.js'
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
 export interface HttpOptions {
-  baseUrl: string | undefined
-  /** Whether http may go to other machines. */
-  allowInsecure: boolean
+  /** Returns the base URL, which ends with a slash. */
+  findBase: () => URL
   /** Undefined where a session speaks for the caller. */
   apiKey: ApiKey | undefined
   fetch: Fetch | undefined
@@ -33,8 +28,6 @@ export interface HttpOptions {
   closed: AbortSignal
   /** Takes events. */
   emit?: Emit | undefined
-  /** Loads what sends a call. */
-  load: () => Soon<{ send: typeof send }>
 }
 
 /** What became of one call of a batch. */
@@ -69,25 +62,37 @@ export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRo
   signal?: AbortSignal | undefined
 }
 
+interface Sent extends Pick<Call, 'query' | 'body' | 'parts' | 'secrets' | 'signal'> {
+  /** The id of a key or of an API key: it stands for `:id` in the path, and the answer must be about it. */
+  id?: string
+}
+
+/** An id where the path holds one, and a body exactly where the contract has one. */
+type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string } : unknown) &
+  (Id extends keyof wire.Bodies ? { body: object } : { body?: never })
+
+/** Makes the call of an operation. */
+export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Needed<Id>): Call<Id> {
+  const { id = '', ...rest }: Sent = sent
+  const row: RouteRow = ROUTES[operationId]
+  return { repeatable: false, ...row, ...rest, operationId, path: row.path.slice(1).replace(':id', id), about: id }
+}
+
 /** Makes one call and returns its parsed answer. */
 export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id>>
 
-/**
- * Makes the function that all calls go through. Does not use the network itself.
- *
- * @throws InvalidInputError when the base URL cannot be one
- */
+/** Makes the function that all calls go through. */
 export function createHttp(options: HttpOptions): Http {
-  const findBase = resolveBaseUrl(options.baseUrl, options.allowInsecure)
   return async function http(call) {
-    const base = findBase()
+    const base = options.findBase()
     if (options.apiKey === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
       const { fetch, retries, emit } = options
-      const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), options.load()])
+      const apiKey = await readApiKey(options.apiKey)
+      const onRetry: SendOptions['onRetry'] = (retry) => emit?.({ type: 'retry', ...retry, ...subjectOf(call) })
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch looks at its signal
-        return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal, emit })
+        return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal, onRetry })
       }
       try {
         return await sendWith(apiKey)
@@ -159,13 +164,34 @@ async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: A
   }
 }
 
-/** What to do when no answer came. */
-export function hintFor(call: Call): string {
-  if (call.repeatable) return 'Check baseUrl and the network, then try again.'
-  return 'The service may have done it: check before you try again.'
+/** Runs a call and emits how it ended, in its caller's asynchronous context. */
+export async function observe<T>(emit: Emit | undefined, call: Call, run: () => Promise<T>): Promise<T> {
+  if (!emit) return run()
+  const startedAt = performance.now()
+  let ending: Ending = { type: 'call' }
+  try {
+    return await run()
+  } catch (error) {
+    ending = describe(error)
+    throw error
+  } finally {
+    emit({ ...ending, ...subjectOf(call), durationMs: performance.now() - startedAt } as ClientEvent)
+  }
 }
 
-/** A call as messages name it. */
-export function nameOf(call: Call): string {
-  return `${call.method} /${call.path}`
+type Own<E> = Omit<E, 'operation' | 'keyId' | 'durationMs'>
+type Ending = Own<CallEvent> | Own<RefusalEvent> | Own<FailureEvent>
+
+/** What an event says of its call. */
+function subjectOf({ operationId, path, about }: Call) {
+  return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
+}
+
+/** What an event says of an error: never its message. */
+function describe(error: unknown): Ending {
+  const known = isEaasError(error) ? error : undefined
+  const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering
+  if (!isEaasError(refusal) || refusal.code !== 'E_API') return { type: 'failure', code: known?.code }
+  const { status, problem, requestId } = refusal
+  return { type: 'refusal', status, problem, requestId }
 }

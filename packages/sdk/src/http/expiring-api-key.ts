@@ -1,6 +1,7 @@
 /** Short-lived API keys for pages: fetched from the application's backend and renewed before they expire. */
-import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
+
 import { InvalidInputError } from '../errors.js'
+import { microtasks, requestsAreIsolated } from '../waiting.js'
 
 /** A key is renewed in the last tenth of its life, but not more than this before its end. */
 const MAX_MARGIN_MS = 30_000

@@ -1,31 +1,92 @@
-/** Removes secrets from text of the other end, in each spelling that the text may use. */
+/** Keeps secrets out of errors: removes them from text of the other end, and from what a fetch threw. */
 import { isWellFormed } from '@eaas/protocol'
+import { isObject, kindOf } from '../input.js'
 
 /** Shorter secrets are left in: removing them would damage any sentence. */
 const MIN_SECRET = 4
 
-/** Returns the spellings of secrets, made at the first call. */
-export type Spellings = () => readonly string[]
+/** How deep nested causes are checked. */
+const MAX_DEPTH = 5
+/** Functions that every error inherits. */
+const COMMON: readonly unknown[] = ['constructor', 'toString']
 
 /**
  * Spells secrets as text may repeat them: unchanged, JSON-escaped and URL-encoded. The longest come first,
  * since one may be the beginning of another.
  */
-export function spellingsOf(secrets: readonly string[]): Spellings {
-  let all: readonly string[] | undefined
-  return () => {
-    all ??= secrets.flatMap(spell).sort((a, b) => b.length - a.length)
-    return all
-  }
+export function spellingsOf(secrets: readonly string[]): readonly string[] {
+  return secrets.flatMap(spell).sort((a, b) => b.length - a.length)
 }
 
-/** Removes the secrets from the text. */
-export function hide(text: string, secrets: Spellings): string {
-  return secrets().reduce((shown, secret) => shown.replaceAll(secret, '[removed]'), text)
+/** Removes secrets from a text. `hidden` are their spellings. */
+export function hide(text: string, hidden: readonly string[]): string {
+  return hidden.reduce((shown, secret) => shown.replaceAll(secret, '[removed]'), text)
 }
 
 function spell(secret: string): string[] {
   const url = isWellFormed(secret) ? encodeURIComponent(secret) : secret
   const spellings = new Set([secret, JSON.stringify(secret).slice(1, -1), url])
   return [...spellings].filter(({ length }) => length >= MIN_SECRET)
+}
+
+/**
+ * Returns what a fetch threw, so that it can be the `cause` of an error of the SDK. It is the error itself,
+ * unless it may hold a secret: in a text, or in an object such as the request, which other libraries add to
+ * their errors as a member, a getter or a method of the class. In that case it is a copy of name, message, code,
+ * stack and causes, with the secrets removed.
+ */
+export function causeOf(thrown: unknown, hidden: readonly string[]): unknown {
+  try {
+    return isHarmless(thrown, hidden, 0) ? thrown : copyOf(thrown, hidden, 0)
+  } catch {
+    return undefined // an error whose members cannot be read
+  }
+}
+
+function isHarmless(value: unknown, hidden: readonly string[], depth: number): boolean {
+  if (typeof value === 'string') return hide(value, hidden) === value
+  if (!isObject(value)) return typeof value !== 'function'
+  if (depth > MAX_DEPTH || !(isError(value) || Array.isArray(value))) return false
+  const members = Reflect.ownKeys(value).map((key) => Reflect.get(value, key) as unknown)
+  if (isError(value)) members.push(...inheritedBy(value))
+  return members.every((member) => isHarmless(member, hidden, depth + 1))
+}
+
+/**
+ * Reads what an error inherits, getters and methods included, except from Object.prototype, which has no
+ * prototype.
+ */
+function inheritedBy(error: Error): unknown[] {
+  const values: unknown[] = []
+  let owner = Object.getPrototypeOf(error)
+  while (owner && Object.getPrototypeOf(owner)) {
+    // From Node 26 on the platform's own class has functions under symbols too, by which Node copies it to a
+    // worker.
+    const isPlatforms = owner === globalThis.DOMException?.prototype
+    for (const key of isPlatforms ? Object.getOwnPropertyNames(owner) : Reflect.ownKeys(owner)) {
+      if (!COMMON.includes(key)) values.push(Reflect.get(owner, key, error))
+    }
+    owner = Object.getPrototypeOf(owner)
+  }
+  return values
+}
+
+function copyOf(thrown: unknown, hidden: readonly string[], depth: number): Error {
+  if (!isError(thrown)) return new Error(`fetch threw ${kindOf(thrown)}`)
+  const { name, message, stack, code, cause } = thrown as unknown as Partial<Record<string, unknown>>
+  const hasCause = cause !== undefined && depth < MAX_DEPTH
+  const copy = new Error(clean(message), hasCause ? { cause: copyOf(cause, hidden, depth + 1) } : undefined)
+  for (const [key, text] of Object.entries({ name, stack })) {
+    if (typeof text === 'string')
+      Object.defineProperty(copy, key, { value: clean(text), configurable: true, writable: true })
+  }
+  return typeof code === 'string' || typeof code === 'number' ? Object.assign(copy, { code: clean(code) }) : copy
+
+  function clean(text: unknown): string {
+    return hide(String(text), hidden)
+  }
+}
+
+function isError(value: unknown): value is Error {
+  return /^\[object (?:Error|DOMException)\]$/.test(Object.prototype.toString.call(value))
 }

@@ -7,13 +7,11 @@ import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
 import ky, { isHTTPError } from 'ky'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
-import { apiHint } from './api-hint.js'
-import { type Answer, type Call, hintFor, nameOf, type Outcome } from './calls.js'
-import type { Emit } from './events.js'
+import { apiHint, hintFor, nameOf } from './call-errors.js'
+import type { Answer, Call, Outcome } from './calls.js'
+import type { RetryEvent } from './events.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
-import { causeOf } from './fetch-cause.js'
-import { calledSince } from './observe.js'
-import { hide, type Spellings, spellingsOf } from './secrets.js'
+import { causeOf, hide, spellingsOf } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -43,9 +41,12 @@ export interface SendOptions {
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
   signal: AbortSignal
-  /** Takes an event of each attempt that is followed by another one. */
-  emit: Emit | undefined
+  /** Called after an attempt that failed, before the next one. */
+  onRetry(failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
 }
+
+/** Returns the spellings of all that no error may show. An error alone calls it. */
+type Spellings = () => readonly string[]
 
 interface RawAnswer {
   status: number
@@ -68,11 +69,15 @@ export async function send<Id extends OperationId>(
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
-  const secrets = secretsOf(call, apiKey)
+  let hidden: readonly string[] | undefined
+  const secrets = () => {
+    hidden ??= spellingsOf([...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])])
+    return hidden
+  }
   const answer = await attempt(url, call, options).catch((error: unknown) => {
     throw isEaasError(error) ? error : networkError(url, call, { error, secrets })
   })
-  return readAnswer(call, answer, spellingsOf(secrets))
+  return readAnswer(call, answer, secrets)
 }
 
 /**
@@ -85,9 +90,9 @@ export async function send<Id extends OperationId>(
  * @throws what the last attempt threw, or the signal's reason
  */
 async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawAnswer> {
-  const { apiKey, fetch = globalThis.fetch, retries, signal, emit } = options
+  const { apiKey, fetch = globalThis.fetch, retries, signal, onRetry } = options
   let answer: RawAnswer | undefined
-  let failed: ReturnType<typeof calledSince> | undefined
+  let durationMs = 0
   const retryStatus = (status: number) => status !== call.alsoStatus && mayPass(call, status)
   const sendOnce = async () => {
     const startedAt = performance.now()
@@ -95,13 +100,12 @@ async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawA
     try {
       answer = await receive(call, await fetch(url.href, requestInit(call, apiKey, signal)))
     } finally {
-      failed = calledSince(startedAt, call)
+      durationMs = performance.now() - startedAt
     }
     return new Response(null, { status: retryStatus(answer.status) ? answer.status : 200 })
   }
-  const beforeRetry = ({ retryCount }: { retryCount: number }) => {
-    if (failed) emit?.({ type: 'retry', attempt: retryCount, status: answer?.status, ...failed })
-  }
+  const beforeRetry = ({ retryCount }: { retryCount: number }) =>
+    onRetry({ attempt: retryCount, status: answer?.status, durationMs })
   try {
     await ky(url.href, {
       method: call.method,
@@ -278,11 +282,6 @@ function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outc
   })
 }
 
-/** The texts that no error may show. */
-function secretsOf(call: Call, apiKey: string | undefined): string[] {
-  return [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
-}
-
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300
 }
@@ -316,21 +315,17 @@ function assertAbout(call: Call, value: unknown, status: number): void {
 
 /** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
-  return hide(text, secrets)
+  return hide(text, secrets())
     .replace(/\p{Cc}+/gu, ' ')
     .slice(0, MAX_TEXT)
     .replace(/\p{Surrogate}/gu, '') // half of a character, of which the other half was cut off
 }
 
-function networkError(
-  url: URL,
-  call: Call,
-  { error, secrets }: { error: unknown; secrets: readonly string[] },
-): NetworkError {
+function networkError(url: URL, call: Call, { error, secrets }: { error: unknown; secrets: Spellings }): NetworkError {
   const cause = (error as { cause?: { code?: unknown } } | undefined)?.cause?.code
   const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
   const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
-  return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets))
+  return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets()))
 }
 
 function discard(stream: { cancel(): Promise<void> } | null): void {

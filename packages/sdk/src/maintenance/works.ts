@@ -10,7 +10,7 @@ import { rewrapRows } from '../models/rotation.js'
 import { type RowRead, readEach } from '../models/seal-rows.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { findLibrary } from './foreign.js'
-import { isUnsealed, lacksIndex, type RowForms } from './forms.js'
+import { isOldVersion, isUnsealed, lacksIndex, type RowForms, type TableCounts } from './forms.js'
 
 /**
  * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the
@@ -24,6 +24,8 @@ export interface Workshop {
   definition: Definition
   /** By the name of the field. */
   read: Readonly<Record<string, Reader>>
+  /** What was found so far. */
+  counts: TableCounts
   rows: ModelRows
   deps: ModelDeps
   signal: AbortSignal | undefined
@@ -49,7 +51,35 @@ export const WORKS = {
   index: writeIndexes,
   rewrap: rewrapOld,
   reseal: resealAll,
+  look: async (_, found) => found.map(() => CURRENT),
+  open: openSealed,
 } as const satisfies Record<string, Work>
+
+/**
+ * Opens the rows that are sealed, and adds to the counts those that do not open and indexes that do not fit.
+ * Changes none.
+ */
+async function openSealed(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const { definition, counts } = shop
+  const isOpenable = ({ forms }: FoundRow) =>
+    !isUnsealed(definition, forms) || [...forms.fields.values()].some(({ form }) => form === 'unreadable')
+  const openable = found.filter(isOpenable)
+  const outcomes = new Map<FoundRow, Outcome>()
+  for (const [at, outcome] of (await writeIndexes(shop, openable)).entries()) {
+    const one = openable[at]
+    if (!one || outcome.status === 'current') continue
+    const { forms } = one
+    if (!isUnsealed(definition, forms) && !lacksIndex(forms) && !isOldVersion(forms)) counts.left++
+    if (outcome.status === 'failed') outcomes.set(one, outcome)
+    else {
+      for (const column of Object.keys(outcome.to)) {
+        const index = counts.indexes[column]
+        if (index && forms.indexes.get(column) === 'present') index.wrong++
+      }
+    }
+  }
+  return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
 
 /**
  * Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack
@@ -103,7 +133,7 @@ async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<O
 }
 
 /** Makes the indexes of rows anew, and writes those that differ. No value is sealed. */
-export async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
   const read = readOpened(definition, opened)

@@ -3,7 +3,7 @@
 import { contextAad, decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { rounds } from '../../../../test/support/rounds.js'
+import { rounds } from '../../../../test/support/run/rounds.js'
 import { type Client, createClient, type EngineName, fromText, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'

@@ -1,12 +1,21 @@
 /** Reads and checks what an application declares of a model. `index-columns.ts` reads its indexes. */
 import { isUuid } from '@eaas/protocol'
-import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
-import { assertArray, assertFlag, assertKeyId, assertOneOf, assertOptions, isName, kindOf, type Row } from '../input.js'
+import {
+  assertArray,
+  assertFlag,
+  assertKeyId,
+  assertOneOf,
+  assertOptions,
+  assertScope,
+  type DekScope,
+  isName,
+  kindOf,
+  type Row,
+} from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
-import { warnOfFewValues } from './few-values.js'
 import type { FieldSpec } from './fields.js'
-import { assertByService, type IndexColumn, readIndexColumns } from './index-columns.js'
+import { assertByService, type IndexColumn, readIndexColumns, warnOfFewValues } from './index-columns.js'
 import { type IndexKey, readIndexKey } from './index-key.js'
 import type { AnyField, Compounds, Fields } from './model-types.js'
 

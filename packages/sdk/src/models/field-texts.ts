@@ -3,8 +3,7 @@
  * asks of it.
  */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertHashable, assertWhole, isObject } from '../input.js'
-import { HASH_BITS } from '../limits.js'
+import { assertHashable, assertWhole, HASH_BITS, isObject } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 

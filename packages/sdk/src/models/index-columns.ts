@@ -6,6 +6,12 @@ import { assertIndex } from './field-texts.js'
 import type { IndexKind } from './index-key.js'
 import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
 
+/** The names of fields that have few possible values, of which an index gives all away. */
+const LOW_ENTROPY =
+  /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
+
+const warned = new Set<string>()
+
 const KINDS = ['prefix', 'ngram'] as const
 /**
  * By default many parts of a text share an index, so that nobody can tell which of them a row has: measured
@@ -133,4 +139,24 @@ function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedF
     }
     taken.add(column)
   }
+}
+
+/**
+ * Warns, once a process for a column and its fields, of an index over data with so few possible values that
+ * all can be tried.
+ */
+export function warnOfFewValues(column: string, fields: readonly string[]): void {
+  const index = JSON.stringify([column, fields])
+  if (warned.has(index) || !fields.every(hasFewValues)) return
+  warned.add(index)
+  console.warn(
+    `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
+      'who can read the column and call hash can find them all. Omit the index, add a field, or pass `warn: false`.',
+  )
+}
+
+function hasFewValues(field: string): boolean {
+  const words = field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
+  // Two in a row may be one word: `post_code`.
+  return words.some((word, at) => LOW_ENTROPY.test(word) || LOW_ENTROPY.test(word + (words[at + 1] ?? '')))
 }

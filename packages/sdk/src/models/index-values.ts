@@ -2,8 +2,9 @@
  * The values of index columns (index-texts.md 3), hashed by the service, or in this process where the model
  * has an index key.
  */
-import { createPace } from '../async/event-loop.js'
-import { HASH_BITS } from '../limits.js'
+
+import { HASH_BITS } from '../input.js'
+import { createPace } from '../pace.js'
 import { hashEach } from '../records/blind-indexes.js'
 import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'

@@ -3,9 +3,6 @@
  * (local-index.md). Loaded at the first call.
  */
 import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
-import { type Soon, use } from '../async/is-promise.js'
-import { loadOnce } from '../async/load-part.js'
-import { untilAborted } from '../async/on-abort.js'
 import { dekName } from '../deks/decrypt-deks.js'
 import { withOwnDek } from '../deks/own-dek.js'
 import { createSecret, type Secret } from '../deks/secret.js'
@@ -13,6 +10,7 @@ import type { Engine, Mac } from '../engines/engine.js'
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { Commit } from '../records/rewrapping.js'
+import { loadOnce, type Soon, untilAborted, use } from '../waiting.js'
 import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
 
 /** Makes the MACs of columns, each once. `kind` as local-index.md 2 writes it. */

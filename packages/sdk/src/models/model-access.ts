@@ -1,13 +1,10 @@
-/**
- * What a model tells the adapters for ORMs. It does no more than the functions of the model do, so that it
- * may be reached by the model: adapters are packages of their own, and the model may be of another copy of
- * this package, such as the one for CommonJS.
- */
+/** What a model tells beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
 import type { Definition, RowFormat } from './definition.js'
 import type { IndexKind } from './index-key.js'
+import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
 
 /** A field, or a column of `bind`, and where it is in a row. */
@@ -25,6 +22,11 @@ export interface NamedIndex {
   readonly bits: number | undefined
 }
 
+/**
+ * What a model tells adapters. It does no more than the functions of the model do, so that it may be reached by
+ * the model: adapters are packages of their own, and the model may be of another copy of this package, such as
+ * the one for CommonJS.
+ */
 export interface ModelAccess {
   /** Empty for a model without a name. */
   readonly name: string
@@ -92,5 +94,37 @@ export function getModelAccess(model: unknown): ModelAccess {
   throw new InvalidInputError(
     'expected a model, made by model() of a client',
     'Pass the model itself. If it is one, @eaas/sdk is installed in two versions.',
+  )
+}
+
+/**
+ * What the maintenance needs of a model beyond its interface. Kept apart from the model, so that no program can
+ * reach it by the model.
+ */
+export interface ModelInternals {
+  definition: Definition
+  /** Makes the functions that seal and open rows of the definition, or of one that was made of it. */
+  load(some?: Definition): Promise<{ rows: ModelRows; deps: ModelDeps }>
+}
+
+const known = new WeakMap<object, ModelInternals>()
+
+export function keepInternals<M extends object>(model: M, internals: ModelInternals): M {
+  known.set(model, internals)
+  return model
+}
+
+/** Returns undefined for what is not a model of this copy of the SDK. */
+export function findInternals(model: unknown): ModelInternals | undefined {
+  return known.get(model as object) // undefined for what is no object, too
+}
+
+/** @throws InvalidInputError when it is not a model of this copy of the SDK */
+export function getInternals(model: unknown): ModelInternals {
+  const internals = findInternals(model)
+  if (internals) return internals
+  throw new InvalidInputError(
+    'expected a model, made by model() of a client of this copy of @eaas/sdk: `import` and `require` load one each',
+    'Pass such a model, and load the entries of @eaas/sdk all by `import`, or all by `require`.',
   )
 }

@@ -1,7 +1,8 @@
 /** Seals and opens the rows of a model. With a synchronous engine, its loops await nothing for each field. */
-import { createPace, type Pace } from '../async/event-loop.js'
+
 import { type EaasError, isEaasError } from '../errors.js'
 import { assertArray, assertNotAborted, type Row } from '../input.js'
+import { createPace, type Pace } from '../pace.js'
 import { copyRows } from '../records/plain-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import { readQueryTexts } from './index-texts.js'

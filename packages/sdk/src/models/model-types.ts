@@ -2,7 +2,7 @@
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
-import type { Show } from '../show.js'
+import type { Show } from '../records/record-types.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Field } from './fields.js'
 

@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { ANY_CHARACTER } from '../../../../test/support/any-text.js'
+import { ANY_CHARACTER } from '../../../../test/support/vectors/any-text.js'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import { boolean, bytes, date, json, number, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'

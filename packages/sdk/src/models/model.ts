@@ -1,17 +1,16 @@
 /** Models: records with sealed fields, of which some can be searched; see `Client.model`. */
-import type { Soon } from '../async/is-promise.js'
-import { traced } from '../caller-stack.js'
+
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
+import { type Soon, traced } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
 import { type Definition, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
 import { matchesQuery } from './field-texts.js'
 import { getQueryFields } from './index-columns.js'
-import { keepInternals } from './internals.js'
-import { withAccess } from './model-access.js'
+import { keepInternals, withAccess } from './model-access.js'
 import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows } from './model-rows.js'
 import type {
@@ -199,6 +198,12 @@ interface Typed {
 export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
 /** The type of row that the application stores: `StoredRow<typeof users>`. */
 export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
+
+/** A model, of any fields, as functions accept it that take any model. */
+export interface AnyModel {
+  pick(...fields: never[]): unknown
+  encryptPartial(row: never): Promise<unknown>
+}
 
 interface Loaded {
   records: RecordsDeps

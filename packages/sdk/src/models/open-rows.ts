@@ -1,8 +1,9 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
-import { createPace } from '../async/event-loop.js'
+
 import type { Secret } from '../deks/secret.js'
 import { DecryptionError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { hasRows, isMissing, type Row } from '../input.js'
+import { createPace } from '../pace.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { attempt, BLOCK_RECORDS, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
 import { demandAad } from '../records/bound-envelopes.js'

@@ -6,7 +6,6 @@ import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, listHint, type Row } from '../input.js'
-import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { withWrappedKey } from '../records/read-envelope.js'
@@ -20,6 +19,7 @@ import { named, naming } from './named-errors.js'
 import { copyStored, readJobs } from './open-rows.js'
 
 const BATCH_ROWS = 500
+const MAX_BATCH_ROWS = 10_000
 /** How many wrapped keys are remembered: rows that share one are usually close together. */
 const MAX_KNOWN = 10_000
 

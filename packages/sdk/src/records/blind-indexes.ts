@@ -1,8 +1,7 @@
 /** The columns of blind indexes: hashing their values, and which values a row may hold there already. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
-import { assertHashable, isMissing, type Row, valueIn } from '../input.js'
-import { HASH_BITS } from '../limits.js'
+import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
 
 /** So many values are hashed at a time: a few full requests. */
 const BLOCK_HASHES = 4_000

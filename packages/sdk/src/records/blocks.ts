@@ -1,15 +1,16 @@
 /**
  * What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress.
  */
-import { createBacklog } from '../async/backlog.js'
-import type { Pace } from '../async/event-loop.js'
-import { isPromise } from '../async/is-promise.js'
+
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
-import type { DekScope } from '../deks/dek-scope.js'
-import { createOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
+import type { EncryptDeks, Wrap } from '../deks/encrypt-deks.js'
+import { createOwnDek, type OwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import { AbortedError, type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
+import type { DekScope } from '../input.js'
+import { createBacklog, type Pace } from '../pace.js'
+import { isPromise } from '../waiting.js'
 import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 import type { Rewrap } from './rewrapping.js'
@@ -29,10 +30,13 @@ interface Report {
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
+/** What seals and opens for one client. `parts.ts` puts it together. */
 export interface RecordsDeps {
   wrap: Wrap
   rewrap: Rewrap
   envelopes: Envelopes
+  /** The DEKs that seal. */
+  encryptDeks: EncryptDeks
   decryptDeks: DecryptDeks
   batcher: Batcher
   /** Aborted when the client is closed. */

@@ -14,11 +14,11 @@ import {
   FormatError,
   OpenError,
 } from '@eaas/protocol'
-import { isPromise, type Soon, use } from '../async/is-promise.js'
 import type { OwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+import { isPromise, type Soon, use } from '../waiting.js'
 import type { SealedParts } from './read-envelope.js'
 
 /** What a reader demands of an envelope before it is opened. */

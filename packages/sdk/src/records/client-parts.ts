@@ -2,13 +2,14 @@
  * What the entries for streams and for calls without a promise share with a client: its engine and its DEKs.
  * Not public: no release promises to keep it.
  */
-import type { Soon } from '../async/is-promise.js'
+
 import { InvalidInputError } from '../errors.js'
-import type { Sealing } from './sealing.js'
+import type { Soon } from '../waiting.js'
+import type { RecordsDeps } from './blocks.js'
 
 /** What a client loads at its first call. */
 export interface ClientParts {
-  records: Sealing
+  records: RecordsDeps
 }
 
 export type LoadParts = () => Soon<ClientParts>

@@ -1,11 +1,11 @@
 /** `decryptMany`: opens fields of many records, block by block. */
-import { createPace } from '../async/event-loop.js'
+
 import type { Secret } from '../deks/secret.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, isMissing, type Row, toText } from '../input.js'
+import { createPace } from '../pace.js'
 import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'
 import { demandContext } from './bound-envelopes.js'
-import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
-import { assertFields, checkPresence, copyNamed } from './named-fields.js'
+import { assertContextOf, assertFields, type ContextOf, checkPresence, contextAt, copyNamed } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 import { readEnvelope } from './read-envelope.js'

@@ -1,25 +1,25 @@
 /** `encryptMany`: seals fields of many records, and adds the columns of their blind indexes. */
-import { createBacklog } from '../async/backlog.js'
-import { createPace, type Pace } from '../async/event-loop.js'
-import { isPromise } from '../async/is-promise.js'
-import { assertScope, type DekScope } from '../deks/dek-scope.js'
+
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
   assertKeyId,
   assertNotAborted,
   assertOptions,
+  assertScope,
   assertValue,
+  type DekScope,
   isMissing,
   isName,
   type Row,
   readValue,
 } from '../input.js'
+import { createBacklog, createPace, type Pace } from '../pace.js'
+import { isPromise } from '../waiting.js'
 import { assertHashedAsItIs, assertIndexColumn, hashEach } from './blind-indexes.js'
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
 import { readContext } from './bound-envelopes.js'
-import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
-import { assertFields, checkPresence, copyNamed } from './named-fields.js'
+import { assertContextOf, assertFields, type ContextOf, checkPresence, contextAt, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 

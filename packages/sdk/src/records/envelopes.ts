@@ -2,16 +2,18 @@
  * Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine
  * and the DEKs of a client.
  */
-import { type Envelope, encodeEnvelope, OpenError } from '@eaas/protocol'
-import { isPromise, type Soon, use } from '../async/is-promise.js'
-import { loadOnce } from '../async/load-part.js'
+import { type Context, type Envelope, encodeEnvelope, OpenError } from '@eaas/protocol'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
-import type { OwnDek } from '../deks/own-dek.js'
+import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, type RecordPlace } from '../errors.js'
-import { type OpenableParts, openBound, sealBound } from './bound-envelopes.js'
+import type { DekScope } from '../input.js'
+import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
+import type { RecordsDeps } from './blocks.js'
+import { type Demand, demandContext, type OpenableParts, openBound, readContext, sealBound } from './bound-envelopes.js'
+import { readEnvelope } from './read-envelope.js'
 
 export interface EnvelopesOptions {
   /** Returns a promise where the engine has to be loaded or tested first. Called again when that failed. */
@@ -121,4 +123,34 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
       return decryptDeks.use(parts, signal, (dek) => openWith(dek, parts, place))
     },
   }
+}
+
+interface SealOptions {
+  keyId: string
+  context: Context | undefined
+  dek: DekScope
+  signal: AbortSignal | undefined
+}
+
+/**
+ * Seals bytes as `encrypt` of a client does, which the caller may change afterwards where the DEK is the shared one. @throws
+ * InvalidInputError for a wrong context
+ */
+export function sealOne(
+  { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
+  bytes: Uint8Array,
+  { keyId, context, dek, signal }: SealOptions,
+): Soon<Envelope> {
+  const aad = context === undefined ? undefined : readContext(keyId, context)
+  if (dek === 'shared') return envelopes.seal(bytes, keyId, signal, aad)
+  return withOwnDek(wrap, { keyId, signal }, (own) => envelopes.sealWith(own, bytes, aad))
+}
+
+/** Opens an envelope of unknown origin, as `decrypt` of a client does. @throws InvalidInputError, DecryptionError */
+export function openOne(
+  { envelopes }: Pick<RecordsDeps, 'envelopes'>,
+  envelope: unknown,
+  { context, acceptUnbound, signal }: Demand & { signal: AbortSignal | undefined },
+): Soon<Uint8Array> {
+  return envelopes.open(demandContext(readEnvelope(envelope), { context, acceptUnbound }), signal)
 }

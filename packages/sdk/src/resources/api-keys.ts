@@ -1,8 +1,7 @@
 /** The API keys of a tenant: `/v1/api-keys`. */
 import type { Permission } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import type { Http } from '../http/calls.js'
-import { toCall } from '../http/to-call.js'
+import { type Http, toCall } from '../http/calls.js'
 import { assertArray, assertOptions, readSignal } from '../input.js'
 import { assertId, assertName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'

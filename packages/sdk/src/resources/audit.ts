@@ -1,7 +1,6 @@
 /** The audit log of a tenant: `/v1/audit`. */
 import { ACTIONS, type Action, MAX_LISTED_ENTRIES } from '@eaas/protocol'
-import type { Http } from '../http/calls.js'
-import { toCall } from '../http/to-call.js'
+import { type Http, toCall } from '../http/calls.js'
 import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
 import { assertId, assertPage, readTime } from './input.js'
 import type { CallOptions } from './keys.js'

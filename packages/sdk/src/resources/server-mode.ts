@@ -1,9 +1,8 @@
 /** Server mode: `/v1/encrypt` and `/v1/decrypt`. The plaintext is sent to the service. */
 import { decodeBase64, encodeBase64, MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import type { Http } from '../http/calls.js'
-import { asTampering } from '../http/tampering.js'
-import { toCall } from '../http/to-call.js'
+import { asTampering } from '../http/call-errors.js'
+import { type Http, toCall } from '../http/calls.js'
 import {
   assertKeyId,
   assertOptions,

@@ -1,7 +1,6 @@
 /** The calls on the client itself: the tenant, its usage, and the health of the service. */
 import { InvalidInputError } from '../errors.js'
-import type { Http } from '../http/calls.js'
-import { toCall } from '../http/to-call.js'
+import { type Http, toCall } from '../http/calls.js'
 import { readSignal } from '../input.js'
 import type { CallOptions } from './keys.js'
 import type { Health, Tenant, Usage } from './wire-types.js'

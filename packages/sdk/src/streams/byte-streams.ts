@@ -2,9 +2,10 @@
  * Streams of bytes that generators make. However a stream ends, its generator is ended, and what it holds is
  * freed.
  */
-import { onAbort } from '../async/on-abort.js'
+
 import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
+import { onAbort } from '../waiting.js'
 import { type Chunks, createHandover } from './handover.js'
 
 /** What a generator may use while it runs. */

@@ -6,8 +6,8 @@ import {
   SEGMENT_BYTES,
   streamAad,
 } from '@eaas/protocol'
-import { createPace } from '../async/event-loop.js'
 import { DecryptionError, InvalidInputError } from '../errors.js'
+import { createPace } from '../pace.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
 import { createOpener, type OpenSegment } from './open-stream.js'

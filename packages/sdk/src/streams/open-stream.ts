@@ -1,9 +1,9 @@
 /** Opens a stream (stream.md 5), segment by segment. */
 import { OpenError, SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
-import { createPace } from '../async/event-loop.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
+import { createPace } from '../pace.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
 import type { Chunks } from './handover.js'

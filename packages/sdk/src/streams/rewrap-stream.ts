@@ -1,7 +1,7 @@
 /** Has the DEK of a stored stream wrapped again, which changes its first line only (stream.md 3). */
 import { encodeStreamHeader, findStreamHeaderEnd, MAX_STREAM_HEADER_BYTES, type StreamHeader } from '@eaas/protocol'
+import type { RecordsDeps } from '../records/blocks.js'
 import type { LoadParts } from '../records/client-parts.js'
-import type { Sealing } from '../records/sealing.js'
 import type { Lifetime } from './byte-streams.js'
 import type { Chunks } from './handover.js'
 import type { ReadSource } from './range-source.js'
@@ -34,7 +34,7 @@ export async function rewrapLine(
   return { line: await rewrapHeader(records, header, signal), replaces }
 }
 
-async function rewrapHeader({ rewrap }: Sealing, header: StreamHeader, signal: AbortSignal | undefined) {
+async function rewrapHeader({ rewrap }: RecordsDeps, header: StreamHeader, signal: AbortSignal | undefined) {
   const { wrapped_key, key_version } = await rewrap(header, signal, commitOf(header.salt))
   return encodeStreamHeader({ ...header, wrapped_key, key_version })
 }

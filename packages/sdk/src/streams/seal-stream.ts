@@ -1,7 +1,7 @@
 /** Seals chunks of bytes to a stream (stream.md 4), segment by segment. */
 import { encodeStreamHeader, SEGMENT_BYTES, segmentIv } from '@eaas/protocol'
-import { createPace } from '../async/event-loop.js'
-import type { DekScope } from '../deks/dek-scope.js'
+import type { DekScope } from '../input.js'
+import { createPace } from '../pace.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
 import type { Chunks } from './handover.js'

@@ -1,7 +1,7 @@
 // Parts of a stored stream (stream.md 6), and its first line, wrapped again.
 import { SEALED_SEGMENT_BYTES, SEGMENT_BYTES } from '@eaas/protocol'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
-import { plaintextOf } from '../../../../test/support/stream-vectors.js'
+import { plaintextOf } from '../../../../test/support/vectors/stream-vectors.js'
 import { createClient } from '../index.js'
 import {
   decryptStream,

@@ -10,15 +10,15 @@ import {
   splitBoundKeys,
   streamKeysInfo,
 } from '@eaas/protocol'
-import { use } from '../async/is-promise.js'
-import type { DekScope } from '../deks/dek-scope.js'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import { fillRandom } from '../deks/random.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
+import type { DekScope } from '../input.js'
+import type { RecordsDeps } from '../records/blocks.js'
 import type { Commit } from '../records/rewrapping.js'
-import type { Sealing } from '../records/sealing.js'
+import { use } from '../waiting.js'
 
 /** The header of a stream, and the key that seals its segments. */
 export interface StreamKey {
@@ -32,7 +32,7 @@ export interface StreamKey {
  * where there is no DEK.
  */
 export async function createStreamKey(
-  { envelopes, encryptDeks, wrap }: Sealing,
+  { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
   signal: AbortSignal,
 ): Promise<StreamKey> {
@@ -55,7 +55,7 @@ export async function createStreamKey(
  * @throws DecryptionError when its header commits to another DEK
  */
 export async function openStreamKey(
-  { envelopes, decryptDeks }: Sealing,
+  { envelopes, decryptDeks }: RecordsDeps,
   header: StreamHeader,
   signal: AbortSignal,
 ): Promise<Secret> {

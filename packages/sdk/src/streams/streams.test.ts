@@ -2,8 +2,13 @@
 import { decodeHex, decodeStreamHeader, encodeBase64, findStreamHeaderEnd, SEGMENT_BYTES } from '@eaas/protocol'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { rounds } from '../../../../test/support/rounds.js'
-import { buildStream, plaintextOf, type StreamVector, streamVectors } from '../../../../test/support/stream-vectors.js'
+import { rounds } from '../../../../test/support/run/rounds.js'
+import {
+  buildStream,
+  plaintextOf,
+  type StreamVector,
+  streamVectors,
+} from '../../../../test/support/vectors/stream-vectors.js'
 import { type Client, createClient, type EngineName } from '../index.js'
 import { decryptStream, encryptStream, openRange } from '../streams.js'
 import { clientsOf, useService } from '../test-support/clients.js'

@@ -249,7 +249,8 @@ function asked({ operation, operations, body }: Recorded): readonly Record<strin
   return [{ ...(body.startsWith('{') ? (JSON.parse(body) as object) : {}), op: operation }]
 }
 
-function operationOf(method: string, path: string): string {
+/** What the service of the tests calls a request. */
+export function operationOf(method: string, path: string): string {
   const [, , resource = '', id, action, further] = path.split('/')
   if (path.endsWith('/health')) return 'health'
   if (['hash', 'batch', 'tenant', 'usage', 'encrypt', 'decrypt'].includes(resource)) return resource

@@ -20,6 +20,9 @@ import { sha256 } from '../engines/noble-primitives.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
 
+/** The calls that this file answers. */
+export const apiKeyFakes = { listApiKeys, createApiKey, updateApiKey, revokeApiKey }
+
 const SECRET_CHARACTERS = 43
 const SHOWN_CHARACTERS = 4
 
@@ -50,7 +53,7 @@ export function assertPermissions({ permissions }: TestApiKey, needed: readonly 
   if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.call(missing))
 }
 
-export function listApiKeys(
+function listApiKeys(
   { state }: Call,
   { limit = MAX_LISTED_API_KEYS, offset = 0 }: { limit?: number | undefined; offset?: number | undefined },
 ): wire.ApiKeyList {
@@ -58,7 +61,7 @@ export function listApiKeys(
   return { api_keys, count: api_keys.length }
 }
 
-export function createApiKey(call: Call, { name, permissions, ...rest }: wire.CreateApiKey): wire.NewApiKey {
+function createApiKey(call: Call, { name, permissions, ...rest }: wire.CreateApiKey): wire.NewApiKey {
   const { state } = call
   const given = {
     expires_at: readExpiry(state, rest.expires_at ?? null),
@@ -74,7 +77,7 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
   return { ...viewApiKey(state, apiKey), secret: apiKey.secret }
 }
 
-export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey {
+function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey {
   const { state } = call
   const { name, permissions, expires_at, allowed_ips } = changes
   const wanted: Partial<TestApiKey> = {
@@ -97,7 +100,7 @@ export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKe
   return viewApiKey(state, Object.assign(apiKey, wanted))
 }
 
-export function revokeApiKey(call: Call): void {
+function revokeApiKey(call: Call): void {
   const apiKey = getApiKey(call)
   if (apiKey.revoked) return
   note(call, { action: 'api_key.revoke', metadata: { api_key_id: apiKey.id } })

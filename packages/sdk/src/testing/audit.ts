@@ -4,7 +4,10 @@ import { createHmac } from '../engines/hmac.js'
 import { Refusal } from './refusal.js'
 import type { Call, State } from './state.js'
 
-export function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.EntryList {
+/** The calls that this file answers. */
+export const auditFakes = { listAudit, verifyAudit, getUsage: readUsage }
+
+function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.EntryList {
   const { key_id, action, date_from, date_to, after_id = 0, order, offset, limit } = query
   const found = state.entries.filter(
     (entry) =>
@@ -20,7 +23,7 @@ export function listAudit({ state }: Call, query: wire.Queries['listAudit']): wi
 }
 
 /** The log in memory is always valid; its head has a hash that changes with every entry. */
-export async function verifyAudit({ state }: Call): Promise<wire.Verification> {
+async function verifyAudit({ state }: Call): Promise<wire.Verification> {
   const { entries } = state
   const last = entries.at(-1)
   if (!last) throw new Refusal('E_INTERNAL', 'the log is empty')
@@ -29,7 +32,7 @@ export async function verifyAudit({ state }: Call): Promise<wire.Verification> {
   return { valid: true, total_entries: count, verified_entries: count, head, purged_through: 0 }
 }
 
-export function readUsage({ state }: Call, { month }: { month?: string | undefined }): wire.Usage {
+function readUsage({ state }: Call, { month }: { month?: string | undefined }): wire.Usage {
   const asked = month ?? new Date(state.now()).toISOString().slice(0, 7)
   const operations: Record<string, number> = {}
   for (const { action, created_at } of state.entries) {

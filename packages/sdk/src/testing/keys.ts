@@ -1,7 +1,31 @@
 /** /v1/keys in memory: keys, their states and their versions. */
-import { DETAILS, encodeHex, findStateRefusal, type KeyCall, MAX_KEY_VERSIONS, MAX_KEYS, wire } from '@eaas/protocol'
+import {
+  changesNothing,
+  DETAILS,
+  encodeHex,
+  findStateRefusal,
+  type KeyCall,
+  MAX_KEY_VERSIONS,
+  MAX_KEYS,
+  wire,
+} from '@eaas/protocol'
 import { Refusal, refused } from './refusal.js'
 import { type Call, daysAfter, note, noteAsSystem, randomId, randomKey, type State, type TestKey } from './state.js'
+
+/** The calls that this file answers. */
+export const keyFakes = {
+  createKey,
+  createKeys,
+  listKeys,
+  getKey: readKey,
+  rotateKey,
+  setRotation,
+  disableKey,
+  enableKey,
+  destroyKey,
+  cancelDestruction,
+  exportKey,
+}
 
 const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
@@ -23,7 +47,7 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
   return version
 }
 
-export function createKey(call: Call, { name }: { name: string }): wire.Key {
+function createKey(call: Call, { name }: { name: string }): wire.Key {
   const { state } = call
   if (state.keys.some((key) => key.name === name)) {
     throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
@@ -50,7 +74,7 @@ export function createKey(call: Call, { name }: { name: string }): wire.Key {
   return viewKey(key)
 }
 
-export function createKeys(call: Call, { keys }: wire.CreateKeys): wire.BatchResults {
+function createKeys(call: Call, { keys }: wire.CreateKeys): wire.BatchResults {
   const results = keys.map((key) => {
     try {
       return { status: 201, body: createKey(call, key) }
@@ -69,24 +93,24 @@ export interface KeyFilter {
   offset?: number | undefined
 }
 
-export function listKeys({ state }: Call, { status, name, limit, offset = 0 }: KeyFilter): wire.KeyList {
+function listKeys({ state }: Call, { status, name, limit, offset = 0 }: KeyFilter): wire.KeyList {
   const all = state.keys.filter((key) => (status ?? key.status) === key.status && (name ?? key.name) === key.name)
   const keys = all.slice(offset, limit === undefined ? undefined : offset + limit).map(viewKey)
   return { keys, count: keys.length }
 }
 
-export function readKey({ state, id }: Call): wire.KeyWithVersions {
+function readKey({ state, id }: Call): wire.KeyWithVersions {
   const key = getKey(state, id, 'getKey')
   const versions = key.versions.map(({ version, status, created_at }) => ({ version, status, created_at }))
   return { ...viewKey(key), updated_at: key.updated_at, versions }
 }
 
-export function rotateKey(call: Call): wire.Key {
+function rotateKey(call: Call): wire.Key {
   const key = getKey(call.state, call.id, 'rotateKey')
   return rotate(key, (key_version) => note(call, { action: 'key.rotate', key_id: key.key_id, key_version }))
 }
 
-export function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
+function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
   const key = getKey(call.state, call.id, 'setRotation')
   if (interval_days === null && key.interval_days === null) return viewKey(key)
   const at = note(call, {
@@ -98,25 +122,25 @@ export function setRotation(call: Call, { interval_days }: { interval_days: numb
   return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
 }
 
-export function disableKey(call: Call): void {
+function disableKey(call: Call): void {
   const key = getKey(call.state, call.id, 'disableKey')
-  if (key.status === 'disabled') return
+  if (changesNothing('disableKey', key.status)) return
   const updated_at = note(call, { action: 'key.disable', ...named(key) })
   Object.assign(key, { status: 'disabled', updated_at })
 }
 
-export function enableKey(call: Call): wire.Key {
+function enableKey(call: Call): wire.Key {
   const key = getKey(call.state, call.id, 'enableKey')
-  if (key.status === 'active') return viewKey(key)
+  if (changesNothing('enableKey', key.status)) return viewKey(key)
   const updated_at = note(call, { action: 'key.enable', ...named(key) })
   return viewKey(Object.assign(key, { status: 'active' as const, updated_at }))
 }
 
-export function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
+function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
   const { state } = call
   const key = getKey(state, call.id, 'destroyKey')
   if (confirm !== key.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
-  if (key.status !== 'disabled') return viewKey(key)
+  if (changesNothing('destroyKey', key.status)) return viewKey(key)
   if (state.destroyWindowDays === 0) {
     return complete(key, (metadata) => note(call, { action: 'key.destroy', ...named(key), metadata }))
   }
@@ -125,13 +149,13 @@ export function destroyKey(call: Call, { confirm }: { confirm: string }): wire.K
   return viewKey(Object.assign(key, { status: 'pending_destruction' as const, destroy_at, updated_at }))
 }
 
-export function cancelDestruction(call: Call): wire.Key {
+function cancelDestruction(call: Call): wire.Key {
   const key = getKey(call.state, call.id, 'cancelDestruction')
   const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata: { step: 'cancelled' } })
   return viewKey(Object.assign(key, { status: 'disabled' as const, destroy_at: null, updated_at }))
 }
 
-export function exportKey(call: Call): wire.KeyExport {
+function exportKey(call: Call): wire.KeyExport {
   const key = getKey(call.state, call.id, 'exportKey')
   const { key_id, name } = key
   const { version: key_version } = currentVersion(key)

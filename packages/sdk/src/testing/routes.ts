@@ -3,22 +3,10 @@
  * format.
  */
 import type { OperationId, wire } from '@eaas/protocol'
-import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys.js'
-import { listAudit, readUsage, verifyAudit } from './audit.js'
-import {
-  cancelDestruction,
-  createKey,
-  createKeys,
-  destroyKey,
-  disableKey,
-  enableKey,
-  exportKey,
-  listKeys,
-  readKey,
-  rotateKey,
-  setRotation,
-} from './keys.js'
-import { decrypt, encrypt, hash, rewrap, unwrap, wrap } from './secrets.js'
+import { apiKeyFakes } from './api-keys.js'
+import { auditFakes } from './audit.js'
+import { keyFakes } from './keys.js'
+import { secretFakes } from './secrets.js'
 import type { Call } from './state.js'
 
 /** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
@@ -37,30 +25,4 @@ export const FAKES: {
     call: Call,
     input: Input<Id>,
   ) => Answer<Id> | Promise<Answer<Id>>
-} = {
-  createKey,
-  createKeys,
-  listKeys,
-  getKey: readKey,
-  rotateKey,
-  setRotation,
-  disableKey,
-  enableKey,
-  destroyKey,
-  cancelDestruction,
-  exportKey,
-  wrap,
-  unwrap,
-  rewrap,
-  hash,
-  encrypt,
-  decrypt,
-  listAudit,
-  verifyAudit,
-  listApiKeys,
-  createApiKey,
-  updateApiKey,
-  revokeApiKey,
-  getTenant: ({ state }) => state.tenant,
-  getUsage: readUsage,
-}
+} = { ...keyFakes, ...secretFakes, ...auditFakes, ...apiKeyFakes, getTenant: ({ state }) => state.tenant }

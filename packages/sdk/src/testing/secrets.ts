@@ -24,23 +24,26 @@ import { currentVersion, getKey } from './keys.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomKey, type TestKey } from './state.js'
 
+/** The calls that this file answers. */
+export const secretFakes = { wrap, unwrap, rewrap, hash, encrypt, decrypt }
+
 const takeIv = createIvPool()
 
-export function wrap(call: Call, { dek }: { dek: string }): wire.Wrapped {
+function wrap(call: Call, { dek }: { dek: string }): wire.Wrapped {
   const key = getKey(call.state, call.id, 'wrap')
   const wrapped = wrapDek(call, key, decodeBase64(dek))
   note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version })
   return wrapped
 }
 
-export function unwrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Unwrapped {
+function unwrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Unwrapped {
   const key = getKey(call.state, call.id, 'unwrap')
   const { dek, version: key_version } = unwrapDek(call, key, wrapped_key)
   note(call, { action: 'key.unwrap', key_id: key.key_id, key_version })
   return { dek: encodeBase64(dek), key_id: key.key_id, key_version }
 }
 
-export function rewrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Wrapped {
+function rewrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Wrapped {
   const key = getKey(call.state, call.id, 'rewrap')
   const { dek, version } = unwrapDek(call, key, wrapped_key)
   const wrapped = wrapDek(call, key, dek)
@@ -49,16 +52,13 @@ export function rewrap(call: Call, { wrapped_key }: { wrapped_key: string }): wi
   return wrapped
 }
 
-export async function hash(
-  { state }: Call,
-  { value, key_id }: { value: string; key_id: string },
-): Promise<wire.Hashed> {
+async function hash({ state }: Call, { value, key_id }: { value: string; key_id: string }): Promise<wire.Hashed> {
   const key = getKey(state, key_id, 'hash')
   key.hmac ??= createHmac(key.hashKey.slice()) // `createHmac` zeroes its argument
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
 }
 
-export function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wire.Bundle {
+function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wire.Bundle {
   const { state } = call
   const bytes = readPlaintext(plaintext, encoding ?? state.tenant.plaintext_encoding ?? 'utf8')
   const key = getKey(state, key_id, 'encrypt')
@@ -74,7 +74,7 @@ export function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encryp
   return { ciphertext: encodeBase64(sealed), wrapped_key, iv: encodeBase64(iv), key_id, key_version }
 }
 
-export function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wire.Decrypted {
+function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wire.Decrypted {
   const key = getKey(call.state, key_id, 'decrypt')
   const opened = tryWrappedKey(call, key, bundle.wrapped_key)
   const bytes =

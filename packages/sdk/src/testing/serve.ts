@@ -1,5 +1,6 @@
 /** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
 import {
+  CALL_RULES,
   DETAILS,
   decodeUtf8,
   findRefusedKind,
@@ -11,7 +12,6 @@ import {
   ON_BEHALF_OF_HEADER,
   type Permission,
   PROBLEM_CONTENT_TYPE,
-  ROUTE_PERMISSIONS,
   ROUTES,
   type RouteRow,
   wire,
@@ -83,7 +83,7 @@ async function answer(state: State, failures: Failures, asked: Asked): Promise<R
 
 async function answerKnown(call: Call, failures: Failures, { name, request, query }: Asked): Promise<Result> {
   const { state } = call
-  const { permissions, serverMode } = ROUTE_PERMISSIONS[name]
+  const { permissions, serverMode } = CALL_RULES[name]
   const schemas = wire.getSchemas(name)
   admit(call, permissions)
   if (serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
@@ -105,7 +105,7 @@ async function answerBatch(call: Call, failures: Failures, { operations }: wire.
 }
 
 async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
-  const { permissions, serverMode } = ROUTE_PERMISSIONS[part.op]
+  const { permissions, serverMode } = CALL_RULES[part.op]
   try {
     assertPermissions(call.apiKey, permissions)
     if (serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)

@@ -15,13 +15,13 @@ import {
   splitLines,
   verifyExport,
 } from '@eaas/audit'
+import { assertFile } from '@eaas/audit/command'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { Refusal } from '../runner/refusal.js'
 import type { LogChoice } from './command.js'
-import { assertFile } from './files.js'
 import { readKeptCheckpoints } from './kept-file.js'
 import { print, printJson, table } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'

@@ -1,64 +1,27 @@
-/**
- * `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the
- * database.
- */
-import {
-  type ApiKeyRights,
-  createRightsReader,
-  type ExportVerdict,
-  encodePublicKey,
-  type RightsReport,
-  splitLines,
-  verifyExport,
-} from '@eaas/audit'
-import { INSTALLATION_ID } from '@eaas/protocol'
+/** `eaas audit rights`: who could do what with which key at a time, from the log in the database. */
+import { createRightsReader, type ExportVerdict, encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
+import { printRights, showProgress } from '@eaas/audit/command'
 import type { Config } from '../config.js'
 import { exportAudit } from '../operations/export-audit.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
-import { Refusal } from '../runner/refusal.js'
-import { exitCode } from './audit-verify-export.js'
-import { openGiven } from './files.js'
-import { print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, withServices } from './with-services.js'
 
 export interface AuditRightsCommand {
   /** RFC 3339 in UTC with milliseconds */
   at: string
-  /** name or id in the database; with a file, the id that the file must be of */
-  tenant?: string
+  /** name or id */
+  tenant: string
   /** only this key, and who could do what with it */
   keyId?: string
-  publicKey?: string
   json: boolean
-}
-
-/** Prints the rights that an export records, `-` for standard input; returns the exit code. */
-export async function auditRightsOfFile(file: string, command: AuditRightsCommand): Promise<number> {
-  const { publicKey, tenant, at } = command
-  const { chunks } = await openGiven(file)
-  const reader = createRightsReader(at)
-  const progress = showProgress('read')
-  const verdict = await verifyExport(splitLines(chunks), {
-    ...(publicKey === undefined ? {} : { publicKey }),
-    onEntry: reader.read,
-    onProgress: (entries) => progress(`${entries} entries`),
-  })
-  progress.done()
-  if (verdict.valid && verdict.tenant_id === INSTALLATION_ID) {
-    throw new Refusal('E_VALIDATION', `${file} is the installation's log, which records no rights of API keys`)
-  }
-  if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
-    throw new Refusal('E_VALIDATION', `${file} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
-  }
-  return answer(verdict, reader.report(), command)
 }
 
 /**
  * Prints the rights that the log in the database records, if it is valid, rows included; returns the exit
  * code.
  */
-export async function auditRights(config: Config, command: AuditRightsCommand & { tenant: string }): Promise<number> {
+export async function auditRights(config: Config, command: AuditRightsCommand): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')
   const onProgress = (entries: number) => progress(`${entries} entries`)
@@ -75,113 +38,5 @@ export async function auditRights(config: Config, command: AuditRightsCommand & 
     const publicKey = encodePublicKey(services.signingKey)
     return verifyExport(splitLines(lines), { publicKey, onEntry: reader.read, onProgress })
   }).finally(progress.done)
-  return answer(verdict, reader.report(), { ...command, owner })
-}
-
-function answer(
-  verdict: ExportVerdict,
-  report: RightsReport,
-  { json, keyId, owner }: AuditRightsCommand & { owner?: FoundTenant | undefined },
-): number {
-  const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
-  if (valid && signed_at !== undefined && report.at > signed_at) {
-    throw new Refusal(
-      'E_VALIDATION',
-      `the log was signed at ${signed_at}, which is before ${report.at}: nothing proves what happened in between. Ask for a time until then, or export the log again`,
-    )
-  }
-  const shown = keyId === undefined ? report : ofKey(report, keyId)
-  if (!valid) {
-    if (json) printJson({ valid, tenant_id, reason, broken_at, line })
-    else
-      print(
-        `The log${owner ? ` of ${describeTenant(owner)}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
-      )
-  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
-  else print(...describe(verdict, shown, owner))
-  return exitCode(verdict)
-}
-
-/** The key alone, with the API keys that could do anything with it. */
-function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string): RightsReport {
-  const found = keys.filter((key) => key.key_id === key_id)
-  const [key] = found
-  const could = ({ status, permissions }: ApiKeyRights) =>
-    (status === 'active' || status === null) &&
-    (permissions === null || permissions.some((name) => key?.permissions.includes(name as never)))
-  const isServed = report.tenant.status === 'active' || report.tenant.status === null
-  return {
-    ...report,
-    keys: found,
-    api_keys: key && isServed ? api_keys.filter(could) : [],
-    exports: exports.filter((copy) => copy.key_id === key_id),
-  }
-}
-
-function describe(
-  { tenant_id, after_id = 0, trusted_key, missing }: ExportVerdict,
-  report: RightsReport,
-  owner: FoundTenant | undefined,
-): string[] {
-  const { at, through_id, tenant, api_keys, keys, exports } = report
-  const mode =
-    tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
-  const unknown = (value: string | number | null | undefined) =>
-    value === null || value === undefined ? 'unknown' : String(value)
-  return [
-    `Rights in ${owner ? describeTenant(owner) : `tenant ${tenant_id}`} at ${at}, by the entries through ${through_id}`,
-    `tenant  ${unknown(tenant.status)}, ${mode}`,
-    '',
-    ...table(
-      ['API KEY', 'STATUS', 'PERMISSIONS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
-      api_keys.map((apiKey) => [
-        apiKey.api_key_id,
-        unknown(apiKey.status),
-        apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
-        apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
-        apiKey.permissions === null ? 'unknown' : addressesOf(apiKey),
-        unknown(apiKey.entry_id),
-      ]),
-    ),
-    '',
-    ...table(
-      ['KEY', 'STATUS', 'VERSION', 'OPEN TO', 'ENTRY'],
-      keys.map((key) => [
-        key.key_id,
-        unknown(key.status),
-        unknown(key.version),
-        key.status === null ? 'unknown' : key.permissions.join(' '),
-        unknown(key.entry_id),
-      ]),
-    ),
-    '',
-    'An API key could do with a key what both of its lines name.',
-    ...(exports.length === 0
-      ? []
-      : [
-          '',
-          ...table(
-            ['EXPORTED KEY', 'VERSIONS', 'BY', 'TIME', 'ENTRY'],
-            exports.map(({ key_id, through_version, actor, created_at, entry_id }) => [
-              key_id,
-              through_version === null ? 'unknown' : `through ${through_version}`,
-              actor,
-              created_at,
-              String(entry_id),
-            ]),
-          ),
-          '',
-          'A copy opens what its versions encrypted for ever, whatever becomes of the API key and of the key.',
-        ]),
-    ...(after_id === 0 ? [] : [`UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`]),
-    ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
-    ...(trusted_key
-      ? []
-      : ['WARNING  the public key came from the file itself: give the one that you know with --public-key']),
-  ]
-}
-
-function addressesOf({ allowed_ips }: ApiKeyRights): string {
-  if (allowed_ips === null) return 'any'
-  return Array.isArray(allowed_ips) ? allowed_ips.join(' ') : `${allowed_ips.count}, SHA-256 ${allowed_ips.sha256}`
+  return printRights(verdict, reader.report(), { ...command, owner: owner && describeTenant(owner) })
 }

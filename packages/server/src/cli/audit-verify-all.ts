@@ -2,6 +2,7 @@
  * `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant.
  */
 import { encodePublicKey } from '@eaas/audit'
+import { describeStatement, describeWitnessed, viewWitnessed } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
@@ -9,7 +10,7 @@ import { readKeptCheckpoint } from '../operations/verify-audit.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { listAcceptanceIds } from '../store/alarms.js'
-import { describeStatement, describeWitnessed, readKept, viewKept, viewWitnessed } from './kept-file.js'
+import { readKept, viewKept } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 

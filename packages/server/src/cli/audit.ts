@@ -3,15 +3,25 @@
 import { rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { CheckpointError, encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKey } from '@eaas/audit'
+import { encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKey } from '@eaas/audit'
+import {
+  assertWitnessable,
+  describeStatement,
+  describeWitnessed,
+  EXIT_CODES,
+  KEY_ID_OPTION,
+  openNew,
+  readTime,
+  viewWitnessed,
+  WITNESS_OPTION,
+} from '@eaas/audit/command'
 import { ACTIONS, type Action, isUuid, type wire } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { Config } from '../config.js'
 import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
 import { type Accepted, acceptRollback } from '../operations/accept-rollback.js'
 import { exportAudit } from '../operations/export-audit.js'
-import { listAudit } from '../operations/list-audit.js'
-import { readAuditCheckpoint } from '../operations/read-audit-checkpoint.js'
+import { listAudit, readAuditCheckpoint } from '../operations/read-audit.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import { performAsSystem } from '../runner/perform.js'
@@ -20,9 +30,8 @@ import { auditAcceptClock } from './audit-accept-clock.js'
 import { auditDiff } from './audit-diff.js'
 import { auditDiffAll } from './audit-diff-all.js'
 import { auditFollow } from './audit-follow.js'
-import { auditRights, auditRightsOfFile } from './audit-rights.js'
+import { auditRights } from './audit-rights.js'
 import { auditVerifyAll } from './audit-verify-all.js'
-import { auditVerifyExport, EXIT_CODES, readKey } from './audit-verify-export.js'
 import {
   addLogOptions,
   commandConfig,
@@ -34,25 +43,14 @@ import {
   readId,
   readName,
   readPositive,
-  readRepeated,
-  readTime,
   readWhole,
   SAME_ENVIRONMENT,
   succeed,
+  TENANT_OPTION,
   UNUSED,
   VALID,
 } from './command.js'
-import { openNew } from './files.js'
-import {
-  describeStatement,
-  describeWitnessed,
-  findWitnessKeyFault,
-  readGivenIds,
-  readKept,
-  readOwnIds,
-  viewKept,
-  viewWitnessed,
-} from './kept-file.js'
+import { readGivenIds, readKept, readOwnIds, viewKept } from './kept-file.js'
 import { print, printable, printJson, showProgress, table } from './output.js'
 import {
   describeTenant,
@@ -107,7 +105,7 @@ export function addAudit(program: Command): void {
     .addOption(
       new Option(
         '--since <file>',
-        "link the tenant to the checkpoints of the installation's log in this file, so that verify-export can compare them; also done with those of EAAS_CHECKPOINT_FILE",
+        "link the tenant to the checkpoints of the installation's log in this file, so that eaas-audit verify can compare them; also done with those of EAAS_CHECKPOINT_FILE",
       ).conflicts(['installation', 'follow']),
     )
     .option(
@@ -136,44 +134,16 @@ export function addAudit(program: Command): void {
     .action((options) => auditPublicKey(commandConfig(), options))
 
   audit
-    .command('verify-export')
-    .description('Verify an export offline, without server or secret.')
-    .argument('<file>', 'what eaas audit export wrote, - for standard input')
-    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .option(
-      '--checkpoint <file>',
-      'a checkpoint that you kept, of the tenant or the installation: the export must agree with it, and the verdict names it; needs --public-key',
-    )
-    .addOption(WITNESS_OPTION)
-    .addOption(JSON_OPTION)
-    .addHelpText('after', EXIT_CODES)
-    .action(async (file, options, command: Command) => {
-      assertWitnessable(command)
-      if (options.checkpoint !== undefined && options.publicKey === undefined) {
-        command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint", {
-          exitCode: 2,
-        })
-      }
-      await judge(async () => auditVerifyExport(file, await withKey(options, command)))
-    })
-
-  audit
     .command('rights')
     .description(
-      'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from an export alone or from the database. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
+      'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from the log in the database; from an export: npx @eaas/audit rights. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
     )
-    .argument('[file]', 'what eaas audit export wrote, - for standard input (default: the log in the database)')
+    .addOption(TENANT_OPTION)
     .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
-    .option('--tenant <tenant>', 'name or id of the tenant; with a file, the id that it must be of')
-    .option('--key-id <id>', 'only this key, and the API keys that could do anything with it', readId)
-    .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
+    .addOption(KEY_ID_OPTION)
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
-    .action(async (file: string | undefined, options, command: Command) => {
-      if (file !== undefined) return judge(async () => auditRightsOfFile(file, await withKey(options, command)))
-      if (options.tenant === undefined) command.error("error: give '--tenant' or a file", { exitCode: 2 })
-      return judge(() => auditRights(commandConfig(), options))
-    })
+    .action((options) => judge(() => auditRights(commandConfig(), options)))
 
   addLogOptions(audit.command('diff'), ({ all }) => all === true)
     .description(
@@ -209,36 +179,6 @@ export function addAudit(program: Command): void {
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(auditAcceptClock(commandConfig(), options)))
-}
-
-const WITNESS_OPTION = new Option(
-  '--witness <key>',
-  "the key of a witness that must have cosigned the checkpoint of the installation's log in --checkpoint; may be repeated",
-).argParser(readRepeated)
-
-// A key has its own checksum: one that was mistyped must not look like a log that no witness saw.
-function assertWitnessable(command: Command): void {
-  const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
-  if (witness !== undefined && checkpoint === undefined) {
-    command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote", {
-      exitCode: 2,
-    })
-  }
-  for (const key of witness ?? []) {
-    const fault = findWitnessKeyFault(key)
-    if (fault !== undefined) command.error(`error: option '--witness': ${fault}`, { exitCode: 2 })
-  }
-}
-
-/** Reads the key that `--public-key` gives; a usage error if it is none. */
-async function withKey<Options extends { publicKey?: string }>(options: Options, command: Command): Promise<Options> {
-  if (options.publicKey === undefined) return options
-  try {
-    return { ...options, publicKey: await readKey(options.publicKey) }
-  } catch (error) {
-    if (!(error instanceof CheckpointError)) throw error
-    return command.error(`error: option '--public-key': ${error.message}`, { exitCode: 2 })
-  }
 }
 
 interface OfLog extends LogChoice {

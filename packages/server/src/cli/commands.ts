@@ -5,20 +5,20 @@ import { addDoctor } from './doctor.js'
 import { addKey } from './key.js'
 import { addMigrate } from './migrate.js'
 import { addPurge } from './purge.js'
+import { addRootKey } from './root-key.js'
 import { addSchema } from './schema.js'
 import { addStart } from './start.js'
 import { addTenant } from './tenant.js'
-import { addWitness } from './witness.js'
 
 export const COMMANDS = [
   addStart,
   addMigrate,
   addDoctor,
+  addRootKey,
   addTenant,
   addApiKey,
   addKey,
   addAudit,
   addSchema,
   addPurge,
-  addWitness,
 ]

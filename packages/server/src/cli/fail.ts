@@ -1,12 +1,13 @@
 /** How a command ends that failed: what it prints, and when its process exits. */
 import { CheckpointError } from '@eaas/audit'
+import { CommandError } from '@eaas/audit/command'
+import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
 import { AuditWriteError } from '../audit/append-errors.js'
 import { ConfigError } from '../config.js'
 import { RootKeyError } from '../crypto/root-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
 import { CreationKilledError } from '../store/embedded/cluster.js'
-import { DataDirectoryInUseError, ForeignServerError, LockLostError } from '../store/embedded/data-directory-lock.js'
 import {
   ForeignDataDirectoryError,
   UnlockedServerError,
@@ -18,7 +19,6 @@ import { LockedTablesError, SchemaVersionError } from '../store/migrations.js'
 import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { WrongFormatError } from '../store/text-formats.js'
-import { WitnessError } from '../witness/state-file.js'
 import { withAdvice } from './advice.js'
 import { printable } from './output.js'
 
@@ -26,6 +26,7 @@ import { printable } from './output.js'
 const EXPECTED = [
   AuditWriteError,
   CheckpointError,
+  CommandError,
   ConfigError,
   CreationKilledError,
   DataDirectoryInUseError,
@@ -34,6 +35,7 @@ const EXPECTED = [
   EmbeddedStoppedError,
   ForeignDataDirectoryError,
   ForeignServerError,
+  ListenError,
   LockedTablesError,
   LockLostError,
   NoDatabaseError,
@@ -45,7 +47,6 @@ const EXPECTED = [
   TamperedRowError,
   UnlockedServerError,
   UnusableDataDirectoryError,
-  WitnessError,
 ]
 
 /** Prints why the command failed, and ends the process, with exit code 1 unless another one is set. */

@@ -1,33 +1,27 @@
-/** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
+/** The file of checkpoints that a log in the database is verified by, and the server's own. */
 
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import {
   CheckpointError,
-  COSIGNATURE,
   describeKept,
-  ED25519,
   encodePublicKey,
   findKeptNote,
-  findWitnessed,
   groupKeptNotes,
   KeptIds,
   type KeptNote,
   type KeptStatement,
-  listWitnessedLines,
   parseCheckpoint,
   readCheckpoint,
-  readNoteKey,
-  readWitnessKey,
   splitLines,
   viewCheckpoint,
   type Witnessed,
 } from '@eaas/audit'
+import { readAs, readGiven, readWitnessedNote } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { KeptHead } from '../audit/formats/chain.js'
 import { readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
-import { readGiven } from './files.js'
 
 /** What to verify a log by. */
 export interface Kept {
@@ -63,8 +57,8 @@ export interface KeptCheckpoints {
 }
 
 /**
- * Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, Refusal E_VALIDATION
- * if it cannot be read
+ * Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, CommandError if
+ * it cannot be read
  */
 export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
@@ -95,56 +89,6 @@ function readSigned({ checkpoint, policy_version, head }: KeptNote, publicKey: s
   } catch (error) {
     if (error instanceof CheckpointError) return []
     throw error
-  }
-}
-
-/** Says what is wrong with the key of a witness, and what to give; undefined if nothing is. */
-export function findWitnessKeyFault(text: string): string | undefined {
-  if (isKey(text, COSIGNATURE)) return undefined
-  if (isKey(text, ED25519)) return `${text} is the key of a log, which a witness does not cosign with. ${GIVE_KEY}`
-  return `${text} is not the key of a witness, or was mistyped: its parts do not belong together. ${GIVE_KEY}`
-}
-
-const GIVE_KEY =
-  'Give the whole key as eaas witness --create printed it and EAAS_WITNESSES has it: <name>+<8 digits>+<base64>'
-
-function isKey(text: string, type: number): boolean {
-  try {
-    readNoteKey(text, type)
-    return true
-  } catch (error) {
-    if (error instanceof CheckpointError) return false
-    throw error
-  }
-}
-
-/**
- * Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws
- * CheckpointError
- */
-export async function readWitnessedNote(
-  file: string,
-  {
-    publicKey,
-    witness,
-    prefer,
-  }: {
-    publicKey: string
-    witness: readonly string[]
-    prefer?: ((id: number) => boolean) | undefined
-  },
-): Promise<Witnessed> {
-  const witnesses = witness.map(readWitnessKey)
-  return readAs(file, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer }))
-}
-
-/** Reads a file; an error of a checkpoint in it names the file. @throws CheckpointError */
-export async function readAs<T>(file: string, read: (text: string) => T): Promise<T> {
-  const text = await readGiven(file)
-  try {
-    return read(text)
-  } catch (error) {
-    throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
   }
 }
 
@@ -190,31 +134,4 @@ export async function readGivenIds(file: string): Promise<number[]> {
 /** What a verdict says of the checkpoint that a log was verified by; nothing without one. */
 export function viewKept(note: string | undefined): KeptStatement | undefined {
   return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
-}
-
-/**
- * Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note,
- * and time.
- */
-export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
-  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
-  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
-}
-
-/** The member of a JSON verdict about what witnesses cosigned; none without witnesses. */
-export function viewWitnessed(witnessed: Witnessed | undefined): {
-  witnessed?: { entry_id: number; cosigned_at: string }
-} {
-  if (!witnessed) return {}
-  const { last_id, seconds } = witnessed
-  return { witnessed: { entry_id: last_id, cosigned_at: new Date(seconds * 1_000).toISOString() } }
-}
-
-/** The line of a verdict about what witnesses cosigned; none without witnesses. */
-export function describeWitnessed(witnessed: Witnessed | undefined): string[] {
-  const view = viewWitnessed(witnessed).witnessed
-  if (!view) return []
-  return [
-    `witnesses   cosigned entry ${view.entry_id} of the installation's log; the oldest cosignature is of ${view.cosigned_at}`,
-  ]
 }

@@ -1,14 +1,13 @@
 /** `eaas start`: serves the API until a signal stops it. */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { explainListening, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import type { Config } from '../config.js'
-import { outliveOutput } from '../logger.js'
 import type { Server } from '../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
-import { explainListening } from './listen.js'
 import { openVerifier } from './open-verifier.js'
 import { closeAndExit, onStopSignal } from './stop.js'
 

@@ -1,4 +1,4 @@
-// How long a stop may take. What the database does meanwhile is in test/audit/locked-tables.test.ts.
+// How long a stop may take. What the database does meanwhile is in test/audit/rollback/locked-tables.test.ts.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { closeAndExit } from './stop.js'
 

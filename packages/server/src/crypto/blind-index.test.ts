@@ -3,7 +3,7 @@ import { createSecretKey } from 'node:crypto'
 import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ANY_CHARACTER } from '../../../../test/support/any-text.js'
+import { ANY_CHARACTER } from '../../../../test/support/vectors/any-text.js'
 import { blindIndex } from './blind-index.js'
 import vectors from './blind-index.vectors.json' with { type: 'json' }
 

@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey, randomBytes } from 'node:crypto'
 import { describe, expect, it, vi } from 'vitest'
-import { loadWycheproof } from '../../../../test/support/vectors.js'
+import { loadWycheproof } from '../../../../test/support/vectors/vectors.js'
 import { hmac, hmacHex } from './hmac.js'
 
 const digested = vi.hoisted((): Uint8Array[] => [])

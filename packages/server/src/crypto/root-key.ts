@@ -1,6 +1,6 @@
 /**
  * Reads the root key from the environment, from a file, or from the file that is created for a new embedded
- * database.
+ * database; generates one into a file.
  */
 import type { KeyObject } from 'node:crypto'
 import { link, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -54,21 +54,46 @@ export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayC
   return parseRootKey(await readKeyFile(path), path)
 }
 
+/**
+ * Creates a file (mode 0600) with a new root key.
+ *
+ * @throws RootKeyError if there is something at the path already, which is left as it is, or the file cannot be
+ * written
+ */
+export async function generateRootKey(path: string): Promise<void> {
+  let isCreated: boolean
+  try {
+    isCreated = await createKeyFile(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    throw new RootKeyError(`The root key cannot be written to ${path} (${code}). Name a file in a folder that exists.`)
+  }
+  if (!isCreated) {
+    throw new RootKeyError(
+      `${path} exists already and was left as it is: it may be the only copy of a root key. Name another file.`,
+    )
+  }
+}
+
 /** Whether everybody on the machine can read the file. */
 export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
 
-// Written to a draft and then linked: a crash leaves the whole key or none.
-async function createKeyFile(path: string): Promise<void> {
+// Written to a draft and then linked: a crash leaves the whole key or none. False if the path exists, which is
+// kept.
+async function createKeyFile(path: string): Promise<boolean> {
   const draft = `${path}.${process.pid}.new`
   const secret = randomKey()
   await rm(draft, { force: true }) // left by a crash: process ids are reused, in containers at every start
   try {
     await writeFile(draft, `${encodeBase64(secret)}\n`, { mode: 0o600, flag: 'wx', flush: true })
     await link(draft, path)
+    return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // an existing key is kept
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return false
   } finally {
     secret.fill(0)
     await rm(draft, { force: true })

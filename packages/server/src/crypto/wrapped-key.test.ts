@@ -4,7 +4,7 @@ import { decodeBase64, decodeHex, encodeBase64, encodeHex, OpenError, wrappedKey
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import vectors from '../../../protocol/src/wrapped-key.vectors.json' with { type: 'json' }
-import { openWrappedKey } from '../operations/shared/key-rows.js'
+import { openWrappedKey } from '../operations/shared/key-use.js'
 import type { OpenKey } from '../runner/load-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { importKey } from './aead.js'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { acceptWaiting } from './accept-waiting.js'
+import { acceptWaiting } from './connections.js'
 
 it('accepts every connection that waits in the kernel, so that none is reset when the server closes', async () => {
   let accepted = 0

@@ -1,11 +1,11 @@
 /**
  * Ends connections: when the server stops, which waits for calls, not for clients, and those whose clients do
- * not read their answers.
+ * not read their answers. With a connection ends what its calls hold in memory.
  */
-import type { Socket } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
-import { acceptWaiting } from './accept-waiting.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Holding } from '../runner/held-bytes.js'
 import { linger } from './delayed-close.js'
 
 /**
@@ -30,6 +30,18 @@ const UNREAD_MS = 30_000
  * answers sends any number.
  */
 const MOST_CALLS = 100
+/**
+ * When connections that wait are no longer accepted even though clients connect without a pause, in
+ * milliseconds.
+ */
+const MOST_ACCEPTING_MS = 500
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** of an admitted call: what its body and its answer hold */
+    holding: Holding | null
+  }
+}
 
 interface Connection {
   /** calls that arrived and are not answered yet; several if the client pipelines */
@@ -119,5 +131,61 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   })
   app.addHook('onClose', async () => {
     for (const timer of timers) clearTimeout(timer)
+  })
+}
+
+/**
+ * Waits until no connection is left for the server to accept; the system resets those that are left when it
+ * closes. libuv accepts one connection in each turn of the event loop. A connection that arrives after the
+ * last turn can still be reset, so the caller closes at once.
+ */
+export async function acceptWaiting(server: Server): Promise<void> {
+  const from = performance.now()
+  let accepted = 0
+  const count = () => {
+    accepted += 1
+  }
+  server.on('connection', count)
+  for (let before = -1; before !== accepted && performance.now() - from < MOST_ACCEPTING_MS; ) {
+    before = accepted
+    await turn() // the first turn may begin before the event loop has looked for connections
+    await turn()
+  }
+  server.off('connection', count)
+}
+
+/**
+ * By connection. Of requests that a client pipelined Node closes no answer but the first when their
+ * connection is closed.
+ */
+const underWay = new WeakMap<Socket, Set<Holding>>()
+
+/** Gives back what requests hold. */
+export function endHoldings(app: FastifyInstance): void {
+  app.decorateRequest('holding', null)
+  app.addHook('onResponse', ({ raw: { socket }, holding }, _, done) => {
+    holding?.end()
+    if (holding) underWay.get(socket)?.delete(holding)
+    done()
+  })
+}
+
+/** Has a request hold memory from now on. */
+export function beginHolding(request: FastifyRequest, holding: Holding): void {
+  const { socket } = request.raw
+  request.holding = holding
+  if (socket.destroyed) {
+    holding.end() // the client left while it was admitted, and no event tells of it any more
+    return
+  }
+  const known = underWay.get(socket)
+  if (known) {
+    known.add(holding)
+    return
+  }
+  const holdings = new Set([holding])
+  underWay.set(socket, holdings)
+  socket.once('close', () => {
+    for (const one of holdings) one.end()
   })
 }

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import type { FastifyRequest } from 'fastify'
 import { expect, it } from 'vitest'
 import { createHeldBytes } from '../runner/held-bytes.js'
-import { beginHolding } from './held-until-answered.js'
+import { beginHolding } from './connections.js'
 
 it.each([true, false])('is given back if the client left, before it begins: %s', (isBefore) => {
   const hold = createHeldBytes({ ofProcess: 10, ofTenant: 10 })

@@ -2,7 +2,7 @@
 // (chain.md 13).
 import { ACTIONS, findNeededPermissions, type OperationId } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { ROUTES } from './bind-routes.js'
+import { ROUTES } from './endpoints.js'
 
 /** What tells calls of one action apart in the metadata. */
 const METADATA: Partial<Record<OperationId, Record<string, unknown>>> = { rewrap: { rewrapped_from: 1 } }

@@ -6,8 +6,8 @@ import { findRefusedKind, isOnBehalfOf, isUuid, PROBLEMS, type ProblemCode, type
 import type { FastifyRequest } from 'fastify'
 import type { Services } from '../runner/operation.js'
 import type { Refusal, RefusedCaller } from '../runner/refusal.js'
-import { clientAddress } from './credentials.js'
 import type { Metrics } from './metrics.js'
+import { clientAddress } from './request-head.js'
 
 interface Noted {
   /** the code of the answer; undefined if the call was answered and operations in it were refused */

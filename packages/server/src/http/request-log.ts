@@ -8,11 +8,11 @@ import { finished } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Services } from '../runner/operation.js'
-import { clientAddress } from './credentials.js'
 import { createSampler, type Sampler, type Write } from './log-sampler.js'
 import type { Metrics } from './metrics.js'
 import { findParserProblem } from './parser-errors.js'
 import { countRefusals, type RefusalLine } from './refusals.js'
+import { clientAddress } from './request-head.js'
 
 /** Most bytes of a failure's line with its line feed, as `loggerOptions` writes it. */
 const LINE_BYTES = 300

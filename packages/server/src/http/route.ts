@@ -4,11 +4,12 @@
  */
 import {
   type Action,
+  CALL_RULES,
+  type CallRule,
+  findKeyProblems,
   type OperationId,
   type ProblemCode,
-  ROUTE_PERMISSIONS,
   ROUTES,
-  type RoutePermissions,
   type RouteRow,
   wire,
 } from '@eaas/protocol'
@@ -32,7 +33,8 @@ export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
   /**
-   * what the operation itself refuses with, besides what every call of its kind may get (openapi-problems.ts)
+   * what the operation itself refuses with, besides what every call of its kind may get (openapi.ts) and what
+   * the key's state refuses
    */
   problems?: readonly ProblemCode[]
   /** the content type of an answer that streams text, instead of JSON by a schema */
@@ -50,7 +52,7 @@ export interface Binding<Body, Query, Answer> {
 
 export interface Route<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
-    RoutePermissions,
+    CallRule,
     Binding<Body, Query, Answer> {
   operationId: OperationId
   /** the status of success */
@@ -71,15 +73,17 @@ type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
 export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: BindingOf<I> }): Record<Id, Route> {
   const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
     const operationId = name as OperationId
+    const rule = CALL_RULES[operationId]
     return [
       operationId,
       {
         status: 200,
         ...ROUTES[operationId],
-        ...ROUTE_PERMISSIONS[operationId],
+        ...rule,
         operationId,
         ...wire.getSchemas(operationId),
         ...binding,
+        problems: [...(rule.key ? findKeyProblems(rule.key) : []), ...(binding.problems ?? [])],
       },
     ]
   })

@@ -3,22 +3,23 @@
  * operation.
  */
 import type { IncomingMessage } from 'node:http'
-import { DETAILS, type wire } from '@eaas/protocol'
+import { DETAILS, wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
+import { en } from 'zod/locales'
+import { config, type ZodMiniType } from 'zod/mini'
 import { Paged } from '../operations/shared/pages.js'
-import type { Credentials } from '../runner/admit.js'
+import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
 import type { Operation, Services } from '../runner/operation.js'
-import { type Admitted, admitBeforeBody, perform } from '../runner/perform.js'
-import { inServerMode } from '../runner/refuse-server-mode.js'
-import { inTurn } from '../runner/work-gate.js'
+import { Refusal } from '../runner/refusal.js'
 import { peekBody } from './bodies/json-body.js'
-import { assertOnBehalfOf, requestCredentials } from './credentials.js'
-import { beginHolding } from './held-until-answered.js'
+import { beginHolding } from './connections.js'
 import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
-import { parse } from './parse.js'
 import { noteRefusedItems } from './refusals.js'
+import { requestCredentials } from './request-head.js'
 import { noteFailure, UNEXPECTED } from './request-log.js'
 import type { Route } from './route.js'
+
+config(en())
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -48,17 +49,18 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
 
 // Runs before the body is read, so that a caller without the right to call is refused, whatever the body is.
 async function admitCaller(services: Services, row: Route, request: FastifyRequest): Promise<void> {
-  if (row.countOperations) services.gate.assertRoom() // reading a large body only to refuse it would cost as much as a part of its work
-  const credentials = requestCredentials(services, request)
-  request.credentials = credentials
-  const { permissions } = row
-  request.admitted = await admitBeforeBody(services, { credentials, permissions })
-  assertOnBehalfOf(credentials)
-  beginHolding(request, services.hold(credentials.tenant_id))
+  const identify = () => {
+    request.credentials = requestCredentials(services, request)
+    return request.credentials
+  }
+  const needs = { permissions: row.permissions, isBatch: row.countOperations !== undefined }
+  const admitted = await admitCall(services, needs, identify)
+  request.admitted = admitted
+  beginHolding(request, admitted.holding)
 }
 
 // Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be
-// out of date, so `perform` decides on the current state, because a refusal on record must be right.
+// out of date, so this decides on the current state, because a refusal on record must be right.
 function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: Route) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
     const { credentials, admitted } = request
@@ -67,7 +69,7 @@ function refuseEnvelopeOnly(services: Services, { operationId, permissions, body
       limit: bodyLimit ?? request.server.initialConfig.bodyLimit ?? 0,
       holding: request.holding,
     })
-    await perform(services, { credentials, permissions }, inServerMode({ operation: operationId, body }, goOn))
+    await performAdmitted(services, { credentials, permissions, serverMode: { operation: operationId, body } }, goOn)
     return replay()
   }
 }
@@ -87,13 +89,13 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     onError: (error) => noteFailure(request, error, UNEXPECTED),
   })
   if (row.contentType) holding.take(STREAMED_BYTES)
-  const access = { credentials, permissions: row.permissions }
-  const work = row.serverMode ? inServerMode({ operation: row.operationId, body: request.body }, operation) : operation
-  const value = row.countOperations
-    ? await inTurn(services.gate, { tenant_id: credentials.tenant_id, operations: row.countOperations(body) }, () =>
-        perform(services, access, work),
-      )
-    : await perform(services, access, work)
+  const call = {
+    credentials,
+    permissions: row.permissions,
+    operations: row.countOperations?.(body),
+    serverMode: row.serverMode && { operation: row.operationId, body: request.body },
+  }
+  const value = await performAdmitted(services, call, operation)
   if (row.countOperations) noteRefusedItems(request, value as wire.BatchResults)
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
@@ -103,4 +105,16 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
   const hold = row.method === 'GET' ? holding.take : holding.add
   const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
   return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain
+}
+
+/**
+ * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be
+ * named. @throws Refusal E_VALIDATION, which names the field
+ */
+export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const overlong = wire.findOverlong(input)
+  if (overlong) throw new Refusal('E_VALIDATION', overlong)
+  const result = schema.safeParse(input)
+  if (result.success) return result.data
+  throw new Refusal('E_VALIDATION', wire.describeIssue(result.error, otherwise))
 }

@@ -9,12 +9,12 @@ import { link, open, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
+import { createDirectory } from '@eaas/audit/node'
 import { equalBytes } from '../audit/formats/chain.js'
 import { exportAudit } from '../operations/export-audit.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { createDirectory } from '../store/embedded/create-directory.js'
 
 /** The entries after one id, up to and including another. */
 export interface Stretch {

@@ -5,10 +5,10 @@ import { createSecretKey } from 'node:crypto'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { cosign, readWitnessKey, splitNote } from '@eaas/audit'
+import { signingKeyOf } from '@eaas/audit/node'
 import { decodeHex } from '@eaas/protocol'
 import { afterEach, describe, expect, it } from 'vitest'
 import vectors from '../../../audit/src/formats/cosignature.vectors.json' with { type: 'json' }
-import { signingKeyOf } from '../crypto/signing-key.js'
 import { askWitness } from './witness-client.js'
 
 const [request, other] = vectors.requests

@@ -3,7 +3,7 @@
  * by the operator; has no route.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { appendToLocked } from '../audit/append/append-chained.js'
+import { appendToLocked } from '../audit/append/send-appends.js'
 import { extendByAcceptedClock, type Head } from '../audit/formats/chain.js'
 import type { Services } from '../runner/operation.js'
 import { draftEntry, systemCaller } from '../runner/perform.js'

@@ -1,7 +1,7 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
 import { genesisHash } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
-import { appendToLocked } from '../audit/append/append-chained.js'
+import { appendToLocked } from '../audit/append/send-appends.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import {
   alarmMac,

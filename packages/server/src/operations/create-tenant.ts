@@ -3,7 +3,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { INSTALLATION_ID, PERMISSIONS } from '@eaas/protocol'
-import { appendToLocked } from '../audit/append/append-chained.js'
+import { appendToLocked } from '../audit/append/send-appends.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead, type Head } from '../audit/formats/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'

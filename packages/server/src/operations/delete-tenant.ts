@@ -15,8 +15,8 @@ import { countKeyMaterial } from '../store/keys.js'
 import { destroySuspendedKey } from './destroy-key.js'
 import { listApiKeys } from './list-api-keys.js'
 import { listKeys } from './list-keys.js'
-import { revokeApiKey } from './revoke-api-key.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
+import { revokeApiKey } from './update-api-key.js'
 
 /** The list includes revoked API keys, whose number has no limit. */
 const ALL = { limit: Number.POSITIVE_INFINITY }

@@ -2,7 +2,7 @@
  * key.destroy: a caller schedules or cancels it, the server completes it when the waiting period is over. It
  * destroys the key material and the hash key; the key's row, its audit entries and its name remain.
  */
-import { DETAILS, type wire } from '@eaas/protocol'
+import { changesNothing, DETAILS, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
 import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -10,7 +10,7 @@ import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { changeKey, daysLater, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
-import { getKey, getKeyInState } from './shared/require-key-state.js'
+import { getKey, getKeyInState } from './shared/key-use.js'
 
 /**
  * Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws
@@ -20,7 +20,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
   return async ({ state, services, sql }) => {
     const key = await getKeyInState(state, key_id, 'destroyKey')
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
-    if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
+    if (changesNothing('destroyKey', key.row.status)) return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
     // Begins by the later clock and ends by the earlier one: a wrong clock makes the waiting period longer,
     // never shorter.

@@ -5,7 +5,7 @@
 import { encodeHex, wire } from '@eaas/protocol'
 import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
-import { getKeyInState } from './shared/require-key-state.js'
+import { getKeyInState } from './shared/key-use.js'
 
 const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +

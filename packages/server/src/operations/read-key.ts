@@ -3,7 +3,7 @@ import type { wire } from '@eaas/protocol'
 import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
 import { viewKey } from './shared/key-rows.js'
-import { getKey } from './shared/require-key-state.js'
+import { getKey } from './shared/key-use.js'
 
 /** Reads one key; its versions are listed oldest first. @throws Refusal E_NOT_FOUND */
 export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithVersions> {

@@ -13,8 +13,8 @@ import type { Transaction } from '../store/db.js'
 import { updateTenant } from '../store/tenants.js'
 import { getApiKey, writeApiKey } from './shared/api-key.js'
 import { writeKey } from './shared/key-rows.js'
+import { getKey } from './shared/key-use.js'
 import { recordGrant } from './shared/recorded-values.js'
-import { getKey } from './shared/require-key-state.js'
 
 /** Rows that are restated in one transaction. */
 const MOST_ROWS = 100

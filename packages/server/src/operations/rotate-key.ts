@@ -6,8 +6,8 @@ import type { OpenKey } from '../runner/load-key.js'
 import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion } from '../store/keys.js'
-import { currentVersion, nextRotation, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
-import { getKeyInState } from './shared/require-key-state.js'
+import { nextRotation, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
+import { currentVersion, getKeyInState } from './shared/key-use.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {

@@ -2,7 +2,7 @@
 import type { wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
 import { changeKey, nextRotation, viewKey } from './shared/key-rows.js'
-import { getKeyInState } from './shared/require-key-state.js'
+import { getKeyInState } from './shared/key-use.js'
 
 /** Sets the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
 export function setRotation({

@@ -5,8 +5,8 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { appendToLocked } from '../audit/append/append-chained.js'
 import type { Clock } from '../audit/append/clock.js'
+import { appendToLocked } from '../audit/append/send-appends.js'
 import { AuditWriteError, explainObstacle } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'

@@ -1,6 +1,6 @@
 /**
  * Loads keys: authenticates their rows and opens the secrets in them. Which states allow a call is
- * require-key-state.ts's to say.
+ * operations/shared/key-use.ts's to say.
  */
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'

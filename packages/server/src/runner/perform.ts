@@ -3,20 +3,16 @@
  * answer. If the state turns out not to be the current one, the operation decides again; no call fails
  * because its tenant changes often.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/formats/chain.js'
-import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
-import type { ApiKeyRow } from '../store/api-keys.js'
 import { MAX_METADATA } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { type Access, admit, type Credentials, unauthorized } from './admit.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Caller, Decision, EntryNote, EntryPosition, Operation, Services } from './operation.js'
-import { Refusal } from './refusal.js'
+import { Refusal, unauthorized } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
 /**
@@ -25,83 +21,9 @@ import type { TenantState } from './tenant-state.js'
  */
 const MOST_STALE = 2
 
-/**
- * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an
- * unknown tenant, an unknown API key and a revoked one. The time that a refusal takes must not tell a caller
- * which of them it is.
- */
-const REFUSAL_MS = 20
-
 /** The server itself, or its operator. */
 export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
   return { actor, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
-}
-
-/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key */
-export function readCredentials(
-  services: Services,
-  { apiKey, ip_address, on_behalf_of }: { apiKey: string; ip_address: string; on_behalf_of: string | undefined },
-): Credentials {
-  const tenant_id = apiKeyTenant(apiKey)
-  if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized('malformed')
-  return { tenant_id, digest: apiKeyDigest(services.pepper, apiKey), ip_address, on_behalf_of }
-}
-
-/** What is known of a call once its caller is admitted. */
-export interface Admitted {
-  api_key_id: string
-  /** whether the tenant was envelope-only when its state was last read, which may have changed since */
-  envelope_only: boolean
-}
-
-/**
- * Admits a caller before its body is read.
- *
- * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
- */
-export function admitBeforeBody(services: Services, access: Access): Admitted | Promise<Admitted> {
-  const admitted = findAdmitting(services, access)
-  if (admitted) return admitted
-  const earliest = sleep(REFUSAL_MS) // begins before the look-ups, so that it ends at the same time whatever they find
-  return admitOnCurrent(services, access).catch(async (error: unknown) => {
-    if (error instanceof Refusal && error.code === 'E_UNAUTHORIZED') await earliest
-    throw error
-  })
-}
-
-function admitOnCurrent(services: Services, access: Access): Promise<Admitted> {
-  return carryOut(services, access.credentials.tenant_id, access, ({ state, caller: { actor } }) => ({
-    entries: [],
-    freshness: 'cached', // `perform` decides on the current state
-    release: () => ({ api_key_id: actor, envelope_only: state.tenant.envelope_only }),
-  }))
-}
-
-/**
- * Admits by the cached state of the caller's tenant, if it is loaded. Whatever else is the case is decided
- * like any other call.
- */
-function findAdmitting({ states, committer }: Services, access: Access): Admitted | undefined {
-  const state = states.find(access.credentials.tenant_id)
-  if (!state || state instanceof Promise) return undefined
-  const found = state.findApiKey(access.credentials.digest)
-  if (!found || found instanceof Promise) return undefined
-  try {
-    const owner = { apiKey: found.row, isSuspended: isSuspended(state) }
-    const { api_key_id } = admit(owner, access, committer.clock.latest())
-    return { api_key_id, envelope_only: state.tenant.envelope_only }
-  } catch (error) {
-    if (error instanceof Refusal) return undefined // refused only on the current state
-    throw error
-  }
-}
-
-/**
- * Runs an operation for a caller; answers once its entries are committed. @throws Refusal, AuditWriteError,
- * OverloadError
- */
-export function perform<Answer>(services: Services, access: Access, operation: Operation<Answer>): Promise<Answer> {
-  return carryOut(services, access.credentials.tenant_id, access, operation)
 }
 
 /**
@@ -112,19 +34,31 @@ export function performAsSystem<Answer>(
   tenant_id: string,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  return untilFollowed(() => carryOut(services, tenant_id, undefined, operation))
+  const findCaller = ({ fault }: TenantState) => ({ caller: systemCaller(services), fault })
+  return untilFollowed(() => carryOut(services, { tenant_id, findCaller }, operation))
 }
 
-// A refusal counts only if it was made on the current state: a key that another process has just created or
-// enabled must not be refused here. The committer commits the entries, and makes the call decide again if
-// necessary.
-async function carryOut<Answer>(
+/** Whose call is carried out. */
+interface Calling {
+  tenant_id: string
+  /** Finds the caller on the state that is decided on, and what is wrong with its rows. @throws Refusal */
+  findCaller: (state: TenantState) => MaybePromise<{ caller: Caller; fault: TamperedRowError | undefined }>
+}
+
+type MaybePromise<T> = T | Promise<T>
+
+/**
+ * Runs an operation; answers once its entries are committed. A refusal counts only if it was made on the
+ * current state: a key that another process has just created or enabled must not be refused here. The
+ * committer commits the entries, and makes the call decide again if necessary. @throws Refusal,
+ * AuditWriteError, OverloadError
+ */
+export async function carryOut<Answer>(
   services: Services,
-  tenant_id: string,
-  access: Access | undefined,
+  calling: Calling,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  const call = createCall(services, { tenant_id, access, operation })
+  const call = createCall(services, { ...calling, operation })
   try {
     try {
       for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
@@ -142,13 +76,13 @@ async function carryOut<Answer>(
 /** One call: its last decision, and how it is made. */
 function createCall<Answer>(
   services: Services,
-  { tenant_id, access, operation }: { tenant_id: string; access: Access | undefined; operation: Operation<Answer> },
+  { tenant_id, findCaller, operation }: Calling & { operation: Operation<Answer> },
 ) {
   let decision: Decision<Answer> | undefined
   /** what the change of the last decision wrote */
   let written: WrittenRows = {}
-  /** the API key that the last decision admitted */
-  let admitted: ApiKeyRow | undefined
+  /** the caller that the last decision admitted */
+  let admitted: Caller | undefined
   let isOver = false
 
   /** Forgets the last decision and zeroes its secrets: what was zeroed cannot be released. */
@@ -163,10 +97,8 @@ function createCall<Answer>(
     admitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
-      const { caller, fault } = access
-        ? await callerOf(access, state, services)
-        : { caller: systemCaller(services), fault: state.fault }
-      admitted = caller.apiKey
+      const { caller, fault } = await findCaller(state)
+      admitted = caller
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made
       if (isOver) throw new AuditWriteError('the caller stopped waiting')
@@ -242,11 +174,11 @@ function createCall<Answer>(
      * counts what has no entry.
      */
     noteUse(): void {
-      if (!access || !admitted || decision?.freshness === 'cached') return
+      if (!admitted?.apiKey || admitted.ip_address === null || decision?.freshness === 'cached') return
       const now = services.now()
-      services.apiKeyUses.note(admitted, now)
-      const { tenant_id, api_key_id } = admitted
-      const { ip_address } = access.credentials
+      const { apiKey, ip_address } = admitted
+      const { api_key_id } = apiKey
+      services.apiKeyUses.note(apiKey, now)
       for (const [kind, calls] of decision?.unrecorded ?? []) {
         services.unrecordedCalls.count(kind, { tenant_id, api_key_id, ip_address }, now, calls)
       }
@@ -277,22 +209,6 @@ async function write(
 function allowAlarm(error: unknown, decision: Decision<unknown> | undefined): true {
   if (decision?.freshness === 'as_found' && error instanceof ChainAlarmError) return true
   throw error
-}
-
-async function callerOf(
-  access: Access,
-  state: TenantState,
-  { committer }: Services,
-): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
-  const found = await state.findApiKey(access.credentials.digest)
-  const apiKey = admit({ apiKey: found?.row, isSuspended: isSuspended(state) }, access, committer.clock.latest())
-  const { ip_address, on_behalf_of } = access.credentials
-  return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: state.fault ?? found?.fault }
-}
-
-// The status in a tampered row is ignored; the call then fails with the fault itself.
-function isSuspended({ tenant, fault }: TenantState): boolean {
-  return !fault && tenant.status !== 'active'
 }
 
 /** Zeroes the secrets of a decision that is over, whatever its outcome. */

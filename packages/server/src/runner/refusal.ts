@@ -1,5 +1,5 @@
 /** A call that the server refuses, as a value of the domain: a problem code and a sentence for the caller. */
-import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
+import { DETAILS, PROBLEMS, type ProblemCode } from '@eaas/protocol'
 
 /** What an API key that does not open was: known to the operator, never told to the caller. */
 export const UNAUTHORIZED_REASONS = ['missing', 'malformed', 'unknown', 'revoked', 'expired'] as const
@@ -29,4 +29,13 @@ export class Refusal extends Error {
   get status(): number {
     return PROBLEMS[this.code].status
   }
+}
+
+/**
+ * The refusal of every invalid credential. The caller learns the same whatever is wrong with it; the operator
+ * learns the reason.
+ */
+export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
+  const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }
+  return new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey, caller)
 }

@@ -1,6 +1,7 @@
 // The driver against a PostgreSQL that fails in the middle of an answer: no query sees anything of another
 // one's.
 import { createServer, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect, type Sql } from './db.js'
 import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
@@ -17,14 +18,23 @@ interface DatabaseOptions {
   ends?: (at: { connection: number; type: string; text: string }) => string | false
   /** whether the first connection ends once it is idle, and its socket never does */
   lingers?: boolean
+  /** the port of another host, which the client tries first */
+  firstPort?: number
 }
 
 /**
  * Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error,
  * `silence` with nothing.
  */
-async function startDatabase({ cut = false, max = 1, ends = () => false, lingers = false }: DatabaseOptions): Promise<{
+async function startDatabase({
+  cut = false,
+  max = 1,
+  ends = () => false,
+  lingers = false,
+  firstPort,
+}: DatabaseOptions): Promise<{
   sql: Sql
+  port: number
   /** the statements, in order */
   statements: string[]
   /** the values that statements were given, in order, as the messages have them */
@@ -91,9 +101,11 @@ async function startDatabase({ cut = false, max = 1, ends = () => false, lingers
 
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
-  const sql = connect({ url: `postgres://user@127.0.0.1:${port}/database`, max })
+  const hosts = firstPort === undefined ? '' : `127.0.0.1:${firstPort},`
+  const sql = connect({ url: `postgres://user@${hosts}127.0.0.1:${port}/database`, max })
   return {
     sql,
+    port,
     statements,
     bound,
     async close() {
@@ -192,6 +204,37 @@ describe('a query after one that failed in the middle of its rows', () => {
     const { sql } = database
     await expect(sql`select 1 as fail`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
     for (let i = 0; i < 3; i++) expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+  })
+})
+
+describe('a transaction whose connection was cut', () => {
+  it('has its later statements refused, and leaves a pool that answers', async () => {
+    const { sql, close } = await startDatabase({ cut: true })
+    const lost = sql.begin(async (transaction) => {
+      await expect(transaction`select 1 as fail`).rejects.toMatchObject({ code: '57P01' })
+      await setTimeout(50) // the connection is closed
+      await transaction`select 1 as n`
+    })
+    await expect(lost).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+    await close()
+  })
+})
+
+describe('of two hosts', () => {
+  it('the second one is tried where the first is starting', async () => {
+    const starting = await startDatabase({ ends: ({ type }) => type === 'startup' && '57P03' })
+    const other = await startDatabase({ firstPort: starting.port })
+    expect([...(await other.sql`select 1 as n`)]).toEqual([{ n: 1 }])
+    await Promise.all([starting.close(), other.close()])
+  })
+
+  it('one that cuts the first statement of a connection fails that statement, and is not taken for down', async () => {
+    const first = await startDatabase({ cut: true })
+    const other = await startDatabase({ firstPort: first.port })
+    await expect(other.sql`select 1 as fail`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    expect([...(await other.sql`select 1 as n`)]).toEqual([{ n: 1 }])
+    await Promise.all([first.close(), other.close()])
   })
 })
 

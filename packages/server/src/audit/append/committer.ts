@@ -23,11 +23,10 @@ import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError } from '../append-errors.js'
 import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from '../formats/chain.js'
 import { createHeadWatches, type HeadWatch, type HeadWatches } from '../watch/head-watch.js'
-import { appendToLocked } from './append-chained.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
 import type { Clock } from './clock.js'
 import { RecentCommits } from './recent-commits.js'
-import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
+import { appendToLocked, createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8

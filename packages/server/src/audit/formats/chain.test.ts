@@ -4,8 +4,8 @@ import { type AuditEntry, entryHash } from '@eaas/audit'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ANY_CHARACTER } from '../../../../../test/support/any-text.js'
-import { columnsOf } from '../../../../../test/support/migrations.js'
+import { columnsOf } from '../../../../../test/support/database/migrations.js'
+import { ANY_CHARACTER } from '../../../../../test/support/vectors/any-text.js'
 import vectors from '../../../../audit/src/formats/chain.vectors.json' with { type: 'json' }
 import {
   type EntryDraft,

@@ -5,7 +5,7 @@
 import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import { expect, it } from 'vitest'
-import { earlierValuesOf } from '../../../../../test/support/migrations.js'
+import { earlierValuesOf } from '../../../../../test/support/database/migrations.js'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from './row-mac.js'
 
 const ROW_KEY = '8c6a0a2180aa8886899c744d180af7daeebc6aa592c888d03dd0bc01a657224c'

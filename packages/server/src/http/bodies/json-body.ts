@@ -9,8 +9,13 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ownTurn } from '../../event-loop.js'
 import type { Holding } from '../../runner/held-bytes.js'
 import { Refusal } from '../../runner/refusal.js'
-import { collectBytes, createPieceCount, tooManyPieces } from './body-bytes.js'
-import { createStructureCount, type StructureCount } from './json-structure.js'
+import {
+  collectBytes,
+  createPieceCount,
+  createStructureCount,
+  type StructureCount,
+  tooManyPieces,
+} from './body-bounds.js'
 import { createPartedJson, type PartedJson } from './streamed-json.js'
 
 /** A longer body takes turns with other calls. */

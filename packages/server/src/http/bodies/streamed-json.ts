@@ -4,8 +4,7 @@
  * out, and an object with its number replaces each. Items and remainder are JSON if and only if the body is.
  */
 import { Refusal } from '../../runner/refusal.js'
-import { type BodyBytes, collectBytes } from './body-bytes.js'
-import { createStructureCount, type StructureCount } from './json-structure.js'
+import { type BodyBytes, collectBytes, createStructureCount, type StructureCount } from './body-bounds.js'
 
 const OPENING_BRACE = 0x7b
 const OPENING_BRACKET = 0x5b

@@ -12,7 +12,7 @@ import {
 } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod/mini'
-import { RESOURCES, ROUTES } from '../bind-routes.js'
+import { RESOURCES, ROUTES } from '../endpoints.js'
 import type { Route } from '../route.js'
 import recorded from './openapi.examples.json' with { type: 'json' }
 import { CHECKED, type JsonSchema, PARAMETERS, PROPERTIES } from './openapi-descriptions.js'

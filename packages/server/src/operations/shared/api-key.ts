@@ -12,7 +12,7 @@ import {
 } from '@eaas/protocol'
 import { apiKeyMac, assertWritten, withMac } from '../../audit/formats/row-mac.js'
 import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../../crypto/api-key.js'
-import { apiKeyStatus } from '../../runner/admit.js'
+import { apiKeyStatus } from '../../runner/admission.js'
 import type { Caller, EntryPosition, Services } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'

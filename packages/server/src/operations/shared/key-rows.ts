@@ -1,50 +1,14 @@
-/** What the operations on keys share: its parts, its changes, and its view. */
+/** What the operations that change keys share: how a row is written, and its view. */
 import type { KeyObject } from 'node:crypto'
-import { DETAILS, OpenError, type wire } from '@eaas/protocol'
+import type { wire } from '@eaas/protocol'
 import { assertWritten, keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
-import { unwrapDek, wrappedKeyVersion } from '../../crypto/wrapped-key.js'
-import type { OpenKey, OpenKeyVersion } from '../../runner/load-key.js'
+import type { OpenKey } from '../../runner/load-key.js'
 import { type Decision, decision, type EntryNote, type EntryPosition } from '../../runner/operation.js'
-import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'
 import type { Transaction } from '../../store/db.js'
 import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersion } from '../../store/keys.js'
 
 const MS_PER_DAY = 86_400_000
-
-/** The current version of a key, with its KEK. */
-export function currentVersion(key: OpenKey): OpenKeyVersion & { kek: NonNullable<OpenKeyVersion['kek']> } {
-  const version = key.versions.get(key.row.current_version)
-  if (!version?.kek) throw new Error(`key ${key.row.key_id} has no KEK for its current version`)
-  return { ...version, kek: version.kek }
-}
-
-/**
- * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal
- * E_WRAPPED_KEY
- */
-export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } {
-  const opened = tryWrappedKey(key, wrapped_key)
-  if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
-  return opened
-}
-
-/**
- * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The
- * caller zeroes the DEK.
- */
-export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } | undefined {
-  try {
-    const wrapped = Buffer.from(wrapped_key, 'base64') // no secret, so it may be in memory that Buffers share
-    const version = wrappedKeyVersion(wrapped)
-    if (wrapped.toString('base64') !== wrapped_key) throw new OpenError() // not canonical
-    const { kek, aad } = key.versions.get(version) ?? {}
-    return kek && aad && { dek: unwrapDek(kek, aad, wrapped), version }
-  } catch (error) {
-    if (!(error instanceof OpenError)) throw error
-    return undefined
-  }
-}
 
 /** Decides to change the key's row alone, and to answer with the changed key. */
 export function changeKey(

@@ -4,13 +4,13 @@ import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
+import { DataDirectoryInUseError, LockLostError } from '@eaas/audit/node'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
-import { copyFolder } from '../../../../../test/support/copy-folder.js'
-import { copiesClusterBelow, createdCluster } from '../../../../../test/support/created-cluster.js'
-import { rounds } from '../../../../../test/support/rounds.js'
-import { type Compiled, compileForChildren } from './child-of-test.js'
-import { DataDirectoryInUseError, LockLostError } from './data-directory-lock.js'
+import { copiesClusterBelow, createdCluster } from '../../../../../test/support/database/created-cluster.js'
+import { type Compiled, compileForChildren } from '../../../../../test/support/run/child-of-test.js'
+import { copyFolder } from '../../../../../test/support/run/copy-folder.js'
+import { rounds } from '../../../../../test/support/run/rounds.js'
 import { type Embedded, findRunningEmbedded, openEmbedded, UnlockedServerError } from './database.js'
 
 const KILLS = rounds(2, 20)
@@ -72,7 +72,7 @@ describe('the embedded database', () => {
   const clients: postgres.Sql[] = []
 
   beforeAll(async () => {
-    compiled = compileForChildren()
+    compiled = compileForChildren(import.meta.url)
     root = mkdtempSync(join(tmpdir(), 'eaas-embedded-'))
     template = await createdCluster(inject('runDir'))
     dataDir = copyTemplate('data')

@@ -7,14 +7,19 @@
 import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  answers,
+  createDirectory,
+  type DataDirectoryLock,
+  findLockHolder,
+  lockDataDirectory,
+  shortSocketPath,
+} from '@eaas/audit/node'
 import type { PGlite } from '@electric-sql/pglite'
 import { EMBEDDED_PATH } from '../search-path.js'
 import { SET_FORMATS } from '../text-formats.js'
 import { createClusterIfAbsent, isCluster } from './cluster.js'
-import { createDirectory } from './create-directory.js'
-import { answers, type DataDirectoryLock, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
 import type { DurableNodeFS } from './fsync.js'
-import { shortSocketPath } from './short-socket-path.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 import { removeUnreferencedFiles } from './unreferenced-files.js'
 

@@ -3,12 +3,12 @@
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { lockDataDirectory } from '@eaas/audit/node'
 import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
-import { copyCreatedCluster } from '../../../../../test/support/created-cluster.js'
+import { copyCreatedCluster } from '../../../../../test/support/database/created-cluster.js'
 import { examineDurability } from '../../cli/examine-database.js'
 import { openStore } from '../open-store.js'
-import { lockDataDirectory } from './data-directory-lock.js'
 import { type Embedded, openEmbedded } from './database.js'
 
 vi.mock(import('./fsync.js'), async (original) => ({

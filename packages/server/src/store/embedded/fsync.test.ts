@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { copyCreatedCluster } from '../../../../../test/support/created-cluster.js'
+import { copyCreatedCluster } from '../../../../../test/support/database/created-cluster.js'
 import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
 import { EmbeddedStoppedError } from './stopped.js'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { copyCreatedCluster, openCreatedCluster } from '../../../../../test/support/created-cluster.js'
+import { copyCreatedCluster, openCreatedCluster } from '../../../../../test/support/database/created-cluster.js'
 import { DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 

@@ -1,0 +1,7 @@
+/** What the commands `eaas-audit` and `eaas` share. For the server; no interface for applications. */
+export * from './command/files.js'
+export * from './command/kept-file.js'
+export * from './command/options.js'
+export * from './command/output.js'
+export * from './command/program.js'
+export { printRights } from './command/rights.js'

@@ -1,0 +1,72 @@
+/**
+ * The files that a command is given: read, or created, with an error that says what is wrong with the path.
+ */
+import { createReadStream } from 'node:fs'
+import { access, constants, type FileHandle, open, readFile, stat } from 'node:fs/promises'
+
+/** Thrown when a command cannot do what it was asked to; the message says why. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError'
+}
+
+/** What the error of a path says, by the code of the system's error. */
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not open it',
+  EEXIST: 'it exists already, and is not overwritten',
+  EISDIR: 'it is a directory, and must be a file',
+  ELOOP: 'its symbolic links form a circle',
+  ENAMETOOLONG: 'the name is too long',
+  ENOENT: 'it does not exist',
+  ENOTDIR: 'a part of the path is no directory',
+  EPERM: 'this user may not open it',
+}
+
+/** Reads a file as text. @throws CommandError if it cannot be read */
+export function readGiven(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
+}
+
+/** As the path of a file that is read once, from its beginning: standard input. */
+const STANDARD_INPUT = '-'
+
+/** Opens a file that is read once as a stream; `-` is standard input. @throws CommandError */
+export async function openGiven(path: string): Promise<OpenedFile> {
+  if (path === STANDARD_INPUT) return { chunks: process.stdin, progress: () => undefined }
+  await assertFile(path)
+  const { size } = await stat(path)
+  const stream = createReadStream(path)
+  return { chunks: stream, progress: () => stream.bytesRead / size }
+}
+
+export interface OpenedFile {
+  chunks: AsyncIterable<Uint8Array>
+  /** the part that was read, 0 to 1; undefined if the size is not known */
+  progress(): number | undefined
+}
+
+/** Checks that a file can be read, before a stream does. @throws CommandError */
+export async function assertFile(path: string): Promise<void> {
+  try {
+    await access(path, constants.R_OK)
+    if ((await stat(path)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
+  } catch (error) {
+    refuse(path, error)
+  }
+}
+
+/**
+ * Creates a file that only its user may read; never overwrites one. @throws CommandError if it cannot
+ * be created
+ */
+export function openNew(path: string): Promise<FileHandle> {
+  return open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) =>
+    refuse(path, error, { ENOENT: 'its folder does not exist' }),
+  )
+}
+
+function refuse(path: string, error: unknown, reasons: typeof REASONS = {}): never {
+  const { code = '' } = error as NodeJS.ErrnoException
+  const reason = reasons[code] ?? REASONS[code]
+  if (reason === undefined) throw error
+  throw new CommandError(`${path}: ${reason}`)
+}

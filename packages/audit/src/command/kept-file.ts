@@ -1,0 +1,106 @@
+/** The public key and the file of checkpoints that a log is verified by, and the witnesses that must have cosigned one. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { readPublicKey } from '../formats/checkpoint.js'
+import { readWitnessKey } from '../formats/cosignature.js'
+import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
+import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
+import { listWitnessedLines } from '../verify/kept-checkpoint.js'
+import type { KeptStatement } from '../verify/verify-export.js'
+import { readGiven } from './files.js'
+
+const KEY_START = 'eaas-audit+'
+
+/**
+ * Reads a public key, or the file that contains it. @throws CheckpointError if it is none, CommandError if
+ * the file cannot be read
+ */
+export async function readKey(text: string): Promise<string> {
+  if (text.startsWith(KEY_START)) return assertKey(text)
+  const key = (await readGiven(text)).trim()
+  if (!key.startsWith(KEY_START))
+    throw new CheckpointError(`${text} is not a public key, which must begin with ${KEY_START}`)
+  return assertKey(key)
+}
+
+// A key that was mistyped verifies nothing: that must not look like an export that is not valid.
+function assertKey(key: string): string {
+  readPublicKey(key)
+  return key
+}
+
+/** Says what is wrong with the key of a witness, and what to give; undefined if nothing is. */
+export function findWitnessKeyFault(text: string): string | undefined {
+  if (isKey(text, COSIGNATURE)) return undefined
+  if (isKey(text, ED25519)) return `${text} is the key of a log, which a witness does not cosign with. ${GIVE_KEY}`
+  return `${text} is not the key of a witness, or was mistyped: its parts do not belong together. ${GIVE_KEY}`
+}
+
+const GIVE_KEY =
+  'Give the whole key as eaas-audit witness --create printed it and EAAS_WITNESSES has it: <name>+<8 digits>+<base64>'
+
+function isKey(text: string, type: number): boolean {
+  try {
+    readNoteKey(text, type)
+    return true
+  } catch (error) {
+    if (error instanceof CheckpointError) return false
+    throw error
+  }
+}
+
+/**
+ * Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws
+ * CheckpointError
+ */
+export async function readWitnessedNote(
+  file: string,
+  {
+    publicKey,
+    witness,
+    prefer,
+  }: {
+    publicKey: string
+    witness: readonly string[]
+    prefer?: ((id: number) => boolean) | undefined
+  },
+): Promise<Witnessed> {
+  const witnesses = witness.map(readWitnessKey)
+  return readAs(file, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer }))
+}
+
+/** Reads a file; an error of a checkpoint in it names the file. @throws CheckpointError */
+export async function readAs<T>(file: string, read: (text: string) => T): Promise<T> {
+  const text = await readGiven(file)
+  try {
+    return read(text)
+  } catch (error) {
+    throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
+  }
+}
+
+/**
+ * Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note,
+ * and time.
+ */
+export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
+  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
+  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
+}
+
+/** The member of a JSON verdict about what witnesses cosigned; none without witnesses. */
+export function viewWitnessed(witnessed: Witnessed | undefined): {
+  witnessed?: { entry_id: number; cosigned_at: string }
+} {
+  if (!witnessed) return {}
+  const { last_id, seconds } = witnessed
+  return { witnessed: { entry_id: last_id, cosigned_at: new Date(seconds * 1_000).toISOString() } }
+}
+
+/** The line of a verdict about what witnesses cosigned; none without witnesses. */
+export function describeWitnessed(witnessed: Witnessed | undefined): string[] {
+  const view = viewWitnessed(witnessed).witnessed
+  if (!view) return []
+  return [
+    `witnesses   cosigned entry ${view.entry_id} of the installation's log; the oldest cosignature is of ${view.cosigned_at}`,
+  ]
+}

@@ -1,0 +1,106 @@
+/** Options that commands share, the parsers of their values, and the exit codes of a verification. */
+import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { CheckpointError } from '../formats/signed-note.js'
+import { findWitnessKeyFault, readKey } from './kept-file.js'
+
+export const VALID = 0
+export const NOT_VALID = 1
+export const USAGE_ERROR = 2
+/** The exit code of a verification that could not complete, or had nothing to verify. */
+export const NOT_VERIFIED = 3
+/** Exit codes of what is valid, but proves less than the command was to find out. */
+export const PART = 4
+export const UNUSED = 5
+export const UNTRUSTED_KEY = 6
+
+/** Help text: what each exit code of a verification means. */
+export const EXIT_CODES = `
+Exit codes:
+  0  valid and whole, signed by the key that was given, and compared with the checkpoint if one was given
+  1  not valid
+  2  usage error
+  3  verification could not complete
+  4  PART: valid, but entries are missing at the beginning or at the end
+  5  UNUSED: valid, but the checkpoint could not be compared with it
+  6  valid, but only the file itself vouches for the key: give --public-key
+If several of 4 to 6 apply, the highest is the exit code.`
+
+export const JSON_OPTION = new Option('--json', 'print JSON').default(false)
+export const KEY_ID_OPTION = new Option(
+  '--key-id <id>',
+  'only this key, and the API keys that could do anything with it',
+).argParser(readId)
+export const WITNESS_OPTION = new Option(
+  '--witness <key>',
+  "the key of a witness that must have cosigned the checkpoint of the installation's log in --checkpoint; may be repeated",
+).argParser(readRepeated)
+
+/** Help text: variables of the environment with their meanings. */
+export function describeVariables(variables: Readonly<Record<string, string>>): string {
+  const width = Math.max(...Object.keys(variables).map((name) => name.length)) + 2
+  const lines = Object.entries(variables).map(([name, meaning]) => `  ${name.padEnd(width)}${meaning}`)
+  return `\nEnvironment:\n${lines.join('\n')}`
+}
+
+/**
+ * Makes it a usage error to give --witness without --checkpoint, or a key that is none. A key has its own
+ * checksum: one that was mistyped must not look like a log that no witness saw.
+ */
+export function assertWitnessable(command: Command): void {
+  const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
+  if (witness !== undefined && checkpoint === undefined) {
+    command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote", {
+      exitCode: USAGE_ERROR,
+    })
+  }
+  for (const key of witness ?? []) {
+    const fault = findWitnessKeyFault(key)
+    if (fault !== undefined) command.error(`error: option '--witness': ${fault}`, { exitCode: USAGE_ERROR })
+  }
+}
+
+/** Reads the key that `--public-key` gives, or the file that contains it; a usage error if it is none. */
+export async function withKey<Options extends { publicKey?: string }>(
+  options: Options,
+  command: Command,
+): Promise<Options> {
+  if (options.publicKey === undefined) return options
+  try {
+    return { ...options, publicKey: await readKey(options.publicKey) }
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    return command.error(`error: option '--public-key': ${error.message}`, { exitCode: USAGE_ERROR })
+  }
+}
+
+/** Sets the exit code that `verify` returns: that of "could not complete" until then, and if it fails. */
+export async function judge(verify: () => Promise<number>): Promise<void> {
+  process.exitCode = NOT_VERIFIED
+  process.exitCode = await verify()
+}
+
+export function readId(text: string): string {
+  if (!isUuid(text)) throw new InvalidArgumentError('It must be a UUID, lower case, with dashes.')
+  return text
+}
+
+/** Reads a time; returns it in UTC with milliseconds. */
+export function readTime(text: string): string {
+  const time = parseRfc3339(text, 'down')
+  if (time === undefined)
+    throw new InvalidArgumentError('It must be an RFC 3339 time with an offset, as in 2026-05-03T12:00:00Z.')
+  return time
+}
+
+export function readName(text: string): string {
+  if (text === '' || [...text].length > MAX_NAME_CHARACTERS || !isWellFormed(text)) {
+    throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_CHARACTERS} characters.`)
+  }
+  return text
+}
+
+/** Reads one value of an option that may be repeated. */
+export function readRepeated(text: string, before: string[] = []): string[] {
+  return [...before, text]
+}

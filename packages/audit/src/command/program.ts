@@ -1,0 +1,79 @@
+/** What a program of commands does the same for each of them: help, usage errors, and its end. */
+import { Command, Help } from 'commander'
+import { readRepeated, USAGE_ERROR } from './options.js'
+
+/** Creates a program without commands. A usage error ends it with exit code 2, and says where the help is. */
+export function createProgram(name: string, { version }: { version: string }): Command {
+  return new Command(name)
+    .version(version, '--version', 'print the version')
+    .showHelpAfterError('Run the command with --help to see its options.')
+    .configureHelp({
+      // A flag that is not given is false; the help does not repeat that.
+      optionDescription: (option) =>
+        option.defaultValue === false ? option.description : Help.prototype.optionDescription(option),
+    })
+    .exitOverride(({ code, exitCode }) => {
+      process.exit(exitCode === 0 ? 0 : code.startsWith('commander.') ? USAGE_ERROR : exitCode)
+    })
+}
+
+/**
+ * Runs a program by the command line of this process; `fail` ends it on an error. `serving` are the commands
+ * that go on when their output cannot be written.
+ */
+export async function runProgram(
+  program: Command,
+  { serving, fail }: { serving: readonly string[]; fail: (error: unknown) => void },
+): Promise<void> {
+  refuseRepeated(program)
+  requireAfterUnknown(program)
+  // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what
+  // it opened.
+  process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE' || serving.includes(program.args[0] ?? '')) return
+    if (process.exitCode === undefined)
+      process.stderr.write(`${program.name()}: standard output cannot be written (${code})\n`)
+    process.exitCode ??= 1
+  })
+  process.stderr.on('error', () => undefined)
+  await program.parseAsync().catch(fail)
+}
+
+/**
+ * Makes it a usage error, in a command and those below it, that an option with one value is given twice:
+ * which one counts would be a guess.
+ */
+function refuseRepeated(command: Command): void {
+  for (const option of command.options) {
+    if (option.isBoolean() || option.parseArg === (readRepeated as typeof option.parseArg)) continue
+    let isGiven = false
+    command.on(`option:${option.name()}`, () => {
+      if (isGiven) command.error(`error: option '${option.flags}' may be given once only`, { exitCode: USAGE_ERROR })
+      isGiven = true
+    })
+  }
+  for (const below of command.commands) refuseRepeated(below)
+}
+
+/**
+ * Has a command and those below it check that the required options are given after they checked that all
+ * given options exist: commander would report the required option as missing where its name was misspelt.
+ */
+function requireAfterUnknown(program: Command): void {
+  // All are found before one is changed, since commands share options.
+  const found = withBelow(program).map((command) => ({
+    command,
+    required: command.options.filter(({ mandatory }) => mandatory),
+  }))
+  for (const { command, required } of found) {
+    for (const option of required) option.makeOptionMandatory(false)
+    command.hook('preAction', (_, action) => {
+      const missing = required.find((option) => action.getOptionValue(option.attributeName()) === undefined)
+      if (missing) action.error(`error: required option '${missing.flags}' not specified`, { exitCode: USAGE_ERROR })
+    })
+  }
+}
+
+function withBelow(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(withBelow)]
+}

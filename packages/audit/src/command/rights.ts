@@ -1,0 +1,172 @@
+/** `eaas-audit rights`: who could do what with which key at a time, from an export that verifies. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Command } from 'commander'
+import { type ApiKeyRights, createRightsReader, type RightsReport } from '../verify/rights-report.js'
+import { splitLines } from '../verify/split-lines.js'
+import { type ExportVerdict, verifyExport } from '../verify/verify-export.js'
+import { CommandError, openGiven } from './files.js'
+import { EXIT_CODES, JSON_OPTION, judge, KEY_ID_OPTION, readTime, withKey } from './options.js'
+import { print, printJson, showProgress, table } from './output.js'
+import { exitCode } from './verify.js'
+
+interface RightsCommand {
+  /** RFC 3339 in UTC with milliseconds */
+  at: string
+  /** the id of the tenant that the export must be of */
+  tenant?: string
+  /** only this key, and who could do what with it */
+  keyId?: string
+  publicKey?: string
+  json: boolean
+}
+
+/** Adds `eaas-audit rights`. */
+export function addRights(program: Command): void {
+  program
+    .command('rights')
+    .description(
+      'Show which API key could do what with which key at a time, and which copies of keys were exported until then. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
+    )
+    .argument('<export>', 'what eaas audit export wrote, - for standard input')
+    .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
+    .option('--tenant <id>', 'the id of the tenant that the export must be of')
+    .addOption(KEY_ID_OPTION)
+    .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', EXIT_CODES)
+    .action((file: string, options: RightsCommand, command: Command) =>
+      judge(async () => rightsOfFile(file, await withKey(options, command))),
+    )
+}
+
+/** Prints the rights that an export records, `-` for standard input; returns the exit code. */
+async function rightsOfFile(file: string, command: RightsCommand): Promise<number> {
+  const { publicKey, tenant, at } = command
+  const { chunks } = await openGiven(file)
+  const reader = createRightsReader(at)
+  const progress = showProgress('read')
+  const verdict = await verifyExport(splitLines(chunks), {
+    ...(publicKey === undefined ? {} : { publicKey }),
+    onEntry: reader.read,
+    onProgress: (entries) => progress(`${entries} entries`),
+  })
+  progress.done()
+  if (verdict.valid && verdict.tenant_id === INSTALLATION_ID) {
+    throw new CommandError(`${file} is the installation's log, which records no rights of API keys`)
+  }
+  if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
+    throw new CommandError(`${file} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
+  }
+  return printRights(verdict, reader.report(), command)
+}
+
+/**
+ * Prints the report of a log with this verdict; returns the exit code. `owner` names the tenant, if it is known
+ * by more than its id. @throws CommandError if the log was signed before the time of the report
+ */
+export function printRights(
+  verdict: ExportVerdict,
+  report: RightsReport,
+  { json, keyId, owner }: { json: boolean; keyId?: string; owner?: string | undefined },
+): number {
+  const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
+  if (valid && signed_at !== undefined && report.at > signed_at) {
+    throw new CommandError(
+      `the log was signed at ${signed_at}, which is before ${report.at}: nothing proves what happened in between. Ask for a time until then, or export the log again`,
+    )
+  }
+  const shown = keyId === undefined ? report : ofKey(report, keyId)
+  if (!valid) {
+    if (json) printJson({ valid, tenant_id, reason, broken_at, line })
+    else
+      print(
+        `The log${owner ? ` of ${owner}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
+      )
+  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
+  else print(...describe(verdict, shown, owner))
+  return exitCode(verdict)
+}
+
+/** The key alone, with the API keys that could do anything with it. */
+function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string): RightsReport {
+  const found = keys.filter((key) => key.key_id === key_id)
+  const [key] = found
+  const could = ({ status, permissions }: ApiKeyRights) =>
+    (status === 'active' || status === null) &&
+    (permissions === null || permissions.some((name) => key?.permissions.includes(name as never)))
+  const isServed = report.tenant.status === 'active' || report.tenant.status === null
+  return {
+    ...report,
+    keys: found,
+    api_keys: key && isServed ? api_keys.filter(could) : [],
+    exports: exports.filter((copy) => copy.key_id === key_id),
+  }
+}
+
+function describe(
+  { tenant_id, after_id = 0, trusted_key, missing }: ExportVerdict,
+  report: RightsReport,
+  owner: string | undefined,
+): string[] {
+  const { at, through_id, tenant, api_keys, keys, exports } = report
+  const mode =
+    tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
+  const unknown = (value: string | number | null | undefined) =>
+    value === null || value === undefined ? 'unknown' : String(value)
+  return [
+    `Rights in ${owner ?? `tenant ${tenant_id}`} at ${at}, by the entries through ${through_id}`,
+    `tenant  ${unknown(tenant.status)}, ${mode}`,
+    '',
+    ...table(
+      ['API KEY', 'STATUS', 'PERMISSIONS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
+      api_keys.map((apiKey) => [
+        apiKey.api_key_id,
+        unknown(apiKey.status),
+        apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
+        apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
+        apiKey.permissions === null ? 'unknown' : addressesOf(apiKey),
+        unknown(apiKey.entry_id),
+      ]),
+    ),
+    '',
+    ...table(
+      ['KEY', 'STATUS', 'VERSION', 'OPEN TO', 'ENTRY'],
+      keys.map((key) => [
+        key.key_id,
+        unknown(key.status),
+        unknown(key.version),
+        key.status === null ? 'unknown' : key.permissions.join(' '),
+        unknown(key.entry_id),
+      ]),
+    ),
+    '',
+    'An API key could do with a key what both of its lines name.',
+    ...(exports.length === 0
+      ? []
+      : [
+          '',
+          ...table(
+            ['EXPORTED KEY', 'VERSIONS', 'BY', 'TIME', 'ENTRY'],
+            exports.map(({ key_id, through_version, actor, created_at, entry_id }) => [
+              key_id,
+              through_version === null ? 'unknown' : `through ${through_version}`,
+              actor,
+              created_at,
+              String(entry_id),
+            ]),
+          ),
+          '',
+          'A copy opens what its versions encrypted for ever, whatever becomes of the API key and of the key.',
+        ]),
+    ...(after_id === 0 ? [] : [`UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`]),
+    ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
+    ...(trusted_key
+      ? []
+      : ['WARNING  the public key came from the file itself: give the one that you know with --public-key']),
+  ]
+}
+
+function addressesOf({ allowed_ips }: ApiKeyRights): string {
+  if (allowed_ips === null) return 'any'
+  return Array.isArray(allowed_ips) ? allowed_ips.join(' ') : `${allowed_ips.count}, SHA-256 ${allowed_ips.sha256}`
+}

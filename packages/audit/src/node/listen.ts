@@ -1,0 +1,48 @@
+/** Listens on the configured address, and says what to do if that fails. */
+import type { Server } from 'node:http'
+
+/** Thrown when an address cannot be listened at; the message says what to do. */
+export class ListenError extends Error {
+  override readonly name = 'ListenError'
+}
+
+interface Address {
+  host: string
+  port: number
+}
+
+/**
+ * Listens; resolves when connections are accepted. `variables` name the address in the error. @throws
+ * ListenError
+ */
+export async function listenOn(
+  server: Server,
+  address: Address,
+  variables: Record<keyof Address, string>,
+): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(address, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  }).catch((error: unknown) => {
+    throw explainListening(error, address, variables)
+  })
+}
+
+/** The error of listening with what to do about it; the error itself if that is not known. */
+export function explainListening(
+  error: unknown,
+  { host, port }: Address,
+  variables: Record<keyof Address, string>,
+): unknown {
+  const { code = '' } = error as NodeJS.ErrnoException
+  const remedy = {
+    EADDRINUSE: `another program listens there. Stop it, or set ${variables.port} to another port`,
+    EACCES: `this user may not use that port. Set ${variables.port} to 1024 or higher, and put a proxy in front`,
+    EADDRNOTAVAIL: `this machine does not have that address. Set ${variables.host} to one that it has, or to 0.0.0.0 for all`,
+    ENOTFOUND: `there is no host with that name. Set ${variables.host} to an address of this machine`,
+  }[code]
+  return remedy === undefined ? error : new ListenError(`Cannot listen on ${host}, port ${port} (${code}): ${remedy}.`)
+}

@@ -1,0 +1,47 @@
+/**
+ * The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key.
+ */
+import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import { concatBytes } from '@eaas/protocol'
+import type { SigningKey } from '../crypto.js'
+
+/** RFC 8410: the bytes before the 32 bytes of an Ed25519 seed in PKCS #8. */
+const PKCS8_PREFIX = Uint8Array.of(
+  0x30,
+  0x2e,
+  0x02,
+  0x01,
+  0x00,
+  0x30,
+  0x05,
+  0x06,
+  0x03,
+  0x2b,
+  0x65,
+  0x70,
+  0x04,
+  0x22,
+  0x04,
+  0x20,
+)
+
+/** RFC 8410: the length of what is before the 32 bytes of a public key in SubjectPublicKeyInfo. */
+const SPKI_PREFIX_BYTES = 12
+
+/** What signs by a private key of Ed25519. */
+export function signerOf(key: KeyObject): SigningKey {
+  const publicKey = createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX_BYTES)
+  return { publicKey, sign: (message) => sign(null, message, key) }
+}
+
+/** The signing key of a seed. */
+export function signingKeyOf(seed: KeyObject): SigningKey {
+  const bytes = seed.export()
+  const der = Buffer.from(concatBytes(PKCS8_PREFIX, bytes))
+  try {
+    return signerOf(createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }))
+  } finally {
+    bytes.fill(0)
+    der.fill(0)
+  }
+}

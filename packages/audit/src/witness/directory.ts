@@ -1,0 +1,168 @@
+/**
+ * The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second
+ * process out.
+ */
+
+import { createSecretKey, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { encodeBase64, KEY_BYTES } from '@eaas/protocol'
+import type { SigningKey } from '../crypto.js'
+import { createWitnessKey, readWitnessKey } from '../formats/cosignature.js'
+import { encodeNoteKey, findBase64, type NoteKey } from '../formats/signed-note.js'
+import { createDirectory } from '../node/create-directory.js'
+import { DataDirectoryInUseError, lockDataDirectory } from '../node/data-directory-lock.js'
+import { signingKeyOf } from '../node/signing-key.js'
+import type { WitnessConfig } from './config.js'
+import type { LogKeys } from './judge.js'
+import { readLogList } from './log-list.js'
+import { readStateFile, replaceStateFile, syncDirectory, WitnessError, type WitnessState } from './state-file.js'
+
+const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of an EaaS installation: eaas audit public-key --tree
+`
+
+/** What to do about a key that is not there or is no key, for a witness that is created ... */
+const NEW_KEY =
+  'Make one with: openssl rand -base64 32. Or set neither EAAS_WITNESS_KEY nor EAAS_WITNESS_KEY_FILE: then --create makes it.'
+/** ... and for one that exists: others trust its own key, and its state accepts no other. */
+const OWN_KEY =
+  'A witness that exists needs the key that it was created with: restore it from a copy, or name the file that holds it in EAAS_WITNESS_KEY_FILE. If it is ' +
+  'lost, create a new witness in another directory (EAAS_WITNESS_DIR), whose key must then be given to everybody who trusts this one.'
+const NEEDED_LIST =
+  'Create it with the key of each log to cosign, one a line (that of an installation: eaas audit public-key --tree), or name another list in EAAS_WITNESS_LOGS.'
+
+/** An opened witness; this process holds its directory. */
+export interface WitnessFiles {
+  key: NoteKey
+  signingKey: SigningKey
+  /** where the key was read from; undefined: the environment */
+  keyFile: string | undefined
+  logs: LogKeys
+  state: WitnessState
+  /** Replaces the state; it is on disk when this resolves. */
+  save(state: WitnessState): Promise<void>
+  /** Lets another process have the directory. */
+  release(): Promise<void>
+}
+
+/**
+ * Creates the directory of a new witness; returns its public key.
+ * @throws WitnessError if the directory has anything in it or cannot be created, CheckpointError if no key
+ * can have the name
+ */
+export async function createWitness({ directory, key }: WitnessConfig, name: string): Promise<NoteKey> {
+  // Checked first: the advice to make a key could otherwise lead to overwriting that of the witness here.
+  if (existsSync(statePath(directory))) throw notEmpty(directory)
+  const known = await readKey(key, NEW_KEY)
+  const seed = known ?? randomBytes(KEY_BYTES)
+  const signingKey = signingKeyOf(createSecretKey(seed))
+  const noteKey = createWitnessKey(name, signingKey)
+  // Made beside and renamed: a crash leaves a whole witness or none, and nothing is ever overwritten.
+  const draft = `${resolve(directory)}.${process.pid}.new`
+  await createDraft(draft, directory)
+  try {
+    if (!known) await writeFile(keyPath(draft), `${encodeBase64(seed)}\n`, { mode: 0o600, flag: 'wx', flush: true })
+    await writeFile(join(draft, '.gitignore'), '*\n', { flag: 'wx', flush: true }) // keeps the key out of git
+    await writeFile(join(draft, 'logs'), LOG_LIST, { flag: 'wx', flush: true })
+    await replaceStateFile(statePath(draft), { witness: encodeNoteKey(noteKey), logs: new Map() })
+    await rename(draft, resolve(directory))
+    await syncDirectory(dirname(resolve(directory)))
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'EPERM'].includes(code)) throw error
+    throw notEmpty(directory)
+  } finally {
+    seed.fill(0)
+    await rm(draft, { recursive: true, force: true })
+  }
+  return noteKey
+}
+
+/** Opens a witness and takes its directory. @throws WitnessError */
+export async function openWitness({ directory, key: source, logs: logList }: WitnessConfig): Promise<WitnessFiles> {
+  await readStateFile(statePath(directory)) // before the lock, which would create files in a wrong directory
+  const lock = await lockDataDirectory(directory).catch((error: unknown) => {
+    if (!(error instanceof DataDirectoryInUseError)) throw error
+    const { pid, host, started_at } = error.holder
+    throw new WitnessError(
+      `The directory ${directory} is in use by process ${pid} on ${host}, started at ${started_at}. Two witnesses with one state could sign what ` +
+        'contradicts each other: stop that one first.',
+    )
+  })
+  try {
+    const state = await readStateFile(statePath(directory))
+    const keyFile = source.file ?? (source.value === undefined ? keyPath(directory) : undefined)
+    const seed = await readKey({ value: source.value, file: keyFile }, OWN_KEY)
+    if (!seed) throw new WitnessError(`The witness has no key. ${OWN_KEY}`)
+    const signingKey = signingKeyOf(createSecretKey(seed))
+    seed.fill(0)
+    const key = createWitnessKey(readWitnessKey(state.witness).name, signingKey)
+    if (encodeNoteKey(key) !== state.witness) {
+      throw new WitnessError(
+        `The key in ${keyFile ?? 'EAAS_WITNESS_KEY'} does not belong to the state in ${directory}, which is of ${state.witness}. ${OWN_KEY}`,
+      )
+    }
+    const listed = logList ?? join(directory, 'logs')
+    const logs = readLogList(await readText(listed, 'The list of logs', NEEDED_LIST), listed)
+    const save = (next: WitnessState) => replaceStateFile(statePath(directory), next)
+    return { key, signingKey, keyFile, logs, state, save, release: () => lock.release() }
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+}
+
+/** Whether everybody on the machine can read the file. */
+export async function isReadableByAll(path: string): Promise<boolean> {
+  return ((await stat(path)).mode & 0o004) !== 0
+}
+
+async function createDraft(draft: string, directory: string): Promise<void> {
+  try {
+    await rm(draft, { recursive: true, force: true })
+    createDirectory(draft)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new WitnessError(
+      `${directory} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.`,
+    )
+  }
+}
+
+function notEmpty(directory: string): WitnessError {
+  return new WitnessError(
+    `${directory} exists and is not empty: a new witness needs a directory of its own (EAAS_WITNESS_DIR).`,
+  )
+}
+
+function statePath(directory: string): string {
+  return join(directory, 'state')
+}
+
+function keyPath(directory: string): string {
+  return join(directory, 'witness.key')
+}
+
+/**
+ * The 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or
+ * no key
+ */
+async function readKey({ value, file }: WitnessConfig['key'], remedy: string): Promise<Uint8Array | undefined> {
+  if (value !== undefined && file !== undefined) {
+    throw new WitnessError('EAAS_WITNESS_KEY and EAAS_WITNESS_KEY_FILE are both set. Set only one of them.')
+  }
+  if (value === undefined && file === undefined) return undefined
+  const source = file ?? 'EAAS_WITNESS_KEY'
+  const text = value ?? (file === undefined ? '' : await readText(file, 'The key of the witness', remedy))
+  const bytes = findBase64(text.trim(), KEY_BYTES)
+  if (bytes) return bytes
+  throw new WitnessError(`The key of the witness in ${source} must be the base64 of ${KEY_BYTES} bytes. ${remedy}`)
+}
+
+async function readText(path: string, what: string, ifMissing: string): Promise<string> {
+  return readFile(path, 'utf8').catch(({ code }: NodeJS.ErrnoException) => {
+    const remedy = code === 'ENOENT' ? ifMissing : 'It must be a file that the user that the witness runs as may read.'
+    throw new WitnessError(`${what} cannot be read: ${path} (${code}). ${remedy}`)
+  })
+}

@@ -1,0 +1,66 @@
+// What a witness answers and logs when something fails.
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createLog } from '../node/log.js'
+import { createWitnessServer } from './serve.js'
+import { UnwrittenStateError } from './witness.js'
+
+let server: Server | undefined
+afterEach(async () => {
+  server?.closeAllConnections()
+  server?.close()
+})
+
+/** A server whose witness does this for each request. */
+async function serve(addCheckpoint: () => Promise<string>) {
+  const written: string[] = []
+  const log = createLog('debug', (line) => written.push(line))
+  const listening = createWitnessServer({ addCheckpoint }, log)
+  server = listening
+  await once(listening.listen(0, '127.0.0.1'), 'listening')
+  const { port } = listening.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}/add-checkpoint`
+  const post = async () => {
+    const answer = await fetch(url, { method: 'POST', body: 'a body' })
+    return { status: answer.status, text: await answer.text() }
+  }
+  return { post, port, server: listening, lines: () => written.map((line) => JSON.parse(line)) }
+}
+
+describe('a witness that fails', () => {
+  it('logs that its state could not be written', async () => {
+    const { post, lines } = await serve(() => Promise.reject(new UnwrittenStateError(new Error('the disk is full'))))
+    expect(await post()).toEqual({ status: 500, text: 'the witness cannot write its state\n' })
+    const msg = 'the state could not be written; nothing was cosigned'
+    expect(lines()).toEqual([expect.objectContaining({ level: 50, msg, error: 'Error: the disk is full' })])
+  })
+
+  it('logs a defect as what it is, with its stack', async () => {
+    const { post, lines } = await serve(() => Promise.reject(new TypeError('a defect')))
+    expect(await post()).toEqual({ status: 500, text: 'unexpected error\n' })
+    const error = expect.stringMatching(/^TypeError: a defect\n\s+at /)
+    expect(lines()).toEqual([expect.objectContaining({ level: 50, msg: 'unexpected error', error })])
+  })
+
+  it('logs an answer that could not be sent', async () => {
+    // @ts-expect-error: no text
+    const { post, lines } = await serve(async () => 1)
+    await expect(post()).rejects.toThrow()
+    expect(lines()).toEqual([expect.objectContaining({ level: 50, msg: 'unexpected error' })])
+  })
+
+  it('logs nothing of a connection that ends within its body', async () => {
+    const { port, server, lines } = await serve(async () => 'a line')
+    const received = once(server, 'request')
+    const socket = connect(port, '127.0.0.1')
+    socket.write('POST /add-checkpoint HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf')
+    const [request] = await received
+    const closed = new Promise((resolve) => request.once('close', resolve))
+    socket.destroy()
+    await closed
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(lines()).toEqual([])
+  })
+})

@@ -1,0 +1,121 @@
+/** HTTP around a witness: `POST /add-checkpoint` and nothing else (cosignature.md 3 and 4). */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../formats/witness-request.js'
+import type { Log } from '../node/log.js'
+import { WitnessRefusal } from './judge.js'
+import { UnwrittenStateError, type Witness } from './witness.js'
+
+const PATH = '/add-checkpoint'
+const TEXT = 'text/plain; charset=utf-8'
+/** For a request to arrive, in milliseconds; headers, and all of it. */
+const HEADERS_TIMEOUT_MS = 5_000
+const REQUEST_TIMEOUT_MS = 15_000
+const TIMEOUT_CHECK_MS = 1_000
+const KEEP_ALIVE_MS = 60_000
+/** Most connections, and most requests that may be under way: each may hold a body. */
+const MOST_CONNECTIONS = 256
+const MOST_REQUESTS = 64
+
+interface Answer {
+  status: number
+  body: string
+  type?: string
+  headers?: Record<string, string>
+}
+
+/** Creates the server; does not listen yet. */
+export function createWitnessServer(witness: Witness, log: Log): Server {
+  let underWay = 0
+  const server = createServer(
+    {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    },
+    async (request, response) => {
+      underWay += 1
+      try {
+        const isBusy = underWay > MOST_REQUESTS
+        const answer = isBusy
+          ? { status: 503, body: 'busy\n', headers: { 'retry-after': '1' } }
+          : await answerTo(request, witness, log)
+        if (answer) send(request, response, answer)
+      } catch (error) {
+        log.error({ error: stackOf(error) }, 'unexpected error')
+        request.socket.destroy()
+      } finally {
+        underWay -= 1
+      }
+    },
+  )
+  server.maxConnections = MOST_CONNECTIONS
+  return server
+}
+
+/** What to answer; undefined if the connection ended within the body. */
+async function answerTo(request: IncomingMessage, witness: Witness, log: Log): Promise<Answer | undefined> {
+  if (request.url !== PATH) return { status: 404, body: `a witness answers POST ${PATH} only\n` }
+  if (request.method !== 'POST') return { status: 405, body: 'use POST\n', headers: { allow: 'POST' } }
+  const body = await readBody(request).catch(() => null)
+  if (body === null) return undefined
+  if (!body) return { status: 413, body: `a request has at most ${MAX_REQUEST_BYTES} bytes\n` }
+  try {
+    return { status: 200, body: await witness.addCheckpoint(body) }
+  } catch (error) {
+    return failureAnswer(error, log)
+  }
+}
+
+function failureAnswer(error: unknown, log: Log): Answer {
+  if (error instanceof WitnessRefusal) {
+    const { status, message, size } = error
+    log.debug({ status, reason: message }, 'did not cosign')
+    return size === undefined ? { status, body: `${message}\n` } : { status, body: `${size}\n`, type: SIZE_TYPE }
+  }
+  if (error instanceof UnwrittenStateError) {
+    log.error({ error: String(error.cause) }, 'the state could not be written; nothing was cosigned')
+    return { status: 500, body: 'the witness cannot write its state\n' }
+  }
+  log.error({ error: stackOf(error) }, 'unexpected error')
+  return { status: 500, body: 'unexpected error\n' }
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? String(error)) : String(error)
+}
+
+/**
+ * The whole body; undefined if it is too long, whose rest is not read. Rejects if the connection ends within
+ * it.
+ */
+async function readBody(request: IncomingMessage): Promise<Uint8Array | undefined> {
+  if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) return undefined
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MAX_REQUEST_BYTES) return undefined
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, body, type = TEXT, headers }: Answer,
+): void {
+  const isRead = request.complete
+  response.writeHead(status, {
+    'content-type': type,
+    'content-length': Buffer.byteLength(body),
+    'cache-control': 'no-store',
+    ...headers,
+    ...(isRead ? {} : { connection: 'close' }),
+  })
+  response.end(body, () => {
+    if (!isRead) request.destroy() // the rest of a body that nobody reads
+  })
+}

@@ -1,0 +1,102 @@
+/** What a witness cosigned last of each log, in a file that survives a crash, see cosignature.md 5. */
+
+import { open, readFile, rename } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { encodeBase64 } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import { findBase64 } from '../formats/signed-note.js'
+import type { Seen } from './judge.js'
+
+const HASH_BYTES = 32
+const stateSchema = z.strictObject({
+  format: z.literal('eaas/witness/state/v1'),
+  witness: z.string(),
+  logs: z.array(
+    z.strictObject({
+      origin: z.string().check(z.minLength(1)),
+      size: z.int().check(z.gte(0)),
+      root: z.string(),
+    }),
+  ),
+})
+
+/** Thrown when a witness cannot start; the message says what to do. */
+export class WitnessError extends Error {
+  override readonly name = 'WitnessError'
+}
+
+/** The state of a witness. */
+export interface WitnessState {
+  /** the written form of its public key */
+  witness: string
+  logs: ReadonlyMap<string, Seen>
+}
+
+/** Writes a state as the text of its file. */
+export function writeState({ witness, logs }: WitnessState): string {
+  const list = [...logs].map(([origin, { size, root }]) => ({ origin, size, root: encodeBase64(root) }))
+  return `${JSON.stringify({ format: 'eaas/witness/state/v1', witness, logs: list })}\n`
+}
+
+/** Reads the text of a state's file. @throws WitnessError if it is not exactly as a witness writes it */
+export function readState(text: string): WitnessState {
+  const state = parse(text)
+  if (state === undefined || writeState(state) !== text) {
+    throw new WitnessError(
+      'The state of the witness is damaged. Restore the newest copy of it; without what it signed before, a witness would sign anything.',
+    )
+  }
+  return state
+}
+
+/** Reads the file of a state. @throws WitnessError if it is missing or damaged */
+export async function readStateFile(path: string): Promise<WitnessState> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    throw new WitnessError(
+      `There is no state of a witness: ${path}. To begin a new witness: eaas-audit witness --create --name NAME. If this one signed anything ` +
+        'before, restore the newest copy of its state instead: without it, it would sign anything.',
+    )
+  })
+  return readState(text)
+}
+
+/** Replaces the file of a state; it is on disk when this resolves. */
+export async function replaceStateFile(path: string, state: WitnessState): Promise<void> {
+  // A crash before the rename leaves the old state, and a cosignature that nobody got; one after it leaves
+  // the new state.
+  const draft = `${path}.new`
+  const file = await open(draft, 'w', 0o600)
+  try {
+    await file.writeFile(writeState(state))
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, path)
+  await syncDirectory(dirname(path))
+}
+
+/** Flushes which files a directory has. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r')
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
+
+function parse(text: string): WitnessState | undefined {
+  try {
+    const { witness, logs } = stateSchema.parse(JSON.parse(text))
+    const seen = new Map<string, Seen>()
+    for (const { origin, size, root: encoded } of logs) {
+      const root = findBase64(encoded, HASH_BYTES)
+      if (root) seen.set(origin, { size, root })
+    }
+    return seen.size === logs.length ? { witness, logs: seen } : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,87 @@
+/** A witness: judges requests by its state, and answers only what is on disk. Requests take turns. */
+import { encodeBase64 } from '@eaas/protocol'
+import { cosign } from '../formats/cosignature.js'
+import type { WitnessFiles } from './directory.js'
+import { type Admitted, admit, assertConsistent, contradicts, type Seen } from './judge.js'
+
+/** What a witness reports, for its log. */
+export interface WitnessEvents {
+  /** `note` is what the log signed; `isNew` is false for a tree that was cosigned before. */
+  cosigned(details: { origin: string; size: number; note: string }, isNew: boolean): void
+  /**
+   * A log signed a tree that was not shown to continue the one cosigned last: `note`, with the log's
+   * signature. Once for each tree.
+   */
+  contradicted(details: { origin: string; cosigned_size: number; cosigned_root: string; note: string }): void
+}
+
+export interface Witness {
+  /**
+   * Answers the body of a request with the line of the cosignature. @throws WitnessRefusal,
+   * UnwrittenStateError
+   */
+  addCheckpoint(body: Uint8Array): Promise<string>
+}
+
+/** Thrown when the next state could not be written: nothing was cosigned. */
+export class UnwrittenStateError extends Error {
+  override readonly name = 'UnwrittenStateError'
+
+  constructor(cause: unknown) {
+    super(`the state could not be written: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  }
+}
+
+/** Most trees that are remembered as reported. */
+const MOST_REPORTED = 1_000
+
+/** Creates a witness on its files. */
+export function createWitnessService(
+  { key, signingKey, logs, state, save }: Pick<WitnessFiles, 'key' | 'signingKey' | 'logs' | 'state' | 'save'>,
+  { now, events }: { now: () => number; events: WitnessEvents },
+): Witness {
+  let seen: ReadonlyMap<string, Seen> = state.logs
+  let turn: Promise<unknown> = Promise.resolve()
+  const reported = new Set<string>()
+
+  // Whoever has a note of the log can send it as often as they like.
+  const report = ({ head: { origin }, text, note }: Admitted, { size, root }: Seen) => {
+    if (reported.has(text)) return
+    if (reported.size >= MOST_REPORTED) reported.clear()
+    reported.add(text)
+    events.contradicted({ origin, cosigned_size: size, cosigned_root: encodeBase64(root), note })
+  }
+
+  const decide = async (admitted: Admitted): Promise<string> => {
+    const { head, text, note } = admitted
+    const { origin, size, root } = head
+    const last = seen.get(origin)
+    try {
+      assertConsistent(admitted, last)
+    } catch (error) {
+      if (last && contradicts(admitted, last)) report(admitted, last)
+      throw error
+    }
+    const isNew = size !== last?.size
+    if (isNew) {
+      const next = new Map([...seen, [origin, { size, root }] as const])
+      // On disk before anybody sees the signature.
+      await save({ ...state, logs: next }).catch((cause: unknown) => {
+        throw new UnwrittenStateError(cause)
+      })
+      seen = next
+    }
+    events.cosigned({ origin, size, note }, isNew)
+    return cosign({ key, signingKey }, text, Math.floor(now() / 1_000))
+  }
+
+  return {
+    async addCheckpoint(body) {
+      const admitted = admit(body, logs)
+      // Two requests that were compared with the same state could both be cosigned.
+      const answer = turn.then(() => decide(admitted))
+      turn = answer.catch(() => undefined)
+      return answer
+    },
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * The names of the states of a key, and of what an API key may be allowed to do. Without what they mean, which is
+ * in call-rules.ts, because web pages download these lists and not those rules.
+ */
+
+/** The states of a key. */
+export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
+
+/** Every permission; a tenant's first API key holds all of them. */
+export const PERMISSIONS = [
+  'encrypt',
+  'decrypt',
+  'hash',
+  'keys:read',
+  'keys:create',
+  'keys:rotate',
+  'keys:disable',
+  'keys:destroy',
+  'keys:export',
+  'audit:read',
+  'audit:on_behalf_of',
+  'api_keys:read',
+  'api_keys:manage',
+] as const
+
+export type Permission = (typeof PERMISSIONS)[number]

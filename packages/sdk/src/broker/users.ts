@@ -1,0 +1,73 @@
+/** End users: how their ids are written for the service, and how many calls each may make in a minute. */
+import { encodeUtf8, isWellFormed } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { kindOf } from '../input.js'
+import { BrokerRefusal } from './problem.js'
+
+const MINUTE_MS = 60_000
+/** The most visible ASCII characters of an id as the service takes it. */
+const MAX_NAME = 255
+/**
+ * A character that is not escaped. The percent sign is escaped, so that two ids never have the same encoding.
+ */
+const PLAIN = /^[\x21-\x24\x26-\x2b\x2d-\x7e]$/
+
+/**
+ * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it
+ * is; the UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
+ * `decodeURIComponent` gives the id back.
+ *
+ * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than
+ * 255 characters when encoded
+ */
+export function encodeUserId(id: string): string {
+  if (typeof id !== 'string' || id === '') {
+    const got = id === '' ? 'empty text' : kindOf(id)
+    throw refuse(`a user's id must be text that is not empty, got ${got}`)
+  }
+  if (!isWellFormed(id)) throw refuse("a user's id must not contain a lone surrogate")
+  const name = Array.from(id, (character) => (PLAIN.test(character) ? character : percentEncode(character))).join('')
+  if (name.length > MAX_NAME) throw refuse(`a user's id must be at most ${MAX_NAME} characters when encoded`)
+  return name
+}
+
+function refuse(message: string): InvalidInputError {
+  const hint = '`authenticate` must return the user, an object with an `id`, or undefined if nobody is logged in.'
+  return new InvalidInputError(message, hint)
+}
+
+function percentEncode(character: string): string {
+  return Array.from(encodeUtf8(character), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
+}
+
+/** Counts a user's calls. @throws BrokerRefusal E_TOO_MANY_CALLS when they exceed the limit of a minute */
+export type Count = (user: string, calls: number) => void
+
+/**
+ * Makes a counter of the calls of each user in a minute, in the memory of this process: other processes count on
+ * their own. A user's minute begins with the first call; the first call after it begins another one.
+ * The counter forgets a user whose minute is over.
+ */
+export function createLimit(callsPerMinute: number, now: () => number): Count {
+  const minutes = new Map<string, { since: number; calls: number }>()
+  let sweptAt = now()
+
+  const sweep = (time: number) => {
+    if (time - sweptAt < MINUTE_MS) return
+    sweptAt = time
+    for (const [user, { since }] of minutes) if (time - since >= MINUTE_MS) minutes.delete(user)
+  }
+  return (user, calls) => {
+    const time = now()
+    sweep(time)
+    const known = minutes.get(user)
+    const minute = known && time - known.since < MINUTE_MS ? known : { since: time, calls: 0 }
+    minutes.set(user, minute)
+    if (minute.calls + calls > callsPerMinute) {
+      const seconds = Math.max(1, Math.ceil((minute.since + MINUTE_MS - time) / 1_000))
+      const detail = `more than ${callsPerMinute} calls in a minute; try again in ${seconds} s`
+      throw new BrokerRefusal('E_TOO_MANY_CALLS', detail, { 'retry-after': String(seconds) })
+    }
+    minute.calls += calls
+  }
+}

@@ -1,0 +1,62 @@
+/** What the errors of a call say: its name, what to do, and whether a refusal means tampering. */
+import { type ApiProblem, DecryptionError, isEaasError } from '../errors.js'
+import type { Call } from './calls.js'
+
+/** A call as messages name it. */
+export function nameOf(call: Call): string {
+  return `${call.method} /${call.path}`
+}
+
+/** What to do when no answer came. */
+export function hintFor(call: Call): string {
+  if (call.repeatable) return 'Check baseUrl and the network, then try again.'
+  return 'The service may have done it: check before you try again.'
+}
+
+/**
+ * Returns what to do when the service, or a broker, refuses a call, in a sentence; by the problem's code where
+ * the status is not specific enough.
+ */
+export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'problem'>): string {
+  switch (problem) {
+    case 'E_ROUTE_NOT_FOUND':
+      return 'Check baseUrl: it needs the path prefix of a proxy or a broker, and no /v1.'
+    case 'E_NAME_TAKEN':
+      return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
+    case 'E_KEY_DESTROYED':
+      return 'Treat the data as deleted: the key is gone.'
+    case 'E_TOO_MANY_CALLS':
+      return 'Wait for the time that the detail states.'
+    case 'E_BODY_TOO_LARGE':
+      return 'Send less at once, or raise the limit of the service or proxy.'
+    case 'E_WRAPPED_KEY':
+      return 'Restore the envelope from a backup, and check its key_id.'
+    case 'E_NOT_ALLOWED':
+    case 'E_CROSS_SITE':
+      return 'Check `allow` and `origins` of the broker.'
+  }
+  if (status === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
+  if (status === 403) return 'Check the permissions and addresses of the API key and the tenant.'
+  if (status === 404) return 'Check the id, and that the API key belongs to the same tenant.'
+  if (status === 409) return 'Check the status of the key first.'
+  if (status === 429) return 'Wait for the next month, or have the quota raised.'
+  if (status >= 500) return 'Try again later, and quote the request id to the operator.'
+  return 'Correct what the detail names.'
+}
+
+/**
+ * Returns a DecryptionError for a refusal that says that an envelope is not authentic, and any other error
+ * unchanged.
+ */
+export function asTampering(error: unknown): unknown {
+  if (!isEaasError(error) || error.code !== 'E_API') return error
+  if (error.problem === 'E_WRAPPED_KEY' || error.problem === 'E_DECRYPTION_FAILED') {
+    return new DecryptionError(undefined, { cause: error })
+  }
+  if (error.problem !== 'E_NOT_FOUND') return error
+  return new DecryptionError(undefined, {
+    message: 'could not decrypt: the service has no key with this key_id',
+    hint: 'Check its key_id, and that the API key belongs to the same tenant.',
+    cause: error,
+  })
+}

@@ -1,0 +1,56 @@
+// Each call of the API as the SDK makes it: the one list of the tests that go through every call, so that a new call has a line here
+// and nowhere else.
+import type { Envelope, OperationId } from '@eaas/protocol'
+import type { CallOptions, Client } from '../index.js'
+import type { TestOperation } from '../testing.js'
+
+/** The calls that the SDK does not make: they are for auditors, who use the command line. */
+export const NOT_OF_THE_SDK: readonly OperationId[] = ['readAuditCheckpoint', 'exportAudit']
+
+/** What the calls are made on. */
+export interface On {
+  keyId: string
+  /** the key's name */
+  name: string
+  /** what is encrypted and hashed */
+  text: string
+  /** that text, encrypted under the key */
+  stored: Envelope
+  apiKeyId: string
+}
+
+export type ApiCall = readonly [
+  /** whether the SDK may repeat it by itself */
+  repeatable: boolean,
+  /** makes the call with options `o` */
+  run: (eaas: Client, on: On, o?: CallOptions) => Promise<unknown>,
+]
+
+/** By `operationId`, in an order in which all succeed. A batch and its answers are made of these. */
+export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, ApiCall> = {
+  wrap: [true, (eaas, { keyId, text }, o) => eaas.encrypt(text, { keyId, ...o })],
+  unwrap: [true, (eaas, { stored }, o) => eaas.decrypt(stored, o)],
+  rewrap: [true, (eaas, { stored }, o) => eaas.rewrap(stored, o)],
+  hash: [true, (eaas, { keyId, text }, o) => eaas.hash(text, { keyId, ...o })],
+  encrypt: [true, (eaas, { keyId, text }, o) => eaas.server.encrypt(text, { keyId, ...o })],
+  decrypt: [true, (eaas, { stored }, o) => eaas.server.decrypt(stored, o)],
+  createKey: [false, (eaas, _, o) => eaas.keys.create({ name: 'another' }, o)],
+  listKeys: [true, (eaas, _, o) => eaas.keys.list(o)],
+  getKey: [true, (eaas, { keyId }, o) => eaas.keys.get(keyId, o)],
+  rotateKey: [false, (eaas, { keyId }, o) => eaas.keys.rotate(keyId, o)],
+  setRotation: [false, (eaas, { keyId }, o) => eaas.keys.setRotation(keyId, 30, o)],
+  exportKey: [false, (eaas, { keyId }, o) => eaas.keys.export(keyId, o)],
+  disableKey: [false, (eaas, { keyId }, o) => eaas.keys.disable(keyId, o)],
+  destroyKey: [false, (eaas, { keyId, name }, o) => eaas.keys.destroy(keyId, name, o)],
+  cancelDestruction: [false, (eaas, { keyId }, o) => eaas.keys.cancelDestruction(keyId, o)],
+  enableKey: [false, (eaas, { keyId }, o) => eaas.keys.enable(keyId, o)],
+  listAudit: [true, (eaas, _, o) => eaas.audit.list(o)],
+  verifyAudit: [true, (eaas, _, o) => eaas.audit.verify(o)],
+  createApiKey: [false, (eaas, _, o) => eaas.apiKeys.create({ name: 'y', permissions: ['decrypt'] }, o)],
+  listApiKeys: [true, (eaas, _, o) => eaas.apiKeys.list(o)],
+  updateApiKey: [false, (eaas, { apiKeyId }, o) => eaas.apiKeys.update(apiKeyId, { name: 'z' }, o)],
+  revokeApiKey: [false, (eaas, { apiKeyId }, o) => eaas.apiKeys.revoke(apiKeyId, o)],
+  getTenant: [true, (eaas, _, o) => eaas.tenant(o)],
+  getUsage: [true, (eaas, _, o) => eaas.usage(undefined, o)],
+  getHealth: [true, (eaas, _, o) => eaas.health(o)],
+}

@@ -1,0 +1,206 @@
+/**
+ * Waiting for what many callers share: a value that may be there already, a part that is loaded once, a turn of
+ * the event loop. Each caller may give up alone, by a signal, and gets errors that lead to it.
+ */
+import { AbortedError, isEaasError, NetworkError } from './errors.js'
+
+/** A value that is there already, or a promise of it. */
+export type Soon<T> = T | Promise<T>
+
+/** Tells whether a value has a `then`, which promises of another realm or of a library have too. */
+export function isPromise<T>(value: Soon<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
+}
+
+/** Passes a value on: at once where it is there already, and when it comes where it is promised. */
+export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> {
+  return isPromise(value) ? value.then(take) : take(value)
+}
+
+/**
+ * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers
+ * share one load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would
+ * become many requests. Isolated requests cannot share a promise. A load that failed is tried again at the
+ * next call.
+ */
+export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T> {
+  let loaded: T | undefined
+  let loading: Promise<T> | undefined
+  const keep = (value: T) => {
+    loaded ??= value
+    return loaded
+  }
+  const forget = (error: unknown) => {
+    loading = undefined
+    throw error
+  }
+  return () => {
+    if (loaded) return loaded
+    if (requestsAreIsolated()) return load().then(keep)
+    loading ??= load().then(keep, forget)
+    return loading
+  }
+}
+
+/**
+ * Loads a part of the SDK when it is first used. Bundlers make each a file of its own. @throws NetworkError
+ * when that fails; the next call tries again, where the platform allows it
+ */
+export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load()
+  } catch {
+    throw new NetworkError(
+      'a part of the SDK could not be loaded',
+      'Try again, or reload the page: a newer build may have replaced its file.',
+      true,
+    )
+  }
+}
+
+interface Platform {
+  navigator?: { userAgent?: unknown }
+  EdgeRuntime?: unknown
+  setImmediate?: (run: () => void) => unknown
+  scheduler?: { yield?: () => Promise<void> }
+  setTimeout: (run: () => void, ms: number) => unknown
+}
+
+/**
+ * Tells whether the platform runs many requests in one isolate and keeps their promises, timers and
+ * controllers apart: Cloudflare's workerd, or an edge runtime that sets `EdgeRuntime`. There, a request that
+ * awaits another one's promise may wait for ever, at the latest after the other one was answered. So calls
+ * share promises only within one run of microtasks, which no other request can enter. Plain values can be
+ * shared.
+ */
+export function requestsAreIsolated(): boolean {
+  const { navigator, EdgeRuntime } = globalThis as Platform
+  return navigator?.userAgent === 'Cloudflare-Workers' || typeof EdgeRuntime === 'string'
+}
+
+/** The most microtasks that calls made together need until they reach the shared promise. */
+const TICKS = 32
+
+/** Resolves when all calls that were made together have caught up, before any other request runs. */
+export async function microtasks(): Promise<void> {
+  for (let tick = 0; tick < TICKS; tick++) await undefined
+}
+
+// Read when the module is loaded, so that fake timers in an application's tests do not stop the SDK.
+const { setImmediate, scheduler, setTimeout } = globalThis as Platform
+
+/** Resolves at the next turn of the event loop. */
+export function turn(): Promise<void> {
+  if (setImmediate) return new Promise((resolve) => setImmediate(() => resolve()))
+  if (scheduler?.yield) return scheduler.yield()
+  return new Promise((resolve) => setTimeout(() => resolve(), 0))
+}
+
+const listeners = new WeakMap<AbortSignal, Set<() => void>>()
+
+/**
+ * Runs the function when the signal is aborted. Returns a function that stops listening. Adds one listener to
+ * each signal, which many calls may share: Node warns of a leak at the eleventh.
+ */
+export function onAbort(signal: AbortSignal | undefined, run: () => void): () => void {
+  if (!signal) return () => undefined
+  const runs = listeners.get(signal) ?? listen(signal)
+  runs.add(run)
+  return () => runs.delete(run)
+}
+
+function listen(signal: AbortSignal): Set<() => void> {
+  const runs = new Set<() => void>()
+  const runAll = () => {
+    for (const run of runs) run()
+  }
+  signal.addEventListener('abort', runAll, { once: true })
+  listeners.set(signal, runs) // last: where addEventListener throws, the next call must try again
+  return runs
+}
+
+/** Settles as the promise does, or rejects with AbortedError when the signal is aborted first. */
+export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  return new Promise((resolve, reject) => {
+    promise.then(resolve, reject) // first, so that its rejection is handled even where addEventListener throws
+    const ignoreSignal = onAbort(signal, () => reject(new AbortedError(signal)))
+    promise.then(ignoreSignal, ignoreSignal)
+  })
+}
+
+/** One of the callers who wait for one thing. Each has a function to run with it. */
+export interface Waiter<A> {
+  /** Runs the caller's function at once, so that nothing else holds what it gets. */
+  serve(argument: A): void
+  fail(error: unknown): void
+}
+
+/**
+ * Joins the waiting callers until it is served, is failed, or the signal is aborted.
+ *
+ * @throws AbortedError by rejection
+ */
+export function joinWaiters<A, T, W extends Waiter<A>>(
+  waiters: Set<W>,
+  signal: AbortSignal | undefined,
+  use: (argument: A) => T | Promise<T>,
+  make: (waiter: Waiter<A>) => W,
+): Promise<T> {
+  const atCaller = rememberCaller()
+  return new Promise<T>((resolve, reject) => {
+    const leave = () => {
+      waiters.delete(waiter)
+      ignoreSignal()
+    }
+    const fail = (error: unknown) => {
+      leave()
+      reject(atCaller(error))
+    }
+    const serve = (argument: A) => {
+      leave()
+      try {
+        resolve(use(argument))
+      } catch (error) {
+        reject(atCaller(error))
+      }
+    }
+    const waiter = make({ serve, fail })
+    const ignoreSignal = onAbort(signal, () => fail(new AbortedError(signal)))
+    waiters.add(waiter) // last: serving it calls `ignoreSignal`
+  })
+}
+
+/** Returns an error with the stack of a caller that was remembered. */
+export type AtCaller = (error: unknown) => unknown
+
+/**
+ * Remembers the caller's stack: the error of a request that many callers share has none of them in its stack.
+ * Returns a function that copies an error of the SDK and gives the copy that stack; it returns anything else
+ * unchanged. The stack's text is made only when an error needs it.
+ */
+export function rememberCaller(): AtCaller {
+  const caller = new Error()
+  return (error) => {
+    if (!isEaasError(error)) return error
+    const copy: object = Object.setPrototypeOf(new Error(), Object.getPrototypeOf(error))
+    const stack = String(caller.stack).replace(/^Error/, () => String(error))
+    return Object.defineProperties(copy, {
+      ...Object.getOwnPropertyDescriptors(error),
+      stack: { value: stack, configurable: true, writable: true },
+    })
+  }
+}
+
+/** Wraps a function so that its errors have the caller in their stack. */
+export function traced<A extends unknown[], T>(run: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+  return async (...args) => runFor(rememberCaller(), () => run(...args))
+}
+
+/** Runs a function, and gives its errors the stack of a caller that was remembered. */
+export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    throw atCaller(error)
+  }
+}

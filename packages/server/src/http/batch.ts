@@ -1,0 +1,164 @@
+/**
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked
+ * for its own permissions and has its own entry; all entries are committed together, before any answer is
+ * made.
+ */
+import { DETAILS, type ProblemDocument, problemDocument, type UnrecordedKind, type wire } from '@eaas/protocol'
+import { createStretches, mapInStretches } from '../event-loop.js'
+import { assertPermissions } from '../runner/admission.js'
+import { describeTampering, failsOneItem } from '../runner/failure.js'
+import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { inServerMode, refuseServerMode } from '../runner/refuse-server-mode.js'
+import type { Route } from './route.js'
+import { parse } from './serve.js'
+
+/**
+ * How many keys are loaded at a time: a share of the connections' statements that leaves room for other
+ * calls.
+ */
+const KEYS_AHEAD = 16
+
+type Item = wire.Batch['operations'][number]
+type OnError = (error: unknown) => void
+interface Result {
+  status: number
+  body: unknown
+}
+
+/** What the calls of a batch are made with. */
+interface Calls {
+  /** the routes whose calls a batch takes */
+  routes: Readonly<Record<wire.BatchOperation, Route>>
+  onError: OnError
+}
+
+/** What one call of a batch came to: a decision and the status of its success, or a refusal. */
+type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
+
+/** Makes one operation of many calls. */
+export function batch(items: readonly Item[], calls: Calls): Operation<wire.BatchResults> {
+  return async (context) => {
+    const secrets: Uint8Array[] = []
+    try {
+      return await decideAll(items, { ...context }, { ...calls, secrets })
+    } catch (error) {
+      for (const secret of secrets) secret.fill(0)
+      throw error
+    }
+  }
+}
+
+// `secrets` has those of the decisions before an error that fails the batch as a whole. The context is this
+// batch's own.
+async function decideAll(
+  items: readonly Item[],
+  context: Context,
+  { secrets, ...calls }: Calls & { secrets: Uint8Array[] },
+): Promise<Decision<wire.BatchResults>> {
+  const decided: Decided[] = []
+  const entries: EntryNote[] = []
+  const unrecorded = new Map<UnrecordedKind, number>()
+  const loadAhead = createLoadAhead(items, context)
+  const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
+  for (const [at, item] of items.entries()) {
+    const due = pause()
+    if (due) await due
+    loadAhead(at)
+    const deciding = decide(item, context, calls)
+    const one = deciding instanceof Promise ? await deciding : deciding
+    decided.push(one)
+    if ('refusal' in one) continue
+    const { made } = one
+    for (const note of made.entries) {
+      if (note.action === 'encrypt') context.quotaLeft -= 1
+      entries.push(note)
+    }
+    if (made.secrets) secrets.push(...made.secrets)
+    for (const [kind, calls] of made.unrecorded ?? []) unrecorded.set(kind, (unrecorded.get(kind) ?? 0) + calls)
+  }
+  return { entries, release: async () => ({ results: await mapInStretches(decided, settle) }), secrets, unrecorded }
+}
+
+/**
+ * Starts to load the keys of the next operations while one is decided. Where each has a key of its own that
+ * is not cached, the round trips to the database would add up to seconds.
+ */
+function createLoadAhead(items: readonly Item[], { state }: Context): (at: number) => void {
+  let next = 0
+  return (at) => {
+    for (; next < Math.min(items.length, at + KEYS_AHEAD); next++) {
+      const key_id = items[next]?.key_id
+      if (typeof key_id !== 'string' || key_id === items[next - 1]?.key_id) continue
+      const found = state.findKey(key_id)
+      if (found instanceof Promise) found.catch(() => undefined) // the operation itself reports it
+    }
+  }
+}
+
+// Only what waits makes a promise.
+function decide(item: Item, context: Context, { routes, onError }: Calls): Decided | Promise<Decided> {
+  const row = routes[item.op]
+  const { status } = row
+  try {
+    if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
+    const made = itemOperation(row, { item, onError }, context)(context)
+    if (!(made instanceof Promise)) return { made, status }
+    return made.then(
+      (waited) => ({ made: waited, status }),
+      (error) => refusedItem(error, onError),
+    )
+  } catch (error) {
+    return refusedItem(error, onError)
+  }
+}
+
+// A tampered key fails only the items that use it. Any other error fails the batch.
+function refusedItem(error: unknown, onError: OnError): Decided {
+  if (error instanceof Refusal) return { refusal: error }
+  if (!failsOneItem(error)) throw error
+  onError(error)
+  const { code, detail } = describeTampering(error)
+  return { refusal: new Refusal(code, detail) }
+}
+
+// As for the single call: a closed server mode is refused before the body is validated.
+function itemOperation(
+  row: Route,
+  { item, onError }: { item: Item; onError: OnError },
+  { state }: Context,
+): Operation<unknown> {
+  const call = row.serverMode && { operation: row.operationId, body: item }
+  if (call && state.tenant.envelope_only) return refuseServerMode(call)
+  const { key_id } = item
+  if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
+  const operation = row.operation({
+    id: key_id,
+    body: row.body && parse(row.body, item, DETAILS.E_VALIDATION.item),
+    query: {},
+    onError,
+  })
+  return call ? inServerMode(call, operation) : operation
+}
+
+// Only what waits makes a promise.
+function settle(decided: Decided): Result | Promise<Result> {
+  if ('refusal' in decided) return refused(decided.refusal)
+  const { made, status } = decided
+  try {
+    const body = made.release({})
+    if (!(body instanceof Promise)) return { status, body }
+    return body.then((waited) => ({ status, body: waited }), refusedBy)
+  } catch (error) {
+    return refusedBy(error)
+  }
+}
+
+function refusedBy(error: unknown): Result {
+  if (!(error instanceof Refusal)) throw error
+  return refused(error)
+}
+
+function refused({ status, code, message }: Refusal): { status: number; body: ProblemDocument } {
+  return { status, body: problemDocument(code, message) }
+}

@@ -1,0 +1,140 @@
+/**
+ * What bounds a JSON body before it is parsed, as its bytes arrive: how many pieces it comes in, how deep it is
+ * and how many values it has. A caller decides into how many pieces its body is cut: each piece costs the server
+ * time, and as an object of its own a hundred times its memory.
+ */
+import { Refusal } from '../../runner/refusal.js'
+
+/**
+ * Most pieces of one body. Clients send kilobytes in a piece; those that send each token of their JSON by
+ * itself need some 30 for an operation.
+ */
+const MAX_PIECES = 16_384
+
+/** Counts the pieces of a body; to be called for each. Returns whether there are too many. */
+export function createPieceCount(): () => boolean {
+  let pieces = 0
+  return () => ++pieces > MAX_PIECES
+}
+
+/** The answer to a body of too many pieces. */
+export function tooManyPieces(): Refusal {
+  return new Refusal('E_MALFORMED_REQUEST', `the body arrived in more than ${MAX_PIECES} pieces: send larger chunks`)
+}
+
+export interface BodyBytes {
+  add(bytes: Uint8Array): void
+  /** All bytes so far. They are not copied: more must not be added while they are used. */
+  bytes(): Buffer
+}
+
+/** Collects bytes in one buffer that grows, however small the pieces are. The first piece is not copied. */
+export function collectBytes(): BodyBytes {
+  let buffer: Buffer = Buffer.alloc(0)
+  let length = 0
+  return {
+    add(bytes) {
+      const needed = length + bytes.length
+      if (length === 0) buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+      else {
+        if (needed > buffer.length) {
+          const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * buffer.length))
+          larger.set(buffer.subarray(0, length))
+          buffer = larger
+        }
+        buffer.set(bytes, length)
+      }
+      length = needed
+    },
+    bytes: () => buffer.subarray(0, length),
+  }
+}
+
+/** No body of the API is deeper than 4. */
+const MAX_DEPTH = 32
+/** A batch of 1,000 operations has some 7,000. */
+export const MAX_VALUES = 20_000
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const BACKSLASH = 0x5c
+/**
+ * Bytes of a string that are looked at one by one before the rest is searched for its end: in shorter strings
+ * a search costs more.
+ */
+const STRING_BYTES = 16
+/** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
+const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
+
+export interface StructureCount {
+  /** Counts the next bytes of the body. @throws Refusal E_MALFORMED_REQUEST */
+  add(bytes: Uint8Array): void
+}
+
+/**
+ * Called for each bracket outside of strings, with its index in the current bytes and the depth, itself
+ * included.
+ */
+export type OnBracket = (byte: number, at: number, depth: number) => void
+
+/**
+ * Creates the measure of one body. A body that is not JSON is measured as far as possible; the parser refuses
+ * it.
+ */
+export function createStructureCount(onBracket?: OnBracket): StructureCount {
+  let depth = 0
+  let values = 1
+  let inString = false
+  let escaped = false
+
+  function addByte(byte: number, at: number): void {
+    if (byte === QUOTE) inString = true
+    else if (byte === COMMA) values += 1
+    else if ((byte | BRACE_BIT) === OPENING) {
+      depth += 1
+      values += 1
+      if (depth > MAX_DEPTH) throw tooMuch(`the body is nested deeper than ${MAX_DEPTH}`)
+      onBracket?.(byte, at, depth)
+    } else if ((byte | BRACE_BIT) === CLOSING) {
+      onBracket?.(byte, at, depth)
+      depth -= 1
+    }
+  }
+
+  /**
+   * Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from`
+   * must follow a plain byte.
+   */
+  function skipString(bytes: Uint8Array, from: number): number {
+    const quote = bytes.indexOf(QUOTE, from)
+    const end = quote < 0 ? bytes.length : quote
+    let plain = end
+    while (plain > from && bytes[plain - 1] === BACKSLASH) plain--
+    escaped = (end - plain) % 2 === 1
+    return end
+  }
+
+  return {
+    add(bytes) {
+      let plain = 0
+      for (let at = 0; at < bytes.length; at++) {
+        const byte = bytes[at] ?? 0
+        if (!inString) {
+          addByte(byte, at)
+          if (values > MAX_VALUES) throw tooMuch(`the body has more than ${MAX_VALUES} values`)
+          plain = 0
+        } else if (escaped) escaped = false
+        else if (byte === BACKSLASH) escaped = true
+        else if (byte === QUOTE) inString = false
+        else if (++plain === STRING_BYTES) {
+          at = skipString(bytes, at + 1) - 1
+          plain = 0
+        }
+      }
+    },
+  }
+}
+
+function tooMuch(detail: string): Refusal {
+  return new Refusal('E_MALFORMED_REQUEST', detail)
+}

@@ -1,0 +1,84 @@
+/**
+ * What the server reads of a request's head: it refuses a head that a proxy in front may have read otherwise,
+ * and takes the caller's credentials from one `Authorization: Bearer eaas_sk_…` header and the address.
+ */
+import { isIP } from 'node:net'
+import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type Credentials, readCredentials } from '../runner/admission.js'
+import type { Services } from '../runner/operation.js'
+import { Refusal, unauthorized } from '../runner/refusal.js'
+
+/** RFC 7235 section 2.1: the scheme is case-insensitive. */
+const SCHEME = /^bearer (.*)$/i
+
+/**
+ * Refuses two hosts, of which a proxy may go by the other one, and codings of the body beside `chunked`,
+ * which nothing here decodes.
+ */
+export function refuseAmbiguousHeads(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    const fault = findFault(request)
+    if (fault === undefined) {
+      done()
+      return
+    }
+    reply.header('connection', 'close') // where the request ends may be ambiguous too
+    done(new Refusal('E_MALFORMED_REQUEST', fault))
+  })
+}
+
+function findFault(request: FastifyRequest): string | undefined {
+  const coding = request.headers['transfer-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return 'Transfer-Encoding: only chunked is supported'
+  return countHeader(request, 'host') > 1 ? 'Host: must be sent once' : undefined
+}
+
+/** Reads the credentials. The API key itself is not passed on. @throws Refusal E_UNAUTHORIZED */
+export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
+  const { authorization = '' } = request.headers
+  const [, apiKey] = SCHEME.exec(authorization) ?? []
+  if (apiKey === undefined || countHeader(request, 'authorization') !== 1) {
+    throw unauthorized(authorization === '' ? 'missing' : 'malformed')
+  }
+  return readCredentials(services, {
+    apiKey,
+    ip_address: clientAddress(request.ip),
+    on_behalf_of: readHeader(request, ON_BEHALF_OF_HEADER),
+  })
+}
+
+/**
+ * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped,
+ * and so is the port that some proxies add. Anything else that a trusted proxy passes on becomes `unknown`,
+ * which is on no allow-list.
+ */
+export function clientAddress(address: string): string {
+  const [plain = ''] = withoutPort(address).split('%')
+  const unmapped = /^::ffff:\d+\.\d+\.\d+\.\d+$/i.test(plain) ? plain.slice('::ffff:'.length) : plain
+  return isIP(unmapped) === 0 ? 'unknown' : unmapped
+}
+
+// An IPv6 address with a port is in brackets: without them the two could not be separated.
+function withoutPort(address: string): string {
+  const [, v6, v4] = /^(?:\[([^[\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d{1,5})?$/.exec(address) ?? []
+  return (v6 !== undefined && isIP(v6) === 6 ? v6 : v4) ?? address
+}
+
+// Node joins repeated headers by commas, which a user's name must not contain.
+function readHeader(request: FastifyRequest, name: string): string | undefined {
+  return request.headers[name]?.toString()
+}
+
+/**
+ * How often a header was sent, by its name in lower case. Of some repeated headers Node silently keeps only
+ * the first.
+ */
+export function countHeader(request: FastifyRequest, name: string): number {
+  const { rawHeaders } = request.raw
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1
+  }
+  return count
+}

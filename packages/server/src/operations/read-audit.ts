@@ -1,0 +1,63 @@
+/** Reads the audit log: lists its entries, and signs where it ends. Writes no entry. */
+import type { Action, wire } from '@eaas/protocol'
+import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
+import { assertListed } from '../audit/listed-entries.js'
+import type { Operation } from '../runner/operation.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import { type EntryFilter, type ListedEntry, listEntries, type Page } from '../store/audit-list.js'
+import { findLastMark } from '../store/audit-purge.js'
+import type { Sql } from '../store/db.js'
+import { getHead, signHead } from './shared/audit-log.js'
+
+/**
+ * Lists entries, newest first unless the page says otherwise, with the exact number of all that match.
+ *
+ * @throws TamperedEntryError if an entry of the page is not as the server wrote it
+ */
+export function listAudit(filter: EntryFilter, page: Page): Operation<wire.EntryList> {
+  return async ({ state, services }) => ({
+    entries: [],
+    async release() {
+      const { entries, total } = await listProven(services.sql, state, { filter, page })
+      const logs = entries.map(viewEntry)
+      return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
+    },
+  })
+}
+
+/** Signs a statement of where the tenant's log ends now. */
+export function readAuditCheckpoint(): Operation<wire.Checkpoint> {
+  return async (context) => ({
+    entries: [],
+    release: async () => signHead(context, await getHead(context)),
+  })
+}
+
+// A purge may take entries between two statements: the list is then read again, from the mark of that purge
+// on.
+async function listProven(
+  sql: Sql,
+  { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
+  { filter, page }: { filter: EntryFilter; page: Page },
+): Promise<Awaited<ReturnType<typeof listEntries>>> {
+  for (let after = purged_through; ; ) {
+    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page)
+    try {
+      assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
+      return listed
+    } catch (error) {
+      const mark = await findLastMark(sql, tenant_id)
+      if (!mark || mark.purged_through <= after || !isPurgeMarkAuthentic(auditKey, mark)) throw error
+      after = mark.purged_through
+    }
+  }
+}
+
+// Clients read the version in the metadata too. It is stored once, in its column.
+// Entries of the installation's log, whose actions no client knows, are shown to its operator only.
+function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }: ListedEntry): wire.Entry {
+  const stored = metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
+  const { key_version } = entry
+  const shown = { ...stored, ...(key_version === null ? {} : { key_version }) }
+  return { ...entry, action: entry.action as Action, metadata: shown }
+}

@@ -1,0 +1,264 @@
+/**
+ * Decides whether a call is admitted: every reason to turn a caller away that does not lie in what it calls,
+ * in the order in which they are decided.
+ *
+ * Before the body is read, by `admitCall`:
+ * 1. there is room for the operations of a batch (work-gate.ts);
+ * 2. the API key is well formed, which names its tenant;
+ * 3. it is the key of that tenant, neither revoked nor expired; whichever of these it is not, the refusal is
+ *    the same and takes the same time;
+ * 4. the address is on the API key's list;
+ * 5. the tenant is not suspended;
+ * 6. the API key has the permissions of the call;
+ * 7. the end user, if the caller names one, has a valid name.
+ * While the body arrives, and while a long answer is read: 8. there is room for it (held-bytes.ts).
+ *
+ * With the body, by `performAdmitted`:
+ * 9. a batch has its turn (work-gate.ts);
+ * 10. 3 to 6 hold on the state that the operation decides on: only a refusal on the current state counts;
+ * 11. server mode is open to the tenant (refuse-server-mode.ts).
+ *
+ * The committer decides the rest, because it alone knows the head of the log: that the tenant has no alarm
+ * (`assertWatched` in audit/append/committer.ts), that the log's queue has room (append-queue.ts), and what the
+ * tenant's quota leaves, by which `encrypt` refuses.
+ */
+import { BlockList, isIP } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { DETAILS, findMissingPermission, INSTALLATION_ID, isOnBehalfOf, type Permission } from '@eaas/protocol'
+import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
+import type { ApiKeyRow } from '../store/api-keys.js'
+import type { TamperedRowError } from '../store/tampered-row.js'
+import type { Holding } from './held-bytes.js'
+import type { Caller, Operation, Services } from './operation.js'
+import { carryOut } from './perform.js'
+import { Refusal, unauthorized } from './refusal.js'
+import { inServerMode, type ServerModeCall } from './refuse-server-mode.js'
+import type { TenantState } from './tenant-state.js'
+import { inTurn } from './work-gate.js'
+
+/**
+ * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an
+ * unknown tenant, an unknown API key and a revoked one. The time that a refusal takes must not tell a caller
+ * which of them it is.
+ */
+const REFUSAL_MS = 20
+
+/** Who calls, and from where. */
+export interface Credentials {
+  tenant_id: string
+  /** HMAC of the API key under the pepper */
+  digest: string
+  ip_address: string
+  /** the end user that the caller says it acts for, which requires a permission of its own */
+  on_behalf_of: string | undefined
+}
+
+/** A caller, and what it needs to be allowed. */
+export interface Access {
+  credentials: Credentials
+  permissions: readonly Permission[]
+}
+
+/** What a call needs before its body is read. */
+export interface CallNeeds {
+  permissions: readonly Permission[]
+  /** whether it has many operations, for which there must be room */
+  isBatch: boolean
+}
+
+/** What is known of a call once its caller is admitted. */
+export interface Admitted {
+  api_key_id: string
+  /** whether the tenant was envelope-only when its state was last read, which may have changed since */
+  envelope_only: boolean
+}
+
+/**
+ * Admits a call before its body is read. `identify` reads the caller's credentials.
+ *
+ * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION, E_VALIDATION;
+ * OverloadError
+ */
+export async function admitCall(
+  services: Services,
+  { permissions, isBatch }: CallNeeds,
+  identify: () => Credentials,
+): Promise<Admitted & { holding: Holding }> {
+  if (isBatch) services.gate.assertRoom() // reading a large body only to refuse it would cost as much as a part of its work
+  const credentials = identify()
+  const admitted = await admitCaller(services, { credentials, permissions })
+  assertOnBehalfOf(credentials, admitted)
+  return { ...admitted, holding: services.hold(credentials.tenant_id) }
+}
+
+/** An admitted call with its body. */
+export interface AdmittedCall extends Access {
+  /** how many operations it has, if it is a batch */
+  operations?: number | undefined
+  /** of a call of server mode */
+  serverMode?: ServerModeCall | undefined
+}
+
+/**
+ * Runs the operation of an admitted call; answers once its entries are committed. @throws Refusal,
+ * AuditWriteError, OverloadError
+ */
+export function performAdmitted<Answer>(
+  services: Services,
+  { credentials, permissions, operations, serverMode }: AdmittedCall,
+  operation: Operation<Answer>,
+): Promise<Answer> {
+  const { tenant_id } = credentials
+  const access = { credentials, permissions }
+  const now = () => services.committer.clock.latest()
+  const work = serverMode ? inServerMode(serverMode, operation) : operation
+  const perform = () => carryOut(services, { tenant_id, findCaller: (state) => admitOn(state, access, now()) }, work)
+  return operations === undefined ? perform() : inTurn(services.gate, { tenant_id, operations }, perform)
+}
+
+/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key */
+export function readCredentials(
+  { pepper }: Pick<Services, 'pepper'>,
+  { apiKey, ip_address, on_behalf_of }: { apiKey: string; ip_address: string; on_behalf_of: string | undefined },
+): Credentials {
+  const tenant_id = apiKeyTenant(apiKey)
+  if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized('malformed')
+  return { tenant_id, digest: apiKeyDigest(pepper, apiKey), ip_address, on_behalf_of }
+}
+
+function admitCaller(services: Services, access: Access): Admitted | Promise<Admitted> {
+  const admitted = admitOnCached(services, access)
+  if (admitted) return admitted
+  const earliest = sleep(REFUSAL_MS) // begins before the look-ups, so that it ends at the same time whatever they find
+  return performAdmitted(services, access, whoCalls).catch(async (error: unknown) => {
+    if (error instanceof Refusal && error.code === 'E_UNAUTHORIZED') await earliest
+    throw error
+  })
+}
+
+const whoCalls: Operation<Admitted> = ({ state, caller: { actor } }) => ({
+  entries: [],
+  freshness: 'cached', // the operation itself decides on the current state
+  release: () => ({ api_key_id: actor, envelope_only: state.tenant.envelope_only }),
+})
+
+/**
+ * Admits by the cached state of the caller's tenant, if it is loaded. Whatever else is the case is decided on
+ * the current state.
+ */
+function admitOnCached({ states, committer }: Services, access: Access): Admitted | undefined {
+  const state = states.find(access.credentials.tenant_id)
+  if (!state || state instanceof Promise) return undefined
+  const found = state.findApiKey(access.credentials.digest)
+  if (!found || found instanceof Promise) return undefined
+  try {
+    const { api_key_id } = assertAdmitted(found.row, { state, access, now: committer.clock.latest() })
+    return { api_key_id, envelope_only: state.tenant.envelope_only }
+  } catch (error) {
+    if (error instanceof Refusal) return undefined // refused only on the current state
+    throw error
+  }
+}
+
+/** Finds the caller of a decision, and what is wrong with its rows. `now` is in milliseconds since 1970. */
+async function admitOn(
+  state: TenantState,
+  access: Access,
+  now: number,
+): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
+  const found = await state.findApiKey(access.credentials.digest)
+  const apiKey = assertAdmitted(found?.row, { state, access, now })
+  const { ip_address, on_behalf_of } = access.credentials
+  return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: state.fault ?? found?.fault }
+}
+
+/** Steps 3 to 6. @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION */
+function assertAdmitted(
+  apiKey: ApiKeyRow | undefined,
+  { state, access, now }: { state: TenantState; access: Access; now: number },
+): ApiKeyRow {
+  const { ip_address, on_behalf_of } = access.credentials
+  if (!apiKey) throw unauthorized('unknown')
+  const { api_key_id } = apiKey
+  const status = apiKeyStatus(apiKey, now)
+  if (status !== 'active') throw unauthorized(status, api_key_id)
+  if (apiKey.allowed_ips.length > 0 && !isAllowed(apiKey.allowed_ips, ip_address)) {
+    throw new Refusal('E_IP_NOT_ALLOWED', DETAILS.E_IP_NOT_ALLOWED.address(ip_address), { api_key_id })
+  }
+  if (isSuspended(state)) {
+    throw new Refusal('E_TENANT_SUSPENDED', DETAILS.E_TENANT_SUSPENDED.tenant, { api_key_id })
+  }
+  const { permissions } = access
+  assertPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
+  return apiKey
+}
+
+/** The status of an API key at a time, in milliseconds since 1970. */
+export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expired' | 'revoked' {
+  if (apiKey.revoked_at !== null) return 'revoked'
+  return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
+}
+
+// The operator has suspended or deleted it. The status in a tampered row is ignored; the call then fails with
+// the fault itself.
+function isSuspended({ tenant, fault }: TenantState): boolean {
+  return !fault && tenant.status !== 'active'
+}
+
+/** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
+export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
+  const missing = findMissingPermission(apiKey.permissions, permissions)
+  if (!missing) return
+  const { api_key_id } = apiKey
+  throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.call(missing), { api_key_id })
+}
+
+/** @throws Refusal E_VALIDATION if the name of the end user is not 1 to 255 visible ASCII characters */
+function assertOnBehalfOf({ on_behalf_of }: Credentials, { api_key_id }: Admitted): void {
+  if (on_behalf_of === undefined || isOnBehalfOf(on_behalf_of)) return
+  throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf, { api_key_id })
+}
+
+/**
+ * Whether an address is on an allow-list, by Node's BlockList. `::ffff:10.0.0.1` is 10.0.0.1, in a list too.
+ * IPv4 addresses are only on ranges of IPv4: BlockList alone would also find them in `::/0`, by which a user
+ * means IPv6.
+ */
+export function isAllowed(list: readonly string[], address: string): boolean {
+  if (isIP(address) === 0) return false
+  const { ipv4, ipv6 } = parseList(list)
+  return (isIPv4(address) ? ipv4 : ipv6).check(address, familyOf(address))
+}
+
+interface Ranges {
+  ipv4: BlockList
+  ipv6: BlockList
+}
+
+// An allow-list is parsed once while its API key is cached.
+const parsed = new WeakMap<readonly string[], Ranges>()
+
+function parseList(list: readonly string[]): Ranges {
+  const known = parsed.get(list)
+  if (known) return known
+  const ranges = { ipv4: new BlockList(), ipv6: new BlockList() }
+  for (const range of list) {
+    const [address = '', prefix] = range.split('/')
+    const blockList = isIPv4(address) ? ranges.ipv4 : ranges.ipv6
+    if (prefix === undefined) blockList.addAddress(address, familyOf(address))
+    else blockList.addSubnet(address, Number(prefix), familyOf(address))
+  }
+  parsed.set(list, ranges)
+  return ranges
+}
+
+const MAPPED = new BlockList()
+MAPPED.addSubnet('::ffff:0:0', 96, 'ipv6')
+
+function isIPv4(address: string): boolean {
+  return familyOf(address) === 'ipv4' || MAPPED.check(address, 'ipv6')
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return isIP(address) === 4 ? 'ipv4' : 'ipv6'
+}

@@ -1,0 +1,233 @@
+// Entries of the installation's log that name an entry of a tenant's own log, which no anchor covers yet: the tenant cannot go back behind
+// them. The attacker has the whole database and no key.
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { describe, expect, it } from 'vitest'
+import { examineAnchor } from '../../../packages/server/src/cli/examine-logs.js'
+import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
+import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
+import { deleteTenant } from '../../../packages/server/src/operations/delete-tenant.js'
+import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
+import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
+import { recordAlone } from '../../../packages/server/src/runner/installation-log.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
+
+const { start, current, twoTenants } = setInstallationScene()
+
+/** Makes a tenant whose log has three entries, the last that an anchor covers, and what puts it back to them. */
+async function anchored() {
+  const { victim } = await twoTenants()
+  const running = current()
+  await anchor(running)
+  const { tenant_id } = victim.tenant
+  const insert = await copyAll(running, tenant_id)
+  const putBack = async () => {
+    await removeAll(current(), tenant_id)
+    await insert(current())
+  }
+  return { victim, tenant_id, putBack }
+}
+
+const suspend = ({ services }: Service, { tenant }: Caller) =>
+  performAsSystem(services, tenant.tenant_id, suspendTenant({ reason: 'a drill' }))
+
+/** Records a suspension again as an older version of the server did, which stated no hash. */
+async function nameWithoutHash(
+  changes: Record<string, string> = {},
+  action: 'installation.tenant_suspend' | 'installation.rollback_accepted' = 'installation.tenant_suspend',
+) {
+  const found = (await entries(current())).find(({ action }) => action === 'installation.tenant_suspend')
+  const { entry_hash, ...told } = (found?.metadata ?? {}) as Record<string, string>
+  if (entry_hash?.length !== 64) throw new Error('no hash')
+  await recordAlone(current().services, [{ action, metadata: { ...told, ...changes } }])
+}
+
+/** A change of the victim, and the entry of its log that the installation's log then names. */
+const CHANGES: [what: string, named: number, change: (service: Service, caller: Caller) => Promise<unknown>][] = [
+  ['suspended', 4, suspend],
+  [
+    'changed',
+    4,
+    ({ services }: Service, { tenant }: Caller) =>
+      performAsSystem(services, tenant.tenant_id, updateTenant({ monthly_encrypt_quota: 9 })),
+  ],
+  [
+    'deleted',
+    8,
+    async (service: Service, caller: Caller) => {
+      await suspend(service, caller)
+      const { tenant_id, name } = caller.tenant
+      await deleteTenant(service.services, tenant_id, { confirm: name })
+    },
+  ],
+]
+
+describe('a tenant', () => {
+  it.each(CHANGES)(
+    'that is put back to before it was %s is alarmed about, by the name of entry %i',
+    async (_, named, change) => {
+      const { victim, tenant_id, putBack } = await anchored()
+      await change(current(), victim)
+      await putBack()
+      const behind = { valid: false, reason: 'behind_checkpoint', broken_at: 4 }
+      expect(await verify(current(), tenant_id)).toMatchObject(behind)
+      const { sql, rootKey } = current().services
+      expect(await examineAnchor(sql, rootKey, { checkpointMinutes: 60 })).toMatchObject({
+        ok: false,
+        detail: expect.stringContaining(`names entry ${named} of the tenant's log, which ends with entry 3`),
+      })
+      const running = await start()
+      expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(`names entry ${named}`) }])
+      expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+      expect(await verify(running, tenant_id)).toMatchObject(behind)
+      const { verdicts } = await verifyAll(running.services)
+      expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, ...behind }])
+
+      await acceptRollback(running.services, tenant_id, { reason: 'a drill' })
+      const accepted = await start()
+      expect(accepted.alarms).toEqual([])
+      expect((await accepted.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+      expect((await verifyAll(accepted.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+    },
+  )
+
+  it.each(CHANGES)(
+    'that was %s is alarmed about where a longer log of genuine entries takes its place',
+    async (_, named, change) => {
+      const { victim, tenant_id, putBack } = await anchored()
+      for (let key = 0; key < 9; key++) await victim.call('POST', '/v1/keys', { name: `fork ${key}` })
+      const insertFork = await copyAll(current(), tenant_id)
+      await putBack()
+      await start()
+      await change(current(), victim)
+      await removeAll(current(), tenant_id)
+      await insertFork(current())
+      const other = { valid: false, reason: 'checkpoint_mismatch', broken_at: named }
+      expect(await verify(current(), tenant_id)).toMatchObject(other)
+      const { sql, rootKey } = current().services
+      expect(await examineAnchor(sql, rootKey, { checkpointMinutes: 60 })).toMatchObject({ ok: false })
+      const running = await start()
+      expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(`entry ${named}`) }])
+      expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+      expect(await verify(running, tenant_id)).toMatchObject(other)
+      const { verdicts } = await verifyAll(running.services)
+      expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, ...other }])
+
+      await acceptRollback(running.services, tenant_id, { reason: 'a drill' })
+      const accepted = await start()
+      expect(accepted.alarms).toEqual([])
+      expect((await accepted.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+      expect((await verifyAll(accepted.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+    },
+  )
+
+  it('is alarmed about where the entry of its log is not the one that is named without a hash, as an older version of the server did', async () => {
+    const { victim, tenant_id } = await anchored()
+    await suspend(current(), victim)
+    await nameWithoutHash()
+    expect((await start()).alarms).toEqual([])
+    expect(await verify(current(), tenant_id)).toMatchObject({ valid: true })
+    const other = { valid: false, reason: 'checkpoint_mismatch', broken_at: 4 }
+    await nameWithoutHash({}, 'installation.rollback_accepted')
+    expect(await verify(current(), tenant_id)).toMatchObject(other)
+    await nameWithoutHash({ reason: 'another one' })
+    expect(await verify(current(), tenant_id)).toMatchObject(other)
+    expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('names entry 4') }])
+  })
+
+  it('is alarmed about at start if somebody edits the entry that is named without a hash, although an anchor covers it', async () => {
+    const { victim, tenant_id } = await anchored()
+    await suspend(current(), victim)
+    await nameWithoutHash()
+    await anchor(current())
+    await current().services.sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 4`
+    expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('names entry 4') }])
+  })
+
+  it('is alarmed about where another log has the entry that is named for the moment in which it is compared', async () => {
+    await twoTenants()
+    const { call, tenant } = await current().createTenant() // no anchor covers it
+    const { tenant_id } = tenant
+    const putBack = await copyAll(current(), tenant_id)
+    for (let key = 0; key < 3; key++) await call('POST', '/v1/keys', { name: `fork ${key}` })
+    const insertFork = await copyAll(current(), tenant_id)
+    await removeAll(current(), tenant_id)
+    await putBack(current())
+    await start()
+    await performAsSystem(current().services, tenant_id, updateTenant({ monthly_encrypt_quota: 9 }))
+    const { sql } = current().services
+    const shown = await sql`select * from audit_log where tenant_id = ${tenant_id} and id = 2`
+    await removeAll(current(), tenant_id)
+    await insertFork(current())
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id = 2`
+    await sql`insert into audit_log ${sql(shown)}`
+    expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('entry 3') }])
+  })
+
+  it('that was purged with the entry that is named is missed by nobody', async () => {
+    let now = Date.parse('2026-01-05T09:00:00.000Z')
+    const service = await startService({ now: () => now })
+    const owner = await service.createTenant()
+    const { tenant_id } = owner.tenant
+    await performAsSystem(service.services, tenant_id, updateTenant({ monthly_encrypt_quota: 9 }))
+    now += 90 * 86_400_000
+    await owner.call('POST', '/v1/keys', { name: 'later' })
+    const { purged_through } = await purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+    expect(purged_through).toBe(2)
+    await service.close()
+    const running = await startService({ database: service.database })
+    try {
+      expect(running.alarms).toEqual([])
+      expect(await verify(running, tenant_id)).toMatchObject({ valid: true })
+    } finally {
+      await running.close()
+    }
+  })
+
+  it("is alarmed about where its status is another one than the installation's log says", async () => {
+    const { victim, tenant_id } = await anchored()
+    await suspend(current(), victim)
+    const before = await copyAll(current(), INSTALLATION_ID)
+    await performAsSystem(current().services, tenant_id, resumeTenant({ reason: 'a drill' }))
+    await removeAll(current(), INSTALLATION_ID)
+    await before(current())
+    const { alarms } = await start()
+    expect(alarms).toMatchObject([
+      { tenant_id, reason: expect.stringContaining('suspended, and its row that it is active') },
+    ])
+  })
+
+  it('is watched from the entry on that is named, whatever was anchored: what is shown at the start alone is found afterwards', async () => {
+    const { victim, tenant_id } = await anchored()
+    await suspend(current(), victim)
+    const { services, alarms } = await start()
+    expect(alarms).toEqual([])
+    expect(services.committer.watches.get(tenant_id).witnessed?.last_id).toBe(4)
+  })
+
+  it.each([
+    [
+      'missing',
+      'head of the audit chain is missing',
+      (sql: Service['services']['sql']) => sql`delete from heads where last_id in (2, 4)`,
+    ],
+    [
+      'that no server wrote',
+      'was not written by this server',
+      (sql: Service['services']['sql']) => sql`update heads set last_id = 9 where last_id in (2, 4)`,
+    ],
+  ])('of which an entry is named is alarmed about at start if its head is %s', async (_, reason, attack) => {
+    const { victim } = await anchored()
+    const newer = await current().createTenant() // no anchor covers it
+    for (const each of [victim, newer]) await suspend(current(), each)
+    await attack(current().services.sql)
+    const { alarms } = await start()
+    expect(alarms).toHaveLength(2)
+    for (const { tenant } of [victim, newer])
+      expect(alarms).toContainEqual(
+        expect.objectContaining({ tenant_id: tenant.tenant_id, reason: expect.stringContaining(reason) }),
+      )
+  })
+})

@@ -1,0 +1,240 @@
+// A fork of a tenant's log: genuine entries that a server wrote on rows that somebody had put back, with more changes than the true log has.
+// It takes the place neither of what a process witnessed nor of what an anchor covers, however it is shown. The attacker has the whole database,
+// can have commands run on it, and has no key.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
+import { compareWithAnchor } from '../../../packages/server/src/audit/watch/anchor-watch.js'
+import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anchor.js'
+import { examineCheckpoints } from '../../../packages/server/src/cli/examine-logs.js'
+import { deriveRowKey } from '../../../packages/server/src/crypto/key-hierarchy.js'
+import { createWitnessEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
+import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
+import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
+import { findHead } from '../../../packages/server/src/store/audit.js'
+import { type Server, serverOf } from '../../support/audit/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { anchor, copyAll, removeAll, setInstallationScene } from '../installation/installation-scene.js'
+
+const { start, current, twoTenants } = setInstallationScene()
+
+type Witnessing = Pick<Server, 'services'>
+
+/** Compares as a server does before each anchor; `meanwhile` happens once the anchored heads were read. */
+async function compare({ services }: Witnessing, meanwhile: () => Promise<unknown> = async () => undefined) {
+  const { states, committer, rootKey, installationKey } = services
+  return compareWithAnchor({
+    ...services,
+    rowKey: deriveRowKey(installationKey),
+    watches: committer.watches,
+    findAuditKey: async (tenant_id) => {
+      await meanwhile()
+      return (await states.find(tenant_id))?.auditKey
+    },
+    openKey: (row) => openAuditKey(rootKey, row),
+  })
+}
+
+const addKeys = async (server: { call: Server['call'] }, { secret }: Caller, names: readonly string[]) => {
+  for (const name of names) expect((await server.call(secret, 'POST', '/v1/keys', { name })).status).toBe(201)
+}
+
+const readHead = async ({ services }: Witnessing, tenant_id: string) =>
+  (await findHead(services.sql, tenant_id)) ?? expect.unreachable()
+
+/** Has a server write a fork of the tenant's log with so many keys; the true log is there again at the end. */
+async function makeFork(
+  running: Service,
+  { victim, putBack }: { victim: Caller; putBack(): Promise<void> },
+  keys: number,
+) {
+  const { tenant_id } = victim.tenant
+  const { sql } = running.services
+  const restoreTrue = await copyAll(running, tenant_id)
+  await putBack()
+  const forking = serverOf(running) // has witnessed nothing
+  await addKeys(
+    forking,
+    victim,
+    Array.from({ length: keys }, (_, at) => `of a fork ${at}`),
+  )
+  const head = await readHead(running, tenant_id)
+  const restoreFork = await copyAll(running, tenant_id)
+  const put = (restore: typeof restoreFork) => async () => {
+    await removeAll(running, tenant_id)
+    await restore(running)
+  }
+  const isThere = async () => (await findHead(sql, tenant_id))?.last_id === head.last_id
+  return { forking, head, isThere, showFork: put(restoreFork), showTrue: put(restoreTrue) }
+}
+
+const coveredEntry = async ({ services: { sql, installationKey } }: Witnessing, tenant_id: string) =>
+  (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)
+
+describe('what a process witnessed is not forgotten for a longer fork with more changes', () => {
+  it('that another server anchored, and that is shown after the anchored heads were compared', async () => {
+    const scene = await twoTenants()
+    const { victim } = scene
+    const { tenant_id } = victim.tenant
+    const running = current()
+    expect((await victim.call('POST', '/v1/keys', { name: 'acknowledged' })).status).toBe(201)
+    const fork = await makeFork(running, scene, 4)
+    await anchorNow(fork.forking.services)
+    await fork.showTrue()
+    expect(await compare(running, fork.showFork)).toEqual([])
+    expect(running.alarms).toMatchObject([{ tenant_id }])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+  })
+
+  it.each<[string, (of: { process: Server; fork: Awaited<ReturnType<typeof makeFork>>; victim: string }) => unknown]>([
+    ['that another server anchored, over the checkpoint file', ({ process, fork }) => compare(process, fork.showFork)],
+    [
+      "that an entry of the installation's log names",
+      ({ process: { services }, fork, victim }) =>
+        services.committer.watches.get(victim).held.rememberAnchored(fork.head),
+    ],
+  ])('%s', async (_, tell) => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    const running = current()
+    const witnessed = await readHead(running, tenant_id)
+    const fork = await makeFork(running, scene, 4)
+    await anchorNow(fork.forking.services)
+    await fork.showTrue()
+    const process = serverOf(running)
+    const watch = process.services.committer.watches.get(tenant_id)
+    watch.held.remember(witnessed)
+    await tell({ process, fork, victim: tenant_id })
+    await fork.showFork()
+    expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)
+    expect(watch.alarm?.witness).toMatchObject({ last_id: witnessed.last_id, hash: witnessed.hash })
+  })
+
+  it('of which a command wrote a line into the checkpoint file before', async () => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    const running = current()
+    const witnessed = await readHead(running, tenant_id)
+    const fork = await makeFork(running, scene, 4)
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-forks-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const file = join(folder, 'checkpoints')
+    const emit = createWitnessEmitter(running.services, file)
+    for (const head of [fork.head, witnessed]) await emit([{ tenant_id, alarm: undefined, witnessed: head }])
+    await fork.showFork()
+    const { rootKey, sql } = running.services
+    expect(await examineCheckpoints(sql, rootKey, file)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('entry 3 of the audit chain differs'),
+    })
+    await running.close()
+    const restarted = await startService({ database: running.database, environment: { EAAS_CHECKPOINT_FILE: file } })
+    onTestFinished(() => restarted.close())
+    const { alarm } = restarted.services.committer.watches.get(tenant_id)
+    expect(Buffer.from(alarm?.witness?.hash ?? [])).toEqual(witnessed.hash)
+  })
+
+  it('that was followed before the answer to a commit came', async () => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    const running = current()
+    const committed = await readHead(running, tenant_id)
+    const fork = await makeFork(running, scene, 4)
+    const process = serverOf(running)
+    const watch = process.services.committer.watches.get(tenant_id)
+    watch.witness(fork.head)
+    watch.commit(committed)
+    expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)
+    expect(watch.alarm?.witness).toMatchObject({ last_id: committed.last_id, hash: committed.hash })
+  })
+})
+
+describe('an anchor is not replaced by one over a fork', () => {
+  it.each<[string, { keys: number; isPrepared: boolean }]>([
+    ['that is longer, shown before the logs are followed', { keys: 4, isPrepared: false }],
+    ['that is longer, shown once the logs were followed', { keys: 4, isPrepared: true }],
+    ['that is as long, shown once the logs were followed', { keys: 1, isPrepared: true }],
+  ])('of the same log, %s', async (_, { keys, isPrepared }) => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    await anchor(current())
+    const running = await start()
+    const fork = await makeFork(running, scene, keys)
+    await fork.showTrue()
+    const covered = (await coveredEntry(running, tenant_id)) ?? expect.unreachable()
+    const command = serverOf(running)
+    expect(await compare(command)).toEqual([])
+    const show = async () => {
+      if (await fork.isThere()) await fork.showTrue()
+      await fork.showFork()
+      await running.services.sql`
+        update audit_log set hash = ${covered.hash} where tenant_id = ${tenant_id} and id = ${covered.last_id}`
+    }
+    const { sql } = command.services
+    const begin = async (...args: Parameters<typeof sql.begin>) => {
+      await show()
+      return sql.begin(...args)
+    }
+    const shown = isPrepared
+      ? { ...command.services, sql: Object.assign(sql.bind(null), sql, { begin }) }
+      : command.services
+    if (!isPrepared) await show()
+    await expect(anchorNow(shown as typeof command.services, { evenIfSame: true })).rejects.toThrow(
+      new RegExp(`no anchor is written: .*tenant ${tenant_id}`),
+    )
+    expect(await coveredEntry(running, tenant_id)).toMatchObject({ last_id: covered.last_id, hash: covered.hash })
+
+    const left: string[] = []
+    await anchorNow(serverOf(running).services, { evenIfSame: true, onLeft: (id) => void left.push(id) })
+    expect(left).toEqual([tenant_id])
+    expect(await coveredEntry(running, tenant_id)).toMatchObject({ hash: covered.hash })
+  })
+})
+
+describe('a copy of an anchored head whose MAC somebody changed', () => {
+  it('is alarmed about: no rollback that was accepted before explains that a fork takes the place of that head', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    for (const name of ['c', 'd', 'e']) await victim.call('POST', '/v1/keys', { name })
+    await anchor(current())
+    await putBack()
+    await acceptRollback((await start()).services, tenant_id, { reason: 'a drill' }) // entry 3, of a log that had 6
+    const running = await start()
+    const { sql } = running.services
+    const older = await copyAll(running, tenant_id)
+    await running.caller(victim.secret).call('POST', '/v1/keys', { name: 'acknowledged' })
+    await anchor(running)
+    const covered = (await coveredEntry(running, tenant_id)) ?? expect.unreachable()
+    const putOlder = async () => {
+      await removeAll(running, tenant_id)
+      await older(running)
+    }
+    const fork = await makeFork(running, { victim, putBack: putOlder }, 2)
+    const change = () => sql`update anchored_heads set mac = ${Buffer.alloc(32, 1)} where tenant_id = ${tenant_id}`
+
+    await sql`update audit_log set hash = ${covered.hash} where tenant_id = ${tenant_id} and id = ${covered.last_id}`
+    await change()
+    await expect(anchorNow(serverOf(running).services, { evenIfSame: true })).rejects.toThrow('changed outside')
+    await fork.showFork()
+    const alarmed = await start()
+    expect(alarmed.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('changed outside') }])
+    expect((await alarmed.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+    const accepted = await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
+    expect(accepted).toMatchObject({ witnessed_id: covered.last_id, agrees_through: 0, policy_version: 2 ** 33 })
+    expect((await start()).alarms).toEqual([])
+  })
+
+  it('is alarmed about while the true log is there, once the tenant is used', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    const { sql } = current().services
+    await sql`update anchored_heads set mac = ${Buffer.alloc(32, 1)} where tenant_id = ${tenant_id}`
+    const command = serverOf(current())
+    expect(await compare(command)).toEqual([])
+    expect((await command.call(victim.secret, 'POST', '/v1/keys', { name: 'more' })).status).toBe(500)
+    expect(command.services.committer.watches.get(tenant_id).alarm?.reason).toContain('changed outside')
+  })
+})

@@ -1,0 +1,62 @@
+// Reads a table's columns, and what they hold in earlier rows, from the SQL of the migrations, without a database.
+import { cpSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+const FOLDER = new URL('../../../packages/server/migrations/', import.meta.url)
+const ADDED = /\badd column (?:if not exists )?([a-z_]+) ([^,]*)/g
+const COLUMN = /^\s*(?!primary\b|unique\b|check\b|foreign\b|constraint\b)([a-z_]+) /gm
+
+/** A folder with the server's migrations and a later one, which somebody removes. */
+export function withMigration(sql: string, version = 900): URL {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-migrations-'))
+  cpSync(fileURLToPath(FOLDER), folder, { recursive: true })
+  writeFileSync(join(folder, `${version}-later.sql`), sql)
+  return pathToFileURL(`${folder}/`)
+}
+
+/** The columns of a table after all migrations. @throws when there is no such table, or a migration alters it in a way unknown here */
+export function columnsOf(table: string): string[] {
+  const create = statements().find((statement) => new RegExp(`^create table ${table} \\(`).test(statement))
+  if (!create) throw new Error(`no migration creates ${table}`)
+  const columns = new Set(names(create.slice(create.indexOf('(') + 1), COLUMN))
+  for (const statement of alterations(table)) {
+    if (/\brename\b|\bdrop column\b/.test(statement)) throw new Error(`this cannot be read yet: ${statement}`)
+    for (const name of names(statement, ADDED)) columns.add(name)
+  }
+  return [...columns]
+}
+
+/** What the columns that migrations added to a table hold in the rows from before. @throws when this is unknown here */
+export function earlierValuesOf(table: string): Record<string, unknown> {
+  const update = statements().find((statement) => new RegExp(`^update ${table}\\b`).test(statement))
+  if (update) throw new Error(`this cannot be read yet: ${update}`)
+  const added = alterations(table).flatMap((statement) => [...statement.matchAll(ADDED)])
+  return Object.fromEntries(added.map(([, name = '', definition = '']) => [name, defaultOf(definition)]))
+}
+
+function statements(): string[] {
+  return readdirSync(FOLDER)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .flatMap((name) => readFileSync(new URL(name, FOLDER), 'utf8').replaceAll(/--.*$/gm, '').split(';'))
+    .map((statement) => statement.trim())
+}
+
+function alterations(table: string): string[] {
+  return statements().filter((statement) => new RegExp(`^alter table ${table}\\b`).test(statement))
+}
+
+function defaultOf(definition: string): unknown {
+  if (!/\bdefault\b/.test(definition)) return null
+  const [, text] = /^text\s(?:.*\s)?default '([^'\\]*)'(?=\s|$)/s.exec(definition) ?? []
+  if (text !== undefined) return text
+  const [, json] = /^(?:integer|bigint|boolean)\s(?:.*\s)?default (-?\d+|true|false)(?=\s|$)/s.exec(definition) ?? []
+  if (json !== undefined) return JSON.parse(json)
+  throw new Error(`this default cannot be read yet: ${definition}`)
+}
+
+function names(text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map(([, name = '']) => name)
+}
