@@ -2,8 +2,20 @@
 import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { embeddedRootKeyPath, generateRootKey, RootKeyError, readEmbeddedRootKey, readRootKey } from './root-key.js'
+
+/** The folders whose content was written to the disk. */
+const synced = vi.hoisted((): string[] => [])
+vi.mock('../sync-directory.js', async (original) => {
+  const { syncDirectory } = await original<typeof import('../sync-directory.js')>()
+  return {
+    async syncDirectory(path: string) {
+      await syncDirectory(path)
+      synced.push(path)
+    },
+  }
+})
 
 const KEY = new Uint8Array(32).fill(0xa7)
 const TEXT = Buffer.from(KEY).toString('base64')
@@ -179,6 +191,17 @@ describe('the root key of an embedded database', () => {
     expect(exported(await readEmbeddedRootKey(folder, { mayCreate: true }))).toEqual(KEY)
     expect(await readFile(file, 'utf8')).toBe(TEXT)
   })
+
+  // Otherwise a power cut could leave the database that was made next, and not the key that opens it.
+  it.each(['it made', 'another process made'])(
+    'is on the disk, with its name, before anything is sealed under it: %s',
+    async (made) => {
+      if (made === 'another process made') await writeFile(file, TEXT)
+      synced.length = 0
+      await readEmbeddedRootKey(folder, { mayCreate: true })
+      expect(synced).toEqual([folder])
+    },
+  )
 
   it('is not made where the folder is missing', async () => {
     await expect(readEmbeddedRootKey(join(folder, 'nowhere'), { mayCreate: true })).rejects.toMatchObject({

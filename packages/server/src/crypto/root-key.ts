@@ -4,8 +4,9 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { link, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
+import { syncDirectory } from '../sync-directory.js'
 import { importKey, randomKey } from './aead.js'
 
 /**
@@ -82,22 +83,25 @@ export async function isReadableByAll(path: string): Promise<boolean> {
 }
 
 // Written to a draft and then linked: a crash leaves the whole key or none. False if the path exists, which is
-// kept.
+// kept. It is on the disk then, name and all, whichever process made it: whatever is sealed later needs it.
 async function createKeyFile(path: string): Promise<boolean> {
   const draft = `${path}.${process.pid}.new`
   const secret = randomKey()
   await rm(draft, { force: true }) // left by a crash: process ids are reused, in containers at every start
   try {
     await writeFile(draft, `${encodeBase64(secret)}\n`, { mode: 0o600, flag: 'wx', flush: true })
-    await link(draft, path)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    return false
+    const isCreated = await link(draft, path).then(() => true, refuseUnlessExists)
+    await syncDirectory(dirname(path))
+    return isCreated
   } finally {
     secret.fill(0)
     await rm(draft, { force: true })
   }
+}
+
+function refuseUnlessExists(error: NodeJS.ErrnoException): false {
+  if (error.code !== 'EEXIST') throw error
+  return false
 }
 
 async function readKeyFile(path: string): Promise<string> {

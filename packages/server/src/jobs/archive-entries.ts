@@ -5,7 +5,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { link, open, rename, rm } from 'node:fs/promises'
+import { link, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
@@ -15,6 +15,7 @@ import { exportAudit } from '../operations/export-audit.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { syncDirectory } from '../sync-directory.js'
 
 /** The entries after one id, up to and including another. */
 export interface Stretch {
@@ -107,15 +108,5 @@ async function makeDirectory(folder: string): Promise<void> {
   for (let parent = dirname(folder); ; parent = dirname(parent)) {
     await syncDirectory(parent)
     if (parent === dirname(made)) return
-  }
-}
-
-// A file's name is on disk only once its directory is synced.
-async function syncDirectory(folder: string): Promise<void> {
-  const directory = await open(folder)
-  try {
-    await directory.sync()
-  } finally {
-    await directory.close()
   }
 }
