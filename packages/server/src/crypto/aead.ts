@@ -44,7 +44,9 @@ export function randomKey(): Uint8Array {
 /** Seals: returns iv ‖ ciphertext ‖ tag. */
 export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad: Uint8Array = NO_AAD): Uint8Array {
   const sealed = new Uint8Array(plaintext.length + SEAL_OVERHEAD)
-  const iv = makeIv(ivKeyOf(key), { random: randomFillSync(new Uint8Array(IV_RANDOM_BYTES)), aad, plaintext })
+  const ivKey = ivKeyOf(key)
+  const iv = makeIv(ivKey, { random: randomFillSync(new Uint8Array(IV_RANDOM_BYTES)), aad, plaintext })
+  if (ivKey instanceof Uint8Array) ivKey.fill(0)
   const cipher = createCipheriv(CIPHER, key, iv)
   if (aad.length > 0) cipher.setAAD(aad)
   sealed.set(iv)
@@ -76,7 +78,7 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
  * process's memory.
  */
 export function makeIv(
-  ivKey: KeyObject,
+  ivKey: KeyObject | Uint8Array,
   { random, aad, plaintext }: Record<'random' | 'aad' | 'plaintext', Uint8Array>,
 ): Uint8Array {
   const length = new Uint8Array(LENGTH_BYTES)
@@ -84,17 +86,17 @@ export function makeIv(
   return hmac(ivKey, random, length, aad, plaintext).subarray(0, IV_BYTES)
 }
 
-/** The key that makes the ivs under a sealing key (key-hierarchy.md 4), kept for as long as its KeyObject. */
-export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject {
-  if (key instanceof Uint8Array) return deriveIvKey(key)
+/**
+ * The key that makes the ivs under a sealing key (key-hierarchy.md 4). That of a KeyObject is kept with it. That
+ * of bytes, a DEK that is used once, is bytes too, because creating KeyObjects costs more than the seal; the
+ * caller zeroes them.
+ */
+export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject | Uint8Array {
+  if (key instanceof Uint8Array) return hmac(key, IV_KEY_LABEL)
   let ivKey = ivKeys.get(key)
   if (!ivKey) {
-    ivKey = deriveIvKey(key)
+    ivKey = importKey(createHmac('sha256', key).update(IV_KEY_LABEL).digest()) // keeps the key itself outside the heap
     ivKeys.set(key, ivKey)
   }
   return ivKey
-}
-
-function deriveIvKey(key: KeyObject | Uint8Array): KeyObject {
-  return importKey(createHmac('sha256', key).update(IV_KEY_LABEL).digest())
 }

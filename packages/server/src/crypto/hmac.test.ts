@@ -29,6 +29,7 @@ describe('HMAC-SHA-256', () => {
     const secret = createSecretKey(Buffer.from(key, 'hex'))
     expect(hmacHex(secret, message)).toBe(expected)
     expect(hmac(secret, message)).toEqual(Buffer.from(expected, 'hex'))
+    expect(hmac(Buffer.from(key, 'hex'), message)).toEqual(Buffer.from(expected, 'hex'))
   })
 
   it('agrees with node:crypto for every length around those where it goes another way, whichever key came before', () => {

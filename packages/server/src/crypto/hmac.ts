@@ -9,6 +9,8 @@ const BLOCK_BYTES = 64
 const DIGEST_BYTES = 32
 const SHORT_BYTES = 4_096
 const MOST_BYTES_A_CHARACTER = 3
+const INNER_PAD = 0x36
+const OUTER_PAD = 0x5c
 
 /** A key under each of the two pads. */
 interface PaddedKey {
@@ -26,25 +28,26 @@ const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 /** Bytes, or a text, of which the UTF-8 form is meant. */
 type Part = Uint8Array | string
 
+/** A key that is kept as a KeyObject, or the bytes of one that is used once. */
+type Key = KeyObject | Uint8Array
+
 /** HMAC-SHA-256 of a message, which may come in parts, in hexadecimal. */
 export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
   return authenticate(key, message, 'hex')
 }
 
 /** HMAC-SHA-256 of a message, which may come in parts: 32 bytes. */
-export function hmac(key: KeyObject, ...message: readonly Part[]): Uint8Array {
+export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
   return Buffer.from(authenticate(key, message, 'binary'), 'binary')
 }
 
-function authenticate(key: KeyObject, message: readonly Part[], encoding: 'hex' | 'binary'): string {
+function authenticate(key: Key, message: readonly Part[], encoding: 'hex' | 'binary'): string {
   let most = 0
   for (const part of message) most += mostBytes(part)
   if (most > SHORT_BYTES) return authenticateLong(key, message, encoding)
-  const { inner, outer } = paddedKey(key)
-  innerBlock.set(inner)
+  putKey(key)
   let end = BLOCK_BYTES
   for (const part of message) end += put(part, end)
-  outerBlock.set(outer)
   outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, end), 'binary'), BLOCK_BYTES, 'binary')
   const mac = hash(ALGORITHM, outerBlock, encoding)
   innerBlock.fill(0, 0, end)
@@ -52,7 +55,7 @@ function authenticate(key: KeyObject, message: readonly Part[], encoding: 'hex' 
   return mac
 }
 
-function authenticateLong(key: KeyObject, message: readonly Part[], encoding: 'hex' | 'binary'): string {
+function authenticateLong(key: Key, message: readonly Part[], encoding: 'hex' | 'binary'): string {
   const made = createHmac(ALGORITHM, key)
   for (const part of message) made.update(part)
   return made.digest().toString(encoding)
@@ -68,22 +71,35 @@ function put(part: Part, at: number): number {
   return part.length
 }
 
-// All keys here have 32 bytes; RFC 2104 digests only keys that are longer than a block first.
+/** Puts the key under its two pads, at the beginning of the blocks. */
+function putKey(key: Key): void {
+  if (key instanceof Uint8Array) {
+    pad(key, INNER_PAD, innerBlock)
+    pad(key, OUTER_PAD, outerBlock)
+    return
+  }
+  const { inner, outer } = paddedKey(key)
+  innerBlock.set(inner)
+  outerBlock.set(outer)
+}
+
 function paddedKey(key: KeyObject): PaddedKey {
   const known = paddedKeys.get(key)
   if (known) return known
+  const padded = { inner: new Uint8Array(BLOCK_BYTES), outer: new Uint8Array(BLOCK_BYTES) }
   const secret = key.export()
-  if (secret.length > BLOCK_BYTES) throw new Error(`a key must be at most ${BLOCK_BYTES} bytes, got ${secret.length}`)
-  const padded = { inner: xor(secret, 0x36), outer: xor(secret, 0x5c) }
+  pad(secret, INNER_PAD, padded.inner)
+  pad(secret, OUTER_PAD, padded.outer)
   secret.fill(0)
   paddedKeys.set(key, padded)
   return padded
 }
 
-function xor(secret: Uint8Array, pad: number): Uint8Array {
-  const block = new Uint8Array(BLOCK_BYTES).fill(pad)
-  secret.forEach((byte, at) => {
-    block[at] = byte ^ pad
+// All keys here have 32 bytes; RFC 2104 digests only keys that are longer than a block first.
+function pad(secret: Uint8Array, byte: number, block: Uint8Array): void {
+  if (secret.length > BLOCK_BYTES) throw new Error(`a key must be at most ${BLOCK_BYTES} bytes, got ${secret.length}`)
+  block.fill(byte, 0, BLOCK_BYTES)
+  secret.forEach((value, at) => {
+    block[at] = value ^ byte
   })
-  return block
 }

@@ -88,7 +88,8 @@ export async function admitCall(
   const credentials = identify()
   const admitted = await admitCaller(services, { credentials, permissions })
   assertOnBehalfOf(credentials, admitted)
-  return { ...admitted, holding: services.hold(credentials.tenant_id) }
+  const { api_key_id, envelope_only } = admitted
+  return { api_key_id, envelope_only, holding: services.hold(credentials.tenant_id) }
 }
 
 /** An admitted call with its body. */
