@@ -133,8 +133,10 @@ describe('the iv of a seal', () => {
   }
 
   it.each(vectors.iv)('is the published one: $name', (vector) => {
-    expect(ivKeyOf(keyOf(vector.key))).toEqual(keyOf(vector.iv_key))
-    expect(ivKeyOf(decodeHex(vector.key))).toEqual(Buffer.from(vector.iv_key, 'hex'))
+    for (const key of [keyOf(vector.key), decodeHex(vector.key)]) {
+      const ivKey = ivKeyOf(key)
+      expect(encodeHex(ivKey instanceof Uint8Array ? ivKey : ivKey.export())).toBe(vector.iv_key)
+    }
     expect(made(vector)).toBe(vector.iv)
   })
 
