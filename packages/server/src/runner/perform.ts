@@ -58,7 +58,8 @@ export async function carryOut<Answer>(
   calling: Calling,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  const call = createCall(services, { ...calling, operation })
+  const { tenant_id, findCaller } = calling
+  const call = createCall(services, { tenant_id, findCaller, operation }) // by name, because spreading costs microseconds
   try {
     try {
       for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
