@@ -37,6 +37,7 @@ describe('keys', () => {
       status: 'active',
       current_version: 1,
       key_version: 1,
+      min_unwrap_version: 1,
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       rotation: null,
     })

@@ -465,6 +465,10 @@ describe('the running service', () => {
         }
       }
       const forged = { wrapped_key: Buffer.alloc(65, 1).toString('base64') }
+      const closed = await makeGround(caller)
+      await caller.call('POST', `/v1/keys/${closed.key_id}/rotate`)
+      await caller.call('PATCH', `/v1/keys/${closed.key_id}`, { min_unwrap_version: 2 })
+      await refuse('E_VERSION_TOO_OLD', closed, { unwrap: {}, rewrap: {}, decrypt: {} })
       await refuse('E_WRAPPED_KEY', ground, { unwrap: forged, rewrap: forged })
       await refuse('E_DECRYPTION_FAILED', ground, { decrypt: { ciphertext: Buffer.alloc(40).toString('base64') } })
       await refuse('E_PLAINTEXT_TOO_LARGE', ground, { encrypt: { plaintext: 'x'.repeat(65_537) } })

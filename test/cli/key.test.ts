@@ -5,7 +5,7 @@ import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { type RunningServer, startServer } from '../support/service/server.js'
 
-const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
+const COMMANDS = ['list', 'show', 'create', 'rotate', 'update', 'disable', 'enable', 'destroy', 'cancel-destruction']
 
 describe('eaas key', { timeout: 120_000 }, () => {
   let database: TestDatabase
@@ -29,6 +29,15 @@ describe('eaas key', { timeout: 120_000 }, () => {
     const { id } = await json('create', '--name', 'orders')
     expect(await json('rotate', 'orders')).toMatchObject({ id, current_version: 2, status: 'active' })
     expect(await json('show', id)).toMatchObject({ name: 'orders', versions: [{ version: 1 }, { version: 2 }] })
+    expect(await json('update', 'orders', '--min-unwrap-version', '2')).toMatchObject({ id, min_unwrap_version: 2 })
+    expect((await key('show', id, '--tenant', 'acme')).stdout).toContain('active, version 2, opens from version 2 on.')
+    expect(await key('update', id, '--tenant', 'acme', '--min-unwrap-version', '3')).toMatchObject({
+      code: 1,
+      stderr: 'eaas: min_unwrap_version: must be at most the current version, 2\n',
+    })
+    expect((await key('update', id, '--tenant', 'acme', '--min-unwrap-version', '0')).stderr).toMatch(
+      /number of a version/,
+    )
     expect(await json('disable', id)).toMatchObject({ status: 'disabled' })
 
     const wrong = await key('destroy', 'orders', '--tenant', 'acme', '--confirm', 'order')
@@ -53,6 +62,7 @@ describe('eaas key', { timeout: 120_000 }, () => {
     ).toEqual([
       'operator key.create',
       'operator key.rotate',
+      'operator key.update',
       'operator key.disable',
       'operator key.destroy',
       'operator key.destroy',

@@ -41,7 +41,7 @@ const PAGE = 2_000
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 /** The actions that change a key, an API key or the tenant, and so raise the policy version (chain.md 6). */
 const CHANGES =
-  /^(?:key\.(?:create|rotate|enable|disable|destroy|rotation_policy|restate)|api_key\..*|tenant\..*|audit\.purge)$/
+  /^(?:key\.(?:create|rotate|update|enable|disable|destroy|rotation_policy|restate)|api_key\..*|tenant\..*|audit\.purge)$/
 
 /**
  * Checks everything of a tenant in one snapshot of the database: the chain, the counts, and, where nothing was purged, the
@@ -252,6 +252,8 @@ interface KeyHistory {
   written: Entry
   /** for each version the entry that made it, at version - 1 */
   versions: { made: Entry; retired: Entry | undefined }[]
+  /** the oldest version that opens */
+  least: number
   destroyed: Entry | undefined
 }
 
@@ -348,6 +350,7 @@ export class History {
       created_at: entry.created_at,
       written: entry,
       versions: [{ made: entry, retired: undefined }],
+      least: 1,
       destroyed: undefined,
     })
   }
@@ -373,7 +376,10 @@ export class History {
       case 'key.unwrap':
       case 'decrypt':
         wasReadable()
-        demand(version >= 1 && version <= current, `version ${version} was opened when there were ${current}`)
+        demand(
+          version >= key.least && version <= current,
+          `version ${version} was opened, of ${key.least} to ${current}`,
+        )
         return
       case 'key.export':
         wasReadable()
@@ -399,6 +405,17 @@ export class History {
       case 'key.rotation_policy':
         wasReadable()
         break
+      case 'key.update': {
+        wasReadable()
+        const told = JSON.parse(entry.metadata ?? '{}') as Record<string, number>
+        demand(
+          told.min_unwrap_version_before === key.least,
+          `it replaces ${told.min_unwrap_version_before}, not ${key.least}`,
+        )
+        key.least = told.min_unwrap_version ?? 0
+        demand(key.least >= 1 && key.least <= current, `version ${key.least} of ${current} opens first`)
+        break
+      }
       default:
         return
     }
@@ -460,7 +477,7 @@ export async function checkRows(
   }
 
   const keys = await sql`
-    select tenant_id::text, key_id::text, name, algorithm, status, current_version, rotation_interval_days,
+    select tenant_id::text, key_id::text, name, algorithm, status, current_version, min_unwrap_version, rotation_interval_days,
            ${time(sql, 'next_rotation_at')}, ${time(sql, 'destroy_at')}, encode(wrapped_hash_key, 'hex') as wrapped_hash_key,
            ${time(sql, 'created_at')}, ${time(sql, 'updated_at')}, entry_id::text, encode(mac, 'hex') as mac
     from keys where tenant_id = ${tenant_id}`
@@ -478,7 +495,8 @@ export async function checkRows(
       milliseconds(row.updated_at),
       Number(row.entry_id),
     ]
-    checkMac(name, 'keys', [...columns, row.rotation_interval_days, ...times, ...rest], row.mac)
+    const least = row.min_unwrap_version === 1 ? [] : [row.min_unwrap_version]
+    checkMac(name, 'keys', [...columns, row.rotation_interval_days, ...times, ...rest, ...least], row.mac)
     const recorded = history.keys.get(row.key_id)
     check(name, recorded !== undefined, 'no key.create entry tells of it')
     if (!recorded) continue
@@ -488,6 +506,11 @@ export async function checkRows(
       `entry_id ${row.entry_id}, last written by ${recorded.written.id}`,
     )
     check(name, row.status === recorded.status, `status ${row.status}, by the log ${recorded.status}`)
+    check(
+      name,
+      row.min_unwrap_version === recorded.least,
+      `opens from ${row.min_unwrap_version}, by the log ${recorded.least}`,
+    )
     check(
       name,
       row.current_version === recorded.versions.length,

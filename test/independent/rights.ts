@@ -23,6 +23,8 @@ interface Thing {
   last: number | null
   state: string | null
   version: number | null
+  /** of a key: the oldest version that opens */
+  least?: number | null
   /** of an API key */
   holds?: ReadonlySet<string> | undefined
 }
@@ -37,6 +39,7 @@ const NEEDED = new Map<string, string | null>(
     'key.create': 'keys:create',
     'key.rotate': 'keys:rotate',
     'key.rotation_policy': 'keys:rotate',
+    'key.update': 'keys:destroy',
     'key.enable': 'keys:disable',
     'key.disable': 'keys:disable',
     'key.destroy': 'keys:destroy',
@@ -54,8 +57,8 @@ const NEEDED = new Map<string, string | null>(
   }),
 )
 
-const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|enable|disable|destroy|restate)|encrypt)$/
-const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|enable|disable|destroy|restate)$/
+const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|update|enable|disable|destroy|restate)|encrypt)$/
+const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|update|enable|disable|destroy|restate)$/
 /** For an action, or the step of a destruction: the states that it is done in, and the state that it leads to. */
 const STATES = new Map<string, [from: string, to?: string]>(
   Object.entries({
@@ -73,6 +76,8 @@ const STATES = new Map<string, [from: string, to?: string]>(
     'key.destroy completed': ['active disabled pending', 'destroyed'],
     'key.rotation_policy active': ['active', 'active'],
     'key.rotation_policy disabled': ['disabled', 'disabled'],
+    'key.update active': ['active', 'active'],
+    'key.update disabled': ['disabled', 'disabled'],
     'key.restate active': ['active', 'active'],
     'key.restate disabled': ['disabled', 'disabled'],
     'key.restate pending_destruction': ['pending', 'pending'],
@@ -210,13 +215,14 @@ export class Rights {
     const version = deed.key_version ?? 0
     if (action === 'key.create') {
       this.#allow(version === 1)
-      this.#create(name, { last: id, state: 'active', version })
+      this.#create(name, { last: id, state: 'active', version, least: 1 })
       return
     }
     const key = this.#known(name)
     if (CHANGES_KEY.test(action)) this.#replace(key, deed)
-    const { step, status, versions } = tell(deed.metadata)
-    const states = action === 'key.restate' || (action === 'key.rotation_policy' && status !== undefined)
+    const { step, status, versions, rewrapped_from, ...told } = tell(deed.metadata)
+    const states =
+      action === 'key.restate' || action === 'key.update' || (action === 'key.rotation_policy' && status !== undefined)
     const detail = action === 'key.destroy' ? ` ${step}` : states ? ` ${status}` : ''
     const rule = STATES.get(`${action}${detail}`)
     this.#allow(rule !== undefined || detail === '')
@@ -224,14 +230,32 @@ export class Rights {
     const [from, to] = rule
     this.#allow(key.state === null || from.split(' ').includes(key.state))
     key.state = to ?? key.state
+    const opens = (one: unknown) =>
+      this.#allow(
+        Number.isSafeInteger(one) && Number(one) >= (key.least ?? 1) && Number(one) <= (key.version ?? Number(one)),
+      )
     if (!NAMES_CURRENT.test(action)) {
-      this.#allow(version >= 1 && version <= (key.version ?? version))
+      opens(version)
       return
     }
     const current = action === 'key.rotate' ? version - 1 : version
     this.#allow(current >= 1 && current === (key.version ?? current))
     this.#allow(step !== 'completed' || versions === version)
     key.version = version
+    if (action === 'key.wrap' && rewrapped_from !== undefined) opens(rewrapped_from)
+    if (action === 'key.update') {
+      this.#allow((key.least ?? told.min_unwrap_version_before) === told.min_unwrap_version_before)
+      key.least = null
+      opens(told.min_unwrap_version)
+      key.least = Number(told.min_unwrap_version)
+    }
+    if (action === 'key.restate') {
+      const { min_unwrap_version: least = 1 } = told
+      this.#allow(least === (key.least ?? least))
+      key.least = null
+      opens(least)
+      key.least = Number(least)
+    }
   }
 }
 

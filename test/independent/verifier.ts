@@ -43,7 +43,7 @@ const ROWS = {
     name: (row: Row) => `key ${row.key_id}`,
     columns:
       'tenant_id key_id name algorithm status current_version rotation_interval_days next_rotation_at:time destroy_at:time ' +
-      'wrapped_hash_key:hex created_at:time updated_at:time entry_id:int',
+      'wrapped_hash_key:hex created_at:time updated_at:time entry_id:int min_unwrap_version:unless-1',
   },
   key_versions: {
     name: (row: Row) => `version ${row.version} of key ${row.key_id}`,
@@ -204,7 +204,7 @@ function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): strin
     if (told.step === 'completed') for (let at = 1; at <= Number(told.versions); at++) names.push(version(at))
     return names
   }
-  return ['key.enable', 'key.disable', 'key.rotation_policy', 'key.restate'].includes(action) ? [key] : []
+  return ['key.update', 'key.enable', 'key.disable', 'key.rotation_policy', 'key.restate'].includes(action) ? [key] : []
 }
 
 async function findWrongRow(

@@ -257,6 +257,7 @@ class Rights:
     NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes those of None
         "key.wrap": "encrypt", "key.unwrap": "decrypt", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
         "key.disable": "keys:disable", "key.destroy": "keys:destroy", "key.export": "keys:export", "key.rotation_policy": "keys:rotate",
+        "key.update": "keys:destroy",
         "encrypt": "encrypt", "decrypt": "decrypt", "api_key.create": "api_keys:manage", "api_key.update": "api_keys:manage",
         "api_key.revoke": "api_keys:manage", "key.restate": None, "api_key.restate": None, "tenant.update": None, "tenant.restate": None,
         "audit.purge": None, "audit.rollback_accepted": None, "audit.clock_accepted": None}
@@ -300,10 +301,10 @@ class Rights:
             allow(self.may_act(action, metadata_of(metadata), self.api_keys[actor][2]))
         if action == "key.create" and key_id is not None:
             allow(key_id not in self.keys and version == 1)
-            self.keys[key_id] = {"last": id_, "status": "active", "version": 1}
+            self.keys[key_id] = {"last": id_, "status": "active", "version": 1, "least": 1}
         elif key_id is not None:
             if self.after_id:
-                self.keys.setdefault(key_id, {"last": None, "status": None, "version": None})
+                self.keys.setdefault(key_id, {"last": None, "status": None, "version": None, "least": None})
             allow(key_id in self.keys)
             self.read_key(id_, action, self.keys[key_id], version, metadata, allow)
         elif action in ("api_key.create", "api_key.update", "api_key.revoke", "api_key.restate"):
@@ -348,25 +349,35 @@ class Rights:
             allow(number is not None and number >= 1 and key["version"] in (None, number))
             key["version"] = number
 
+        def allow_opens(number, least):
+            allow(type(number) is int and (least or 1) <= number <= (key["version"] or number))
+
+        told = metadata_of(metadata)
         if action in ("key.wrap", "encrypt"):
             allow_state("active")
             key["status"] = "active"
             allow_current(version)
+            if action == "key.wrap" and "rewrapped_from" in told:
+                allow_opens(told["rewrapped_from"], key["least"])
         elif action in ("key.unwrap", "decrypt"):
             allow_state("active disabled")
-            allow(version is not None and 1 <= version <= (key["version"] or version))
+            allow_opens(version, key["least"])
         elif action == "key.export":
             allow_state("active disabled")
             allow_current(version)
-        elif action == "key.restate" or action == "key.rotation_policy" and "status" in metadata_of(metadata):
-            told = metadata_of(metadata)
+        elif action in ("key.restate", "key.update") or action == "key.rotation_policy" and "status" in told:
             self.demand_replaced(id_, told.get("replaces"), key["last"])
             allow(told.get("status") in ("active", "disabled") + (("pending_destruction", "destroyed") if action == "key.restate" else ()))
             allow_state(told["status"])
             allow_current(version)
             key.update(last=id_, status=told["status"])
+            if action != "key.rotation_policy":
+                before = told.get("min_unwrap_version_before") if action == "key.update" else told.get("min_unwrap_version", 1)
+                allow(key["least"] in (None, before))
+                least = told.get("min_unwrap_version", None if action == "key.update" else 1)
+                allow_opens(least, None)
+                key["least"] = least
         elif action == "key.destroy" or action in self.CHANGES:
-            told = metadata_of(metadata)
             self.demand_replaced(id_, told.get("replaces"), key["last"])
             step = told.get("step") if action == "key.destroy" else action
             allow(type(step) is str and step in self.CHANGES and (step == action or "." not in step))

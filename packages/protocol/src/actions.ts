@@ -8,6 +8,7 @@ export const ACTIONS = [
   'key.unwrap',
   'key.create',
   'key.rotate',
+  'key.update',
   'key.enable',
   'key.disable',
   'key.destroy',

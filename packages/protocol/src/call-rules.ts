@@ -65,6 +65,8 @@ const RULES = {
     },
   },
   enableKey: { permissions: ['keys:disable'], key: { to: 'enable', states: OPENING, unchanged: ['active'] } },
+  // As a destruction that waits does, it can stop every read of old data.
+  updateKey: { permissions: ['keys:destroy'], key: { to: 'change what it opens', states: OPENING } },
   destroyKey: {
     permissions: ['keys:destroy'],
     key: {

@@ -17,6 +17,7 @@ export const DETAILS = {
     item: 'must be an object',
     itemKey: 'key_id: must be a string',
     confirm: "confirm: must be the key's name",
+    minUnwrapVersion: (current: number) => `min_unwrap_version: must be at most the current version, ${current}`,
     plaintext: 'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
     expiresAt: 'expires_at: must be an RFC 3339 time with an offset',
     expired: 'expires_at: must be in the future',
@@ -52,6 +53,10 @@ export const DETAILS = {
     apiKey: 'the API key is revoked, and that is final',
   },
   E_KEY_DESTROYED: { key: 'the key was destroyed: what it protected can never be opened again' },
+  E_VERSION_TOO_OLD: {
+    wrappedKey: (version: number, least: number) =>
+      `wrapped_key is of version ${version} of the key, whose min_unwrap_version is ${least}: older versions no longer open`,
+  },
   E_LIMIT: {
     keys: (most = MAX_KEYS) => `a tenant may have at most ${most} keys, including destroyed ones`,
     versions: `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`,
@@ -97,6 +102,7 @@ export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
   E_NAME_TAKEN: DETAILS.E_NAME_TAKEN.key,
   E_STATE: DETAILS.E_STATE.key('disabled', 'wrap', ['active']),
   E_KEY_DESTROYED: DETAILS.E_KEY_DESTROYED.key,
+  E_VERSION_TOO_OLD: DETAILS.E_VERSION_TOO_OLD.wrappedKey(1, 3),
   E_LIMIT: DETAILS.E_LIMIT.keys(),
   E_BODY_TOO_LARGE: DETAILS.E_BODY_TOO_LARGE.body,
   E_URI_TOO_LONG: DETAILS.E_URI_TOO_LONG.path,

@@ -22,6 +22,7 @@ export const PROBLEMS = {
   E_NAME_TAKEN: { status: 409, title: 'Conflict' },
   E_STATE: { status: 409, title: 'Conflict' },
   E_KEY_DESTROYED: { status: 409, title: 'Conflict' },
+  E_VERSION_TOO_OLD: { status: 409, title: 'Conflict' },
   E_LIMIT: { status: 409, title: 'Conflict' },
   E_BODY_TOO_LARGE: { status: 413, title: 'Content Too Large' },
   E_URI_TOO_LONG: { status: 414, title: 'URI Too Long' },

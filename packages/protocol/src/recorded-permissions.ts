@@ -14,6 +14,7 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | unde
   'key.unwrap': 'unwrap',
   'key.create': 'createKey',
   'key.rotate': 'rotateKey',
+  'key.update': 'updateKey',
   'key.enable': 'enableKey',
   'key.disable': 'disableKey',
   'key.destroy': 'destroyKey',

@@ -28,6 +28,7 @@ export const ROUTES = {
   createKeys: { method: 'POST', path: '/v1/batch/keys' },
   listKeys: { repeatable: true, method: 'GET', path: '/v1/keys' },
   getKey: { repeatable: true, method: 'GET', path: '/v1/keys/:id' },
+  updateKey: { method: 'PATCH', path: '/v1/keys/:id' },
   rotateKey: { method: 'POST', path: '/v1/keys/:id/rotate' },
   setRotation: { method: 'PATCH', path: '/v1/keys/:id/rotation' },
   disableKey: { status: 204, method: 'DELETE', path: '/v1/keys/:id' },

@@ -27,6 +27,7 @@ const REFUSED: Partial<Record<ProblemCode, UnrecordedKind>> = {
   E_UNAUTHORIZED: 'api_key_refused',
   E_NOT_FOUND: 'unknown_id_refused',
   E_STATE: 'state_refused',
+  E_VERSION_TOO_OLD: 'state_refused',
   E_KEY_DESTROYED: 'destroyed_key_refused',
   E_QUOTA_EXCEEDED: 'quota_refused',
   E_VALIDATION: 'invalid_refused',

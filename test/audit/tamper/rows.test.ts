@@ -80,6 +80,8 @@ const ROW_EDITS: readonly RowEdit[] = [
       ['name', "'another'"],
       ['algorithm', "'none'"],
       ['current_version', '0'],
+      ['min_unwrap_version', '2'],
+      ['min_unwrap_version', '0'],
       ['rotation_interval_days', '30'],
       ['next_rotation_at', "'2026-01-01T00:00:00Z'"],
       ['next_rotation_at', "'infinity'"],

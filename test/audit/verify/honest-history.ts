@@ -33,6 +33,7 @@ const EVENTS = {
   unwrapForged: 3,
   rotate: 5,
   policy: 3,
+  update: 3,
   dueWork: 2,
   disable: 4,
   enable: 3,
@@ -82,7 +83,9 @@ export const histories: fc.Arbitrary<Step[]> = fc.array(
 )
 
 /** The first steps of every history: without keys, most of its calls would fail with "not found". */
-const BEGINNING: readonly Step[] = (['create', 'create', 'wrap', 'createApiKey'] as const).map((event, which) => ({
+const BEGINNING: readonly Step[] = (
+  ['create', 'create', 'wrap', 'createApiKey', 'rotate', 'wrap', 'update'] as const
+).map((event, which) => ({
   event,
   which,
 }))
@@ -189,6 +192,7 @@ class History {
       rotate: () => this.#call('POST', `${path}/rotate`),
       policy: () =>
         this.#call('PATCH', `${path}/rotation`, { interval_days: which % 4 === 0 ? null : (which % 4) * 10 }),
+      update: () => this.#call('PATCH', path, { min_unwrap_version: 1 + ((which >> 1) % 2) }),
       dueWork: () => doDueWork(world.service.services, { onError: (error) => this.#alarms.push(`due work: ${error}`) }),
       disable: () => this.#call('DELETE', path),
       enable: () => this.#call('POST', `${path}/enable`),

@@ -150,6 +150,7 @@ def export_drafts():
 
 FIRST_API_KEY, SECOND_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f10", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f11"
 THIRD_API_KEY, FOURTH_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f12", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f13"
+CLOSING_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f20"
 ALL_PERMISSIONS = ("api_keys:manage api_keys:read audit:on_behalf_of audit:read decrypt encrypt hash keys:create keys:destroy "
                    "keys:disable keys:export keys:read keys:rotate")
 
@@ -219,12 +220,27 @@ def history_drafts():
         change("key.destroy", 2, key_id=OTHER_KEY, replaces=53, step="scheduled"),
         restated_key(54, "pending_destruction", key_id=OTHER_KEY),  # 55
         change("tenant.update", actor="system", replaces=48, status="active", envelope_only=True),
+        change("key.create", 1, key_id=CLOSING_KEY),  # 57
+        change("key.rotate", 2, key_id=CLOSING_KEY, replaces=57),
+        change("key.wrap", 2, key_id=CLOSING_KEY, rewrapped_from=1),
+        updated_key(58, 2, 1),
+        change("key.unwrap", 2, key_id=CLOSING_KEY),  # 61
+        change("key.wrap", 2, key_id=CLOSING_KEY, rewrapped_from=2),
+        restated_key(60, "active", key_id=CLOSING_KEY, min_unwrap_version=2),
+        updated_key(63, 1, 2),
+        change("key.unwrap", 1, key_id=CLOSING_KEY),  # 65
     ]
 
 
 def restated_key(replaces, status, version=2, actor="system", key_id=KEY, **more):
     return change("key.restate", version, key_id=key_id, actor=actor, replaces=replaces, **{
         "status": status, "interval_days": None, "destroy_at": None, **more})
+
+
+def updated_key(replaces, least, before, status="active", version=2, key_id=CLOSING_KEY, **more):
+    """An entry of a key whose versions below `least` no longer open."""
+    return change("key.update", version, key_id=key_id, replaces=replaces, **{
+        "min_unwrap_version": least, "min_unwrap_version_before": before, "status": status, **more})
 
 
 def restated_api_key(replaces, permissions, revoked=False, actor="system", api_key_id=SECOND_API_KEY, **more):
@@ -264,6 +280,8 @@ def history_faults():
         ("an API key that replaces the entry of another", 8, change("api_key.revoke", replaces=1, **rename)),
         ("a tenant that replaces nothing", 10, change("tenant.update", actor="system")),
         ("a tenant of before", 11, change("tenant.update", actor="system", replaces=1)),
+        ("versions closed that replace nothing", 59, without(updated_key(58, 2, 1), "replaces")),
+        ("versions opened of a key of before they were closed", 61, updated_key(58, 1, 2)),
         ("a key restated that replaces nothing", 43, without(restated_key(25, "destroyed", version=3), "replaces")),
         ("a destroyed key of before, restated", 43, restated_key(24, "destroyed", version=3)),
         ("an API key restated that replaces nothing", 43, without(restated_api_key(19, "api_keys:manage encrypt", revoked=True), "replaces")),
@@ -319,6 +337,26 @@ def history_faults():
         ("a call of an API key that was never created", 3, change("key.wrap", 1, actor=OTHER_KEY)),
         ("a new API key without its id", 3, change("api_key.create")),
         ("a changed API key without its id", 3, change("api_key.update", replaces=1)),
+        ("an unwrap by a closed version", 60, change("key.unwrap", 1, key_id=CLOSING_KEY)),
+        ("a decryption by a closed version", 60, change("decrypt", 1, key_id=CLOSING_KEY)),
+        ("a rewrap from a closed version", 60, change("key.wrap", 2, key_id=CLOSING_KEY, rewrapped_from=1)),
+        ("a rewrap from a version to come", 59, change("key.wrap", 2, key_id=CLOSING_KEY, rewrapped_from=3)),
+        ("a rewrap from no version", 59, change("key.wrap", 2, key_id=CLOSING_KEY, rewrapped_from=None)),
+        ("a version closed that is the current one", 59, updated_key(58, 3, 1)),
+        ("no version closed", 59, updated_key(58, 0, 1)),
+        ("a part of a version closed", 59, updated_key(58, 1.5, 1)),
+        ("a text of a version closed", 59, updated_key(58, "2", 1)),
+        ("true versions closed", 59, updated_key(58, True, 1)),
+        ("versions closed that are not stated", 59, without(updated_key(58, 2, 1), "min_unwrap_version")),
+        ("versions closed of another state before", 59, updated_key(58, 2, 2)),
+        ("versions closed without the state before", 59, without(updated_key(58, 2, 1), "min_unwrap_version_before")),
+        ("versions closed of a key that is not disabled", 59, updated_key(58, 2, 1, status="disabled")),
+        ("versions closed in no state", 59, without(updated_key(58, 2, 1), "status")),
+        ("versions closed of a destroyed key", 59, updated_key(44, 2, 1, status="destroyed", version=3, key_id=KEY)),
+        ("versions closed under an old version", 59, updated_key(58, 1, 1, version=1)),
+        ("versions closed by an API key that may not destroy", 59, {**updated_key(58, 2, 1), "actor": THIRD_API_KEY}),
+        ("a key restated with closed versions opened", 62, restated_key(60, "active", key_id=CLOSING_KEY)),
+        ("a key restated with open versions closed", 59, restated_key(58, "active", key_id=CLOSING_KEY, min_unwrap_version=2)),
         ("a destroyed key restated as active", 43, restated_key(25, "active", version=3)),
         ("an active key restated as disabled", 43, restated_key(29, "disabled", key_id=OTHER_KEY)),
         ("a disabled key restated as active", 50, restated_key(50, "active", key_id=OTHER_KEY)),
@@ -446,6 +484,14 @@ def history_part_faults():
         ("a wrap with a key that was disabled when its policy was set", "state_violated",
          [change("key.rotation_policy", 2, interval_days=7, status="disabled", replaces=8), change("key.wrap", 2)]),
         ("a wrap under another version than the one restated", "state_violated", [restated_key(8, "active"), change("key.wrap", 1)]),
+        ("an unwrap by a version that was closed", "state_violated",
+         [updated_key(8, 2, 1, key_id=KEY), change("key.unwrap", 1)]),
+        ("an unwrap by a version that was restated as closed", "state_violated",
+         [restated_key(8, "active", min_unwrap_version=2), change("key.unwrap", 1)]),
+        ("closed versions restated as open", "state_violated",
+         [updated_key(8, 2, 1, key_id=KEY), restated_key(11, "active")]),
+        ("versions closed that were closed", "state_violated",
+         [updated_key(8, 2, 1, key_id=KEY), updated_key(11, 2, 1, key_id=KEY)]),
         ("a destroyed key restated and enabled", "state_violated", [restated_key(8, "destroyed"), change("key.enable", 2, replaces=11)]),
         ("a key that wrapped, restated as disabled", "state_violated", [change("key.wrap", 2), restated_key(8, "disabled")]),
         ("a key restated twice, as something else", "state_violated", [restated_key(8, "disabled"), restated_key(11, "active")]),

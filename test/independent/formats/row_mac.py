@@ -9,12 +9,12 @@ ROW_COLUMNS = {
     "tenants": ("tenant_id", "name", "envelope_only", "monthly_encrypt_quota", "wrapped_audit_key", "created_at", "entry_id",
                 "plaintext_encoding", "status"),
     "keys": ("tenant_id", "key_id", "name", "algorithm", "status", "current_version", "rotation_interval_days",
-             "next_rotation_at", "destroy_at", "wrapped_hash_key", "created_at", "updated_at", "entry_id"),
+             "next_rotation_at", "destroy_at", "wrapped_hash_key", "created_at", "updated_at", "entry_id", "min_unwrap_version"),
     "key_versions": ("tenant_id", "key_id", "version", "status", "wrapped_kek", "created_at", "entry_id"),
     "api_keys": ("tenant_id", "api_key_id", "digest", "name", "prefix", "permissions", "allowed_ips", "expires_at", "revoked_at",
                  "created_at", "entry_id"),
 }
-LEFT_OUT = {"tenants": {"plaintext_encoding": "utf8", "status": "active"}}
+LEFT_OUT = {"tenants": {"plaintext_encoding": "utf8", "status": "active"}, "keys": {"min_unwrap_version": 1}}
 
 
 def json_of(value):
@@ -47,7 +47,7 @@ def row_mac_vectors():
               "plaintext_encoding": "utf8", "status": "active", "wrapped_audit_key": wrapped, "created_at": early, "entry_id": 1}
     named = {"tenant_id": TENANT, "key_id": KEY, "name": "users", "algorithm": "AES-256-GCM", "status": "active",
              "current_version": 2, "rotation_interval_days": 90, "next_rotation_at": late, "destroy_at": None,
-             "wrapped_hash_key": wrapped, "created_at": early, "updated_at": early, "entry_id": 3}
+             "wrapped_hash_key": wrapped, "created_at": early, "updated_at": early, "entry_id": 3, "min_unwrap_version": 1}
     version = {"tenant_id": TENANT, "key_id": KEY, "version": 2, "status": "active", "wrapped_kek": wrapped,
                "created_at": early, "entry_id": 3}
     api_key = {"tenant_id": TENANT, "api_key_id": OTHER_KEY, "digest": sha256(b"an API key").hex(), "name": "backend",
@@ -63,6 +63,7 @@ def row_mac_vectors():
         ("a key without times", "keys", {**named, "rotation_interval_days": None, "next_rotation_at": None}),
         ("a destroyed key: no secret", "keys", {**named, "status": "destroyed", "wrapped_hash_key": None}),
         ("a key whose name needs escapes", "keys", {**named, "name": 'a"b\\c\n\u2028\U0001f510'}),
+        ("a key whose first version no longer opens", "keys", {**named, "min_unwrap_version": 2}),
         ("a key version", "key_versions", version),
         ("a destroyed key version", "key_versions", {**version, "status": "destroyed", "wrapped_kek": None}),
         ("an API key", "api_keys", api_key),
@@ -117,6 +118,7 @@ def row_mac_vectors():
     wrong("the status left out of a suspended tenant", "tenants", {**tenant, "status": "suspended"}, row_bytes("tenants", tenant))
     wrong("status and encoding exchanged", "tenants", {**tenant, "plaintext_encoding": "base64", "status": "suspended"},
           row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "suspended", "base64"]))
+    wrong("the oldest version that opens not left out where it is 1", "keys", named, row_bytes("keys", named, values=[*values, 1]))
     wrong("truth values as numbers", "tenants", tenant,
           row_bytes("tenants", tenant, values=[1 if v is True else v for v in row_values("tenants", tenant)]))
     wrong("lists joined with commas", "api_keys", api_key, row_bytes("api_keys", api_key, values=[
@@ -129,6 +131,7 @@ def row_mac_vectors():
         ("server mode allowed", "tenants", tenant, {"envelope_only": False}),
         ("a key enabled", "keys", {**named, "status": "disabled"}, {"status": "active"}),
         ("a key taken to an old version", "keys", named, {"current_version": 1}),
+        ("a closed version opened again", "keys", {**named, "min_unwrap_version": 2}, {"min_unwrap_version": 1}),
         ("a key moved to another tenant", "keys", named, {"tenant_id": OTHER_TENANT}),
         ("a secret exchanged", "key_versions", version, {"wrapped_kek": flip(bytes.fromhex(wrapped), 60).hex()}),
         ("a version renumbered", "key_versions", version, {"version": 3}),

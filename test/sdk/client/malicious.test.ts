@@ -124,6 +124,7 @@ describe('the key that an answer is about', () => {
     'getKey',
     'rotateKey',
     'setRotation',
+    'updateKey',
     'exportKey',
     'destroyKey',
     'cancelDestruction',

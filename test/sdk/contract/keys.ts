@@ -184,6 +184,39 @@ export const KEY_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'open from a version on: what older ones wrapped is refused until it is lowered again',
+    options: { serverMode: true },
+    async run({ connect }) {
+      const eaas = connect()
+      const { keys } = eaas
+      const { id: keyId } = await keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('of version 1', { keyId })
+      const bundle = await eaas.server.encrypt('of version 1', { keyId })
+      expect(await refusal(keys.update(keyId, { min_unwrap_version: 2 }))).toBe('400 E_VALIDATION')
+      expect((await keys.update(keyId, { min_unwrap_version: 1 })).min_unwrap_version).toBe(1)
+      await keys.rotate(keyId)
+      const rewrapped = await eaas.rewrap(envelope)
+      expect((await keys.update(keyId, { min_unwrap_version: 2 })).min_unwrap_version).toBe(2)
+      expect((await keys.get(keyId)).min_unwrap_version).toBe(2)
+      expect((await keys.list()).keys.map((key) => key.min_unwrap_version)).toEqual([2])
+      expect(await refusal(connect().decrypt(envelope))).toBe('409 E_VERSION_TOO_OLD')
+      expect(await refusal(connect().rewrap(envelope))).toBe('409 E_VERSION_TOO_OLD')
+      expect(await refusal(connect().server.decrypt(bundle))).toBe('409 E_VERSION_TOO_OLD')
+      expect(await connect().decryptText(rewrapped)).toBe('of version 1')
+      await keys.disable(keyId)
+      await keys.update(keyId, { min_unwrap_version: 1 })
+      expect(await connect().decryptText(envelope)).toBe('of version 1')
+      expect(await connect().server.decryptText(bundle)).toBe('of version 1')
+      await keys.destroy(keyId, 'users')
+      expect(await refusal(keys.update(keyId, { min_unwrap_version: 2 }))).toBe('409 E_STATE')
+      const { logs } = await eaas.audit.list({ action: 'key.update' })
+      expect(logs.map(({ metadata, key_version }) => ({ ...metadata, key_version }))).toMatchObject([
+        { min_unwrap_version: 1, min_unwrap_version_before: 2, status: 'disabled', key_version: 2 },
+        { min_unwrap_version: 2, min_unwrap_version_before: 1, status: 'active', key_version: 2 },
+      ])
+    },
+  },
+  {
     rule: 'are destroyed after a waiting period, in which it can be cancelled, and for good then',
     options: { serverMode: true },
     async run({ connect, pass }) {

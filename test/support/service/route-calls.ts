@@ -27,6 +27,10 @@ type Rule = {
   before?: (owner: Caller, id: string) => Promise<void>
 }
 
+async function rotate(owner: Caller, id: string): Promise<void> {
+  await owner.call('POST', `/v1/keys/${id}/rotate`)
+}
+
 async function disable(owner: Caller, id: string): Promise<void> {
   await owner.call('DELETE', `/v1/keys/${id}`)
 }
@@ -41,6 +45,7 @@ async function scheduleDestruction(owner: Caller, id: string): Promise<void> {
 export const RULES: Record<string, Rule> = {
   'POST /v1/keys': { call: () => ({ body: { name: unique() } }) },
   'POST /v1/batch/keys': { call: () => ({ body: { keys: [{ name: unique() }] } }) },
+  'PATCH /v1/keys/:id': { before: rotate, call: () => ({ body: { min_unwrap_version: 2 } }) },
   'PATCH /v1/keys/:id/rotation': { call: () => ({ body: { interval_days: 30 } }) },
   'POST /v1/keys/:id/enable': { before: disable },
   'POST /v1/keys/:id/destroy': { before: disable, call: ({ name }) => ({ body: { confirm: name } }) },

@@ -130,11 +130,12 @@ function describe(
     ),
     '',
     ...table(
-      ['KEY', 'STATUS', 'VERSION', 'OPEN TO', 'ENTRY'],
+      ['KEY', 'STATUS', 'VERSION', 'OPENS FROM', 'OPEN TO', 'ENTRY'],
       keys.map((key) => [
         key.key_id,
         unknown(key.status),
         unknown(key.version),
+        unknown(key.min_unwrap_version),
         key.status === null ? 'unknown' : key.permissions.join(' '),
         unknown(key.entry_id),
       ]),

@@ -31,6 +31,8 @@ interface KeyHistory {
   entry_id: number | undefined
   status: KeyStatus | undefined
   version: number | undefined
+  /** the oldest version that opens */
+  least: number | undefined
 }
 
 interface ApiKeyHistory {
@@ -101,7 +103,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   function findKey(key_id: string): KeyHistory | undefined {
     const known = keys.get(key_id)
     if (known || isWhole) return known
-    const key: KeyHistory = { entry_id: undefined, status: undefined, version: undefined }
+    const key: KeyHistory = { entry_id: undefined, status: undefined, version: undefined, least: undefined }
     keys.set(key_id, key)
     return key
   }
@@ -109,7 +111,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   function readKey(entry: Entry, key_id: string): RightsFault | undefined {
     if (entry.action === 'key.create') {
       if (keys.has(key_id) || entry.key_version !== 1) return 'state_violated'
-      keys.set(key_id, { entry_id: entry.id, status: 'active', version: 1 })
+      keys.set(key_id, { entry_id: entry.id, status: 'active', version: 1, least: 1 })
       return undefined
     }
     const key = findKey(key_id)
@@ -117,12 +119,14 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     switch (entry.action) {
       case 'key.wrap':
       case 'encrypt':
-        return isIn(key, findKeyRule('wrap').states, 'active') && isCurrent(key, entry.key_version)
+        return isIn(key, findKeyRule('wrap').states, 'active') &&
+          isCurrent(key, entry.key_version) &&
+          (entry.metadata === null || isRewrap(key, entry))
           ? undefined
           : 'state_violated'
       case 'key.unwrap':
       case 'decrypt':
-        return isIn(key, findKeyRule('unwrap').states) && isVersion(key, entry.key_version)
+        return isIn(key, findKeyRule('unwrap').states) && isOpening(key, entry.key_version)
           ? undefined
           : 'state_violated'
       case 'key.export':
@@ -132,7 +136,12 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
       case 'key.destroy':
         return readKeyChange(entry, key, DESTRUCTION.get(readMetadata(entry).step))
       case 'key.restate':
-        return readKeyChange(entry, key, unchanged(readMetadata(entry).status, KEY_STATUSES))
+        return readKeyChange(entry, key, unchanged(readMetadata(entry).status, KEY_STATUSES)) ?? readLeast(entry, key)
+      case 'key.update':
+        return (
+          readKeyChange(entry, key, unchanged(readMetadata(entry).status, changedBy('updateKey'))) ??
+          readLeast(entry, key)
+        )
       case 'key.rotation_policy': {
         const { status } = readMetadata(entry)
         const from = changedBy('setRotation')
@@ -156,6 +165,17 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     key.version = version
     key.status = change.to ?? key.status
     key.entry_id = entry.id
+    return undefined
+  }
+
+  /** Reads the oldest version that opens, from an entry that changes or restates it. */
+  function readLeast(entry: Entry, key: KeyHistory): RightsFault | undefined {
+    const told = readMetadata(entry)
+    const isChange = entry.action === 'key.update'
+    const least = told.min_unwrap_version ?? (isChange ? undefined : 1)
+    const before = isChange ? told.min_unwrap_version_before : least
+    if ((key.least ?? before) !== before || !isVersion(key, least)) return 'state_violated'
+    key.least = least
     return undefined
   }
 
@@ -264,6 +284,19 @@ function isCurrent(key: KeyHistory, key_version: number | null): boolean {
   return key.version === key_version
 }
 
-function isVersion({ version }: KeyHistory, key_version: number | null): boolean {
-  return key_version !== null && key_version >= 1 && key_version <= (version ?? key_version)
+function isVersion({ version }: KeyHistory, number: unknown): number is number {
+  return (
+    Number.isSafeInteger(number) && (number as number) >= 1 && (number as number) <= (version ?? (number as number))
+  )
+}
+
+/** Whether this version opens; it does if it is not known which ones do. */
+function isOpening(key: KeyHistory, number: unknown): boolean {
+  return isVersion(key, number) && number >= (key.least ?? 1)
+}
+
+/** Whether an entry of a wrap, if it is one of a rewrap, names a version that opens. */
+function isRewrap(key: KeyHistory, entry: Entry): boolean {
+  const { rewrapped_from } = readMetadata(entry)
+  return entry.action !== 'key.wrap' || rewrapped_from === undefined || isOpening(key, rewrapped_from)
 }

@@ -47,6 +47,8 @@ export interface KeyRights {
   key_id: string
   status: 'active' | 'disabled' | 'pending_destruction' | 'destroyed' | null
   version: number | null
+  /** the oldest version that opens; null if that was not read */
+  min_unwrap_version: number | null
   /** the permissions that do anything with a key in this state; empty if the state is not known */
   permissions: readonly Permission[]
   entry_id: number | null
@@ -106,12 +108,15 @@ export function createRightsReader(at: string): RightsReader {
     const known = keys.get(key_id)
     const status = statusAfter(entry.action, told)
     const isChange = status !== undefined || entry.action === 'key.rotation_policy'
+    const least =
+      entry.action === 'key.create' || entry.action === 'key.restate' ? 1 : (known?.min_unwrap_version ?? null)
     if (known && !isChange) return
     const now = status ?? known?.status ?? null
     keys.set(key_id, {
       key_id,
       status: now,
       version: isChange ? entry.key_version : (known?.version ?? null),
+      min_unwrap_version: typeof told.min_unwrap_version === 'number' ? told.min_unwrap_version : least,
       permissions: now === null ? [] : findUsefulPermissions(now),
       entry_id: isChange ? id : (known?.entry_id ?? null),
     })
@@ -152,7 +157,8 @@ export function createRightsReader(at: string): RightsReader {
 }
 
 function statusAfter(action: string, { step, status }: Record<string, unknown>): KeyRights['status'] | undefined {
-  if (action === 'key.restate' || action === 'key.rotation_policy') return status as KeyRights['status'] | undefined
+  if (action === 'key.restate' || action === 'key.rotation_policy' || action === 'key.update')
+    return status as KeyRights['status'] | undefined
   return STATUS_AFTER.get(action === 'key.destroy' ? step : action)
 }
 

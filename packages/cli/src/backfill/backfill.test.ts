@@ -153,16 +153,19 @@ describe('sealing a table', () => {
     expect(await inspectTable(modelOf(), table, { open: true })).toMatchObject({ failed: 3, found: { left: 5 } })
   })
 
-  it.each(['E_STATE', 'E_KEY_DESTROYED'])('leaves rows of a former key that is refused with %s', async (code) => {
-    const former = service.createKey()
-    const old = await modelOf({ keyId: former }).encryptMany(plain.slice(0, 2))
-    service.refused.set(former, problem(409, 'Conflict', code))
-    const table = tableOf([...old, ...plain.slice(2)])
-    eaas = connect() // the client that sealed has the DEK in its cache
-    const report = await backfill(migrating({ formerKeyIds: [former] }), table)
-    expect(report).toMatchObject({ changed: 5, failed: 2, failures: [{ key: 'u0', code: 'E_API' }, { key: 'u1' }] })
-    expect([...table.rows.values()].slice(0, 2)).toEqual(old)
-  })
+  it.each(['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_TOO_OLD'])(
+    'leaves rows of a former key that is refused with %s',
+    async (code) => {
+      const former = service.createKey()
+      const old = await modelOf({ keyId: former }).encryptMany(plain.slice(0, 2))
+      service.refused.set(former, problem(409, 'Conflict', code))
+      const table = tableOf([...old, ...plain.slice(2)])
+      eaas = connect() // the client that sealed has the DEK in its cache
+      const report = await backfill(migrating({ formerKeyIds: [former] }), table)
+      expect(report).toMatchObject({ changed: 5, failed: 2, failures: [{ key: 'u0', code: 'E_API' }, { key: 'u1' }] })
+      expect([...table.rows.values()].slice(0, 2)).toEqual(old)
+    },
+  )
 
   it('ends at a failure of the service, without counting rows as failed, and has written what it reported', async () => {
     const table = tableOf(plain)

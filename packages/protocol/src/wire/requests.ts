@@ -71,6 +71,8 @@ export const createKey = z.object({ name, algorithm: z.optional(z.literal(ALGORI
 export const createKeys = z.object({
   keys: z.array(createKey).check(z.minLength(1), z.maxLength(MAX_BATCH_OPERATIONS)),
 })
+/** At most the key's current version, which only the operation knows. */
+export const updateKey = z.object({ min_unwrap_version: version })
 export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(MAX_ROTATION_DAYS))) })
 export const destroyKey = z.object({ confirm: z.string() })
 
@@ -135,6 +137,7 @@ export const updateApiKey = z.object({
 export const BODIES = {
   createKey,
   createKeys,
+  updateKey,
   setRotation,
   destroyKey,
   wrap,

@@ -13,6 +13,7 @@ describe('the hint of a refusal', () => {
     [404, 'E_ROUTE_NOT_FOUND', /baseUrl: .* no \/v1/],
     [409, 'E_STATE', /status of the key/],
     [409, 'E_KEY_DESTROYED', /deleted/],
+    [409, 'E_VERSION_TOO_OLD', /Lower min_unwrap_version/],
     [409, 'E_NAME_TAKEN', /another name/],
     [413, 'E_BODY_TOO_LARGE', /less/],
     [429, 'E_QUOTA_EXCEEDED', /month/],

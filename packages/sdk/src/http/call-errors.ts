@@ -25,6 +25,8 @@ export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'proble
       return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
     case 'E_KEY_DESTROYED':
       return 'Treat the data as deleted: the key is gone.'
+    case 'E_VERSION_TOO_OLD':
+      return 'Lower min_unwrap_version of the key, rewrap what is left, and raise it again.'
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_BODY_TOO_LARGE':

@@ -272,9 +272,12 @@ function failRowOrThrow(error: EaasError): Outcome {
   throw error
 }
 
-/** Tells whether a key opens nothing, or not now: that is about the rows under this key. */
+/** The problems of a key, or of a version of it, that opens nothing, or not now. */
+const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_TOO_OLD']
+
+/** Tells whether a key, or a version of it, opens nothing, or not now: that is about the rows under it. */
 function isClosedKey(error: EaasError): boolean {
-  return error.code === 'E_API' && (error.problem === 'E_STATE' || error.problem === 'E_KEY_DESTROYED')
+  return error.code === 'E_API' && CLOSED.includes(error.problem)
 }
 
 function write(to: Row): Outcome {

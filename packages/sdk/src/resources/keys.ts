@@ -1,5 +1,5 @@
 /** The keys of a tenant: `/v1/keys`. */
-import { MAX_BATCH_OPERATIONS, MAX_ROTATION_DAYS } from '@eaas/protocol'
+import { MAX_BATCH_OPERATIONS, MAX_KEY_VERSIONS, MAX_ROTATION_DAYS } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertKeyId, assertOptions, assertWhole, kindOf, readSignal } from '../input.js'
@@ -87,6 +87,12 @@ export interface Keys {
    * `keys:rotate`.
    */
   setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
+  /**
+   * Sets the oldest version of a key that still opens, 1 to the current one: wrapped keys of older versions are
+   * refused with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients that hold a DEK use
+   * it until its age. Needs `keys:destroy`.
+   */
+  update(keyId: string, changes: { min_unwrap_version: number }, options?: CallOptions): Promise<Key>
   /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
   disable(keyId: string, options?: CallOptions): Promise<void>
   /** Enables a disabled key. Needs `keys:disable`. */
@@ -144,6 +150,12 @@ export function createKeys(http: Http): Keys {
       const key = about('setRotation', keyId, options)
       if (interval_days !== null) assertWhole('interval_days', interval_days, 1, MAX_ROTATION_DAYS)
       return http(toCall('setRotation', { ...key, body: { interval_days } }))
+    },
+    async update(keyId, changes, options) {
+      const key = about('update', keyId, options)
+      const min_unwrap_version = changes?.min_unwrap_version
+      assertWhole('min_unwrap_version', min_unwrap_version, 1, MAX_KEY_VERSIONS)
+      return http(toCall('updateKey', { ...key, body: { min_unwrap_version } }))
     },
     disable: async (keyId, options) => http(toCall('disableKey', about('disable', keyId, options))),
     enable: async (keyId, options) => http(toCall('enableKey', about('enable', keyId, options))),

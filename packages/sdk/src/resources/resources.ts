@@ -39,6 +39,7 @@ export function createResources(load: () => Soon<Loaded>): Resources {
       get: 0,
       rotate: 0,
       setRotation: 0,
+      update: 0,
       disable: 0,
       enable: 0,
       destroy: 0,

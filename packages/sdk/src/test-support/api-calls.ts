@@ -39,6 +39,7 @@ export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, A
   getKey: [true, (eaas, { keyId }, o) => eaas.keys.get(keyId, o)],
   rotateKey: [false, (eaas, { keyId }, o) => eaas.keys.rotate(keyId, o)],
   setRotation: [false, (eaas, { keyId }, o) => eaas.keys.setRotation(keyId, 30, o)],
+  updateKey: [false, (eaas, { keyId }, o) => eaas.keys.update(keyId, { min_unwrap_version: 2 }, o)],
   exportKey: [false, (eaas, { keyId }, o) => eaas.keys.export(keyId, o)],
   disableKey: [false, (eaas, { keyId }, o) => eaas.keys.disable(keyId, o)],
   destroyKey: [false, (eaas, { keyId, name }, o) => eaas.keys.destroy(keyId, name, o)],

@@ -269,7 +269,16 @@ function present(key: ServiceKey) {
   const { id, name, keks, created_at } = key
   const version = keks.length
   const status = 'active'
-  const names = { id, key_id: id, name, algorithm: 'AES-256-GCM', status, created_at, rotation: null }
+  const names = {
+    id,
+    key_id: id,
+    name,
+    algorithm: 'AES-256-GCM',
+    status,
+    created_at,
+    min_unwrap_version: 1,
+    rotation: null,
+  }
   return { ...names, current_version: version, key_version: version }
 }
 

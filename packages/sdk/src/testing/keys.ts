@@ -19,6 +19,7 @@ export const keyFakes = {
   listKeys,
   getKey: readKey,
   rotateKey,
+  updateKey,
   setRotation,
   disableKey,
   enableKey,
@@ -66,6 +67,7 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
     interval_days: null,
     next_rotation_at: null,
     destroy_at: null,
+    min_unwrap_version: 1,
     versions: [{ version: 1, status: 'active', created_at, kek: randomKey() }],
     hashKey: randomKey(),
     hmac: undefined,
@@ -120,6 +122,19 @@ function setRotation(call: Call, { interval_days }: { interval_days: number | nu
   })
   const next_rotation_at = interval_days === null ? null : daysAfter(at, interval_days)
   return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
+}
+
+function updateKey(call: Call, { min_unwrap_version }: { min_unwrap_version: number }): wire.Key {
+  const key = getKey(call.state, call.id, 'updateKey')
+  const { version: current } = currentVersion(key)
+  if (min_unwrap_version > current) {
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(current))
+  }
+  const { min_unwrap_version: min_unwrap_version_before, status } = key
+  if (min_unwrap_version === min_unwrap_version_before) return viewKey(key)
+  const metadata = { min_unwrap_version, min_unwrap_version_before, status }
+  const updated_at = note(call, { action: 'key.update', ...named(key), metadata })
+  return viewKey(Object.assign(key, { min_unwrap_version, updated_at }))
 }
 
 function disableKey(call: Call): void {
@@ -216,7 +231,7 @@ function named(key: TestKey): { key_id: string; key_version: number } {
 }
 
 function viewKey(key: TestKey): wire.Key {
-  const { key_id, name, status, created_at, interval_days, next_rotation_at, destroy_at } = key
+  const { key_id, name, status, created_at, interval_days, next_rotation_at, destroy_at, min_unwrap_version } = key
   const { version } = currentVersion(key)
   return {
     id: key_id,
@@ -226,6 +241,7 @@ function viewKey(key: TestKey): wire.Key {
     status,
     current_version: version,
     key_version: version,
+    min_unwrap_version,
     created_at,
     rotation: interval_days === null || next_rotation_at === null ? null : { interval_days, next_rotation_at },
     ...(destroy_at === null ? {} : { destroy_at }),

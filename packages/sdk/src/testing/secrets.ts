@@ -96,7 +96,7 @@ function wrapDek({ state }: Call, key: TestKey, dek: Uint8Array): wire.Wrapped {
   return { wrapped_key: writeWrappedKey({ version, iv, sealed }), key_id: key.key_id, key_version: version }
 }
 
-/** @throws Refusal E_WRAPPED_KEY */
+/** @throws Refusal E_WRAPPED_KEY, E_VERSION_TOO_OLD */
 function unwrapDek(call: Call, key: TestKey, wrapped_key: string): { dek: Uint8Array; version: number } {
   const opened = tryWrappedKey(call, key, wrapped_key)
   if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
@@ -106,6 +106,10 @@ function unwrapDek(call: Call, key: TestKey, wrapped_key: string): { dek: Uint8A
 function tryWrappedKey({ state }: Call, key: TestKey, wrapped_key: string) {
   const parts = readWrappedKey(wrapped_key)
   const version = key.versions.find((one) => one.version === parts?.version)
+  const { min_unwrap_version: least } = key
+  if (version && version.version < least) {
+    throw new Refusal('E_VERSION_TOO_OLD', DETAILS.E_VERSION_TOO_OLD.wrappedKey(version.version, least))
+  }
   const aad = version && wrappedKeyAad(state.tenant.tenant_id, key.key_id, version.version)
   const dek = parts && version && openSealed(version.kek, parts.iv, parts.sealed, aad)
   return dek && { dek, version: version.version }

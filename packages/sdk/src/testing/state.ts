@@ -31,6 +31,8 @@ export interface TestKey {
   interval_days: number | null
   next_rotation_at: string | null
   destroy_at: string | null
+  /** the oldest version that still opens */
+  min_unwrap_version: number
   /** oldest first; the last one is the current */
   versions: TestKeyVersion[]
   hashKey: Uint8Array
@@ -114,6 +116,7 @@ function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_
 const KEY_CHANGES: ReadonlySet<Action> = new Set([
   'key.create',
   'key.rotate',
+  'key.update',
   'key.enable',
   'key.disable',
   'key.destroy',

@@ -3,7 +3,7 @@
  * `system`.
  */
 import { isUuid, type wire } from '@eaas/protocol'
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { createKey } from '../operations/create-key.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
@@ -11,6 +11,7 @@ import { disableKey, enableKey } from '../operations/disable-key.js'
 import { listKeys } from '../operations/list-keys.js'
 import { readKey } from '../operations/read-key.js'
 import { rotateKey } from '../operations/rotate-key.js'
+import { updateKey } from '../operations/update-key.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
@@ -71,6 +72,19 @@ export function addKey(program: Command): void {
   }
 
   key
+    .command('update')
+    .description('Set the oldest version of a key that still opens. Rewrap what older versions wrapped first.')
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .requiredOption(
+      '--min-unwrap-version <version>',
+      '1 to the current version; wrapped keys of older versions no longer open. It may be lowered again',
+      readVersion,
+    )
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyUpdate(commandConfig(), name, options))
+
+  key
     .command('destroy')
     .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
     .argument('<key>', 'name or id')
@@ -93,16 +107,17 @@ interface OfTenant {
 async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
   const { owner, answer } = await performIn(config, tenant, listKeys({}))
   if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
-  const rows = answer.keys.map(({ name, id, status, current_version, created_at, rotation }) => [
+  const rows = answer.keys.map(({ name, id, status, current_version, min_unwrap_version, created_at, rotation }) => [
     name,
     id,
     status,
     String(current_version),
+    String(min_unwrap_version),
     created_at,
     rotation?.next_rotation_at ?? '-',
   ])
   print(
-    ...table(['NAME', 'ID', 'STATUS', 'VERSION', 'CREATED', 'NEXT ROTATION'], rows),
+    ...table(['NAME', 'ID', 'STATUS', 'VERSION', 'OPENS FROM', 'CREATED', 'NEXT ROTATION'], rows),
     '',
     `${counted(rows.length, 'key')} of ${describeTenant(owner)}`,
   )
@@ -128,6 +143,21 @@ async function keyChange(
   { tenant, json }: OfTenant,
 ): Promise<void> {
   printKey(await onKey(config, { tenant, key }, (key_id) => CHANGES[change].operation({ key_id })), { json })
+}
+
+/** Sets the oldest version of a key that still opens; prints the changed key. */
+async function keyUpdate(
+  config: Config,
+  key: string,
+  { tenant, minUnwrapVersion, json }: OfTenant & { minUnwrapVersion: number },
+): Promise<void> {
+  const operation = (key_id: string) => updateKey({ key_id, min_unwrap_version: minUnwrapVersion })
+  printKey(await onKey(config, { tenant, key }, operation), { json })
+}
+
+function readVersion(text: string): number {
+  if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
 /** Schedules the destruction of a disabled key; `confirm` must be its name. */
@@ -168,7 +198,11 @@ function printKey({ owner, answer }: { owner: FoundTenant; answer: wire.Key }, {
   else print(describe(owner, answer))
 }
 
-function describe(owner: FoundTenant, { name, id, status, current_version, destroy_at }: wire.Key): string {
+function describe(
+  owner: FoundTenant,
+  { name, id, status, current_version, min_unwrap_version, destroy_at }: wire.Key,
+): string {
+  const least = min_unwrap_version === 1 ? '' : `, opens from version ${min_unwrap_version} on`
   const until = destroy_at === undefined ? '' : `, to be destroyed at ${destroy_at} unless cancelled`
-  return `Key ${name} (${id}) of ${describeTenant(owner)}: ${status}, version ${current_version}${until}.`
+  return `Key ${name} (${id}) of ${describeTenant(owner)}: ${status}, version ${current_version}${least}${until}.`
 }

@@ -23,7 +23,8 @@ function keyOf({ tenant_id, key_id, keks }: Reader): OpenKey {
     const opened = { kek: importKey(decodeHex(kek)), aad: wrappedKeyAad(tenant_id, key_id, version) }
     return [version, { ...opened, row: undefined as never }] as const
   })
-  return { row: undefined as never, versions: new Map(versions), hashKey: undefined }
+  const row = { min_unwrap_version: 1 } as OpenKey['row']
+  return { row, versions: new Map(versions), hashKey: undefined }
 }
 
 const key = keyOf(vectors.reader)
@@ -94,6 +95,15 @@ describe('a wrapped key', () => {
     for (let length = 0; length <= longer.length; length++) {
       if (length === token.length) continue
       expect(() => wrappedKeyVersion(longer.subarray(0, length)), `${length} bytes`).toThrow(OpenError)
+    }
+  })
+
+  it('is refused by its version alone once that is too old, altered or not', () => {
+    const closed = { ...key, row: { ...key.row, min_unwrap_version: valid.key_version + 1 } }
+    const altered = decodeBase64(valid.wrapped_key)
+    altered[40] = (altered[40] ?? 0) ^ 1
+    for (const wrapped_key of [valid.wrapped_key, encodeBase64(altered)]) {
+      expect(() => openWrappedKey(closed, wrapped_key)).toThrow(expect.objectContaining({ code: 'E_VERSION_TOO_OLD' }))
     }
   })
 

@@ -19,6 +19,7 @@ import { rotateKey } from '../operations/rotate-key.js'
 import { decrypt, encrypt } from '../operations/server-mode.js'
 import { setRotation } from '../operations/set-rotation.js'
 import { revokeApiKey, updateApiKey } from '../operations/update-api-key.js'
+import { updateKey } from '../operations/update-key.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { batch } from './batch.js'
 import { bindRoutes, type Route } from './route.js'
@@ -46,6 +47,11 @@ const keyRoutes = bindRoutes({
   getKey: {
     summary: 'Read a key and its versions',
     operation: ({ id }) => readKey({ key_id: id }),
+  },
+  updateKey: {
+    summary: 'Set the oldest version of a key that still opens',
+    action: 'key.update',
+    operation: ({ id, body }) => updateKey({ key_id: id, min_unwrap_version: body.min_unwrap_version }),
   },
   rotateKey: {
     summary: 'Rotate a key: a new version encrypts, older ones only decrypt',
@@ -93,13 +99,13 @@ const envelopeModeRoutes = bindRoutes({
   },
   unwrap: {
     summary: 'Unwrap a DEK',
-    problems: ['E_WRAPPED_KEY'],
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_TOO_OLD'],
     action: 'key.unwrap',
     operation: ({ id, body }) => unwrap({ key_id: id, wrapped_key: body.wrapped_key }),
   },
   rewrap: {
     summary: 'Rewrap a DEK under the current version, without revealing it',
-    problems: ['E_WRAPPED_KEY'],
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_TOO_OLD'],
     action: 'key.wrap',
     operation: ({ id, body }) => rewrap({ key_id: id, wrapped_key: body.wrapped_key }),
   },
@@ -118,7 +124,7 @@ const serverModeRoutes = bindRoutes({
   },
   decrypt: {
     summary: 'Decrypt on the server',
-    problems: ['E_DECRYPTION_FAILED'],
+    problems: ['E_VERSION_TOO_OLD', 'E_DECRYPTION_FAILED'],
     action: 'decrypt',
     operation: ({ body }) => decrypt(body),
   },

@@ -208,6 +208,7 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
         const text = `${what}; DEKs wrapped by this version can't be unwrapped: encrypt their data again from another source`
         return remedy(text, { wraps: lostWraps })
       }
+      case 'key.update':
       case 'key.enable':
       case 'key.disable':
       case 'key.destroy':

@@ -23,7 +23,7 @@ export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operatio
     })
 }
 
-/** Opens a wrapped key. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
+/** Opens a wrapped key. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY, E_VERSION_TOO_OLD */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {
   return ({ state }) =>
     decideWithKey({ state, key_id, call: 'unwrap' }, (key) => {
@@ -38,7 +38,7 @@ export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: s
 
 /**
  * Wraps the DEK of a wrapped key again, under the key's current version, and never shows it; the log records a
- * key.wrap. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY
+ * key.wrap. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY, E_VERSION_TOO_OLD
  */
 export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {
   return ({ state }) =>

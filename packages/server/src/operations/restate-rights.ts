@@ -57,7 +57,9 @@ async function restatementOf(state: TenantState, { kind, id }: Right): Promise<R
     case 'key': {
       const { row } = await getKey(state, id)
       const { key_id, current_version: key_version, status, rotation_interval_days: interval_days, destroy_at } = row
-      const metadata = { status, interval_days, destroy_at, replaces: row.entry_id }
+      const { min_unwrap_version } = row
+      const least = min_unwrap_version === 1 ? {} : { min_unwrap_version } // chain.md 12
+      const metadata = { status, interval_days, destroy_at, ...least, replaces: row.entry_id }
       return {
         entry: { action: 'key.restate', key_id, key_version, metadata },
         write: async (sql, at) => ({ key: await writeKey(sql, { row, changes: {}, at, rowKey }) }),

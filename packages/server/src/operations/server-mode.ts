@@ -75,7 +75,7 @@ function readBase64(text: string): Uint8Array {
   }
 }
 
-/** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */
+/** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_VERSION_TOO_OLD, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
   return ({ state }) =>
     decideWithKey({ state, key_id, call: 'decrypt' }, (key) => {

@@ -12,6 +12,8 @@ export interface KeyRow {
   algorithm: string
   status: wire.KeyStatus
   current_version: number
+  /** wrapped keys of older versions no longer open */
+  min_unwrap_version: number
   rotation_interval_days: number | null
   next_rotation_at: string | null
   destroy_at: string | null
@@ -37,6 +39,7 @@ export interface KeyVersionRow {
 export interface NewKeyRow extends KeyRow {
   status: 'active'
   current_version: 1
+  min_unwrap_version: 1
   rotation_interval_days: null
   next_rotation_at: null
   destroy_at: null
@@ -71,7 +74,7 @@ export async function insertKeys(sql: Transaction, tenant_id: string, rows: read
 export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
   const result = await sql`
     update keys
-    set status = ${row.status}, current_version = ${row.current_version},
+    set status = ${row.status}, current_version = ${row.current_version}, min_unwrap_version = ${row.min_unwrap_version},
         rotation_interval_days = ${row.rotation_interval_days}, next_rotation_at = ${row.next_rotation_at},
         destroy_at = ${row.destroy_at}, wrapped_hash_key = ${row.wrapped_hash_key}, updated_at = ${row.updated_at},
         entry_id = ${row.entry_id}, mac = ${row.mac}
@@ -240,7 +243,7 @@ export async function listDueKeys(
 function keyColumns(sql: Queryable) {
   return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
              pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,
-             rotation_interval_days, next_rotation_at, destroy_at, pg_catalog.substr(wrapped_hash_key, 1, 256) as wrapped_hash_key,
+             min_unwrap_version, rotation_interval_days, next_rotation_at, destroy_at, pg_catalog.substr(wrapped_hash_key, 1, 256) as wrapped_hash_key,
              created_at, updated_at, entry_id, pg_catalog.substr(mac, 1, 33) as mac`
 }
 

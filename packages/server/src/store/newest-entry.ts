@@ -13,8 +13,8 @@ export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
 export function newestEntryOfKey(sql: Queryable) {
   return sql`(
     select pg_catalog.max(newest.id)
-    from pg_catalog.unnest(array['key.create', 'key.rotate', 'key.enable', 'key.disable', 'key.destroy', 'key.rotation_policy',
-                                 'key.restate']) as change (action),
+    from pg_catalog.unnest(array['key.create', 'key.rotate', 'key.update', 'key.enable', 'key.disable', 'key.destroy',
+                                 'key.rotation_policy', 'key.restate']) as change (action),
     lateral (
       select a.id from audit_log as a
       where a.tenant_id = keys.tenant_id and a.key_id = keys.key_id and a.action = change.action

@@ -91,6 +91,12 @@ const RELEASED: readonly [name: string, table: keyof typeof MACS, row: object, m
     { ...key, status: 'destroyed', wrapped_hash_key: null },
     '95bab1a7736dbf48080ded8e20134993786293d1770d26801ea1826c9cd4a691',
   ],
+  [
+    'a key whose first version no longer opens',
+    'keys',
+    { ...key, min_unwrap_version: 2 },
+    '84b1f84e75c936dd0c2d3287d561208de78f49e9108d7b02256eaf35d87110a3',
+  ],
   ['a key version', 'key_versions', version, 'f9552974b552449a8ad859942278c9828a05c2d18af29fee22d25cd4a96c63e8'],
   [
     'a destroyed key version',

@@ -54,6 +54,7 @@ const key: Omit<KeyRow, 'mac'> = {
   algorithm: 'AES-256-GCM',
   status: 'active',
   current_version: 1,
+  min_unwrap_version: 3,
   rotation_interval_days: 90,
   next_rotation_at: TIME,
   destroy_at: TIME,
@@ -97,7 +98,7 @@ const KINDS: { table: string; row: Row; mac: Mac; bytes: string }[] = [
     table: 'keys',
     row: key as unknown as Row,
     mac: keyMac as unknown as Mac,
-    bytes: `["eaas/row/v1","keys",["${TENANT}","${KEY}","users","AES-256-GCM","active",1,90,"${TIME}","${TIME}","0102","${TIME}","${TIME}",2]]`,
+    bytes: `["eaas/row/v1","keys",["${TENANT}","${KEY}","users","AES-256-GCM","active",1,90,"${TIME}","${TIME}","0102","${TIME}","${TIME}",2,3]]`,
   },
   {
     table: 'key_versions',

@@ -34,6 +34,10 @@ function unlessActive(status: TenantRow['status']): string[] {
   return status === 'active' ? [] : [status]
 }
 
+function unlessFirst(version: KeyRow['min_unwrap_version']): number[] {
+  return version === 1 ? [] : [version]
+}
+
 /** The MAC of a key's row. */
 export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
   return rowMac(rowKey, 'keys', [
@@ -50,6 +54,7 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
     row.created_at,
     row.updated_at,
     row.entry_id,
+    ...unlessFirst(row.min_unwrap_version),
   ])
 }
 

@@ -119,6 +119,7 @@ export function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
       const all = step === 'completed' ? Array.from({ length: Number(versions) }, (_, at) => version(at + 1)) : []
       return [key, ...all]
     }
+    case 'key.update':
     case 'key.enable':
     case 'key.disable':
     case 'key.rotation_policy':

@@ -86,11 +86,18 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     id: { description: 'The same as `key_id`.' },
     current_version: { description: 'The same as `key_version`.' },
     key_version: { description: 'The version that encrypts new data.' },
+    min_unwrap_version: { description: 'The oldest version that still opens wrapped keys.' },
     rotation: { description: 'When the server will rotate the key; `null` means never.' },
     destroy_at: { description: 'When the key will be destroyed; present only while its destruction is pending.' },
   },
   CreateKeys: {
     keys: { description: 'Each as for creating one key. A name that is taken fails its own key only.' },
+  },
+  UpdateKey: {
+    min_unwrap_version: {
+      description:
+        'The oldest version that still opens, at most the current one. Wrapped keys of older versions get 409: rewrap them first. It may be lowered again.',
+    },
   },
   SetRotation: { interval_days: { description: 'Days between rotations, counted from now; `null` stops them.' } },
   DestroyKey: { confirm: { description: "The key's name, as a confirmation." } },

@@ -79,6 +79,7 @@ export function viewKey(row: KeyRow): wire.Key {
     status: row.status,
     current_version: row.current_version,
     key_version: row.current_version,
+    min_unwrap_version: row.min_unwrap_version,
     created_at: row.created_at,
     rotation:
       row.rotation_interval_days === null || row.next_rotation_at === null

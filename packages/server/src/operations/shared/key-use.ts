@@ -55,7 +55,7 @@ export function currentVersion(key: OpenKey): OpenKeyVersion & { kek: NonNullabl
 
 /**
  * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal
- * E_WRAPPED_KEY
+ * E_WRAPPED_KEY, E_VERSION_TOO_OLD
  */
 export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } {
   const opened = tryWrappedKey(key, wrapped_key)
@@ -65,7 +65,7 @@ export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8A
 
 /**
  * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The
- * caller zeroes the DEK.
+ * caller zeroes the DEK. @throws Refusal E_VERSION_TOO_OLD, before anything is opened
  */
 export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } | undefined {
   try {
@@ -73,6 +73,10 @@ export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Ar
     const version = wrappedKeyVersion(wrapped)
     if (wrapped.toString('base64') !== wrapped_key) throw new OpenError() // not canonical
     const { kek, aad } = key.versions.get(version) ?? {}
+    const { min_unwrap_version: least } = key.row
+    if (aad && version < least) {
+      throw new Refusal('E_VERSION_TOO_OLD', DETAILS.E_VERSION_TOO_OLD.wrappedKey(version, least))
+    }
     return kek && aad && { dek: unwrapDek(kek, aad, wrapped), version }
   } catch (error) {
     if (!(error instanceof OpenError)) throw error

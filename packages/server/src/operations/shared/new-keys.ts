@@ -77,7 +77,12 @@ function rowsOf(
   { rowKey, ...entry }: { tenant_id: string; created_at: string; entry_id: number; rowKey: KeyObject },
 ): { row: NewKeyRow; version: NewKeyVersionRow } {
   const unset = { rotation_interval_days: null, next_rotation_at: null, destroy_at: null }
-  const state = { algorithm: wire.ALGORITHM, status: 'active' as const, current_version: 1 as const }
+  const state = {
+    algorithm: wire.ALGORITHM,
+    status: 'active' as const,
+    current_version: 1 as const,
+    min_unwrap_version: 1 as const,
+  }
   const row = { key_id, name, ...state, ...unset, wrapped_hash_key, updated_at: entry.created_at, ...entry }
   const version = { key_id, version: 1, status: 'active' as const, wrapped_kek, ...entry }
   return { row: withMac(row, keyMac, rowKey), version: withMac(version, keyVersionMac, rowKey) }
