@@ -23,7 +23,7 @@ const THROUGH_A_POOLER = [
   'faults/text-formats',
 ]
 
-const DATABASE_FOLDERS = 'test/{api,audit,cli,faults}/**/*.test.ts'
+const DATABASE_FOLDERS = 'test/{api,audit,cli,custody,faults}/**/*.test.ts'
 const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.test.ts']
 
 /**
@@ -34,6 +34,7 @@ const ON_BOTH = [
   'test/api/{batch,keys}.test.ts',
   'test/audit/{entries/list,retention/command}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
+  'test/custody/{frozen,rotation}.test.ts',
   'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',
 ]
 

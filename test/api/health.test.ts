@@ -73,11 +73,15 @@ describe('health, where the schema is not what it was', () => {
     expect(await health()).toEqual(HEALTHY)
   })
 
-  it.each(['chain_alarms', 'purge_marks', 'instance'])('names %s too, which it does not touch', async (table) => {
+  it.each([
+    ['chain_alarms', 'writes'],
+    ['purge_marks', 'writes'],
+    ['instance', 'tables'], // it has a foreign key, which is looked at before anything is read
+  ])('names %s too, which it does not touch', async (table, check) => {
     const { sql } = service.services
     await sql`alter table ${sql(table)} rename to hidden`
     expect(await health()).toEqual(degraded('schema', new RegExp(table)))
-    expect(await doctor(service.database)).toMatchObject({ ok: false, detail: expect.stringContaining(table) })
+    expect(await doctor(service.database, check)).toMatchObject({ ok: false, detail: expect.stringContaining(table) })
     await sql`alter table hidden rename to ${sql(table)}`
     expect(await health()).toEqual(HEALTHY)
   })

@@ -7,6 +7,7 @@ import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-che
 import { copyTables, restoreTables } from '../support/audit/audit-scene.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
+import { columnsOf } from '../support/database/migrations.js'
 import { runCommand } from '../support/service/command-host.js'
 import { connectTo, type EaasOptions, ROOT_KEY, runEaas } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
@@ -188,12 +189,13 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
       await sql.unsafe(`alter database ${name} reset search_path`)
       const tables = await sql<
         { table: string }[]
-      >`select tablename as table from pg_tables where schemaname = 'public'`
+      >`select tablename as table from pg_tables where schemaname = 'public' and tablename <> 'schema_version'`
       await sql.begin(async (session) => {
         await session`set local session_replication_role = replica`
         for (const { table } of tables) {
           await session`delete from ${sql(`a copy.${table}`)}`
-          await session`insert into ${sql(`a copy.${table}`)} select * from ${sql(`public.${table}`)}`
+          const columns = columnsOf(table)
+          await session`insert into ${sql(`a copy.${table}`)} (${sql(columns)}) select ${sql(columns)} from ${sql(`public.${table}`)}`
         }
       })
       const start = (file: string) =>

@@ -9,6 +9,7 @@ import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
 import { serverOf } from '../support/audit/audit-scene.js'
+import { columnsOf } from '../support/database/migrations.js'
 import { runCommand } from '../support/service/command-host.js'
 import { connectTo } from '../support/service/eaas-process.js'
 import { callRoute, makeGround, routesWithRules } from '../support/service/route-calls.js'
@@ -156,8 +157,10 @@ describe('eaas tenant delete', { timeout: 120_000 }, () => {
     await json('tenant', 'suspend', name)
     const sql = connectTo(service.database)
     try {
-      const [key] = await sql`select * from keys where tenant_id = ${tenant_id} and name = 'hidden'`
-      const [version] = await sql`select * from key_versions where key_id = ${key?.key_id}`
+      const [key] =
+        await sql`select ${sql(columnsOf('keys'))} from keys where tenant_id = ${tenant_id} and name = 'hidden'`
+      const [version] =
+        await sql`select ${sql(columnsOf('key_versions'))} from key_versions where key_id = ${key?.key_id}`
       await sql`delete from key_versions where key_id = ${key?.key_id}`
       await sql`delete from keys where key_id = ${key?.key_id}`
       const refused = await eaas('tenant', 'delete', name, '--confirm', name)

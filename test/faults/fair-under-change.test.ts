@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Decision, Operation } from '../../packages/server/src/runner/operation.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../packages/server/src/runner/perform.js'
 import { backend } from '../support/database/database.js'
+import { insertFrom } from '../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let services: Service[]
@@ -239,7 +240,7 @@ describe('changes that wait together', () => {
     await expect.poll(() => at(0).service.services.committer.waiting()).toBe(8)
     await endTurn()
     const answers = await changes
-    await sql`insert into keys select * from doomed`
+    await sql.unsafe(insertFrom('keys', 'doomed'))
     await sql`drop table doomed`
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, expect.any(Number), 201, 201, 201])
     expect(answers[3]?.status).toBeGreaterThanOrEqual(500)

@@ -83,7 +83,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     const doctor = async (who: TestDatabase) => (await runCommand(['doctor'], { database: who })).stdout
     expect(await doctor(database)).toMatch(/^ok +rights +this role may not change audit entries$/m)
     expect(await doctor(database)).toMatch(
-      /^WARN +erasure +this role may not vacuum keys and key_versions.*vacuum keys, key_versions$/m,
+      /^WARN +erasure +this role may not vacuum keys, key_versions and store_keys.*vacuum keys, key_versions, store_keys$/m,
     )
     expect(await doctor(owner)).toMatch(/^ok +erasure +this role may vacuum/m)
     expect(await doctor(owner)).toMatch(/^WARN +rights +this role may change audit entries.*eaas migrate --role/m)
@@ -91,7 +91,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
 
   it('says after a destruction that it may not remove what the key left, and that the owner can', async () => {
     const server = await startServer({ database })
-    await expect.poll(() => server.log).toContain('this role may not vacuum keys and key_versions')
+    await expect.poll(() => server.log).toContain('this role may not vacuum keys, key_versions and store_keys')
     await server.stop()
     const byOwner = await startServer({ database: owner, environment: { EAAS_LOG_LEVEL: 'info' } })
     await expect.poll(() => byOwner.log).toContain('erased what destroyed key versions had left')

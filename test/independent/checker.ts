@@ -457,7 +457,7 @@ export async function checkRows(
 
   const tenants = await sql`
     select tenant_id::text, name, envelope_only, monthly_encrypt_quota::text, plaintext_encoding, status,
-           encode(wrapped_audit_key, 'hex') as wrapped_audit_key, ${time(sql, 'created_at')}, entry_id::text,
+           true as wrapped_audit_key, ${time(sql, 'created_at')}, entry_id::text,
            encode(mac, 'hex') as mac
     from tenants where tenant_id = ${tenant_id}`
   check('tenants', tenants.length === 1, `${tenants.length} rows`)
@@ -478,7 +478,7 @@ export async function checkRows(
 
   const keys = await sql`
     select tenant_id::text, key_id::text, name, algorithm, status, current_version, min_unwrap_version, rotation_interval_days,
-           ${time(sql, 'next_rotation_at')}, ${time(sql, 'destroy_at')}, encode(wrapped_hash_key, 'hex') as wrapped_hash_key,
+           ${time(sql, 'next_rotation_at')}, ${time(sql, 'destroy_at')}, case when wrapped_hash_key is not null then true end as wrapped_hash_key,
            ${time(sql, 'created_at')}, ${time(sql, 'updated_at')}, entry_id::text, encode(mac, 'hex') as mac
     from keys where tenant_id = ${tenant_id}`
   const keyIds = new Set(keys.map((row) => row.key_id))
@@ -522,7 +522,7 @@ export async function checkRows(
   }
 
   const versions = await sql`
-    select tenant_id::text, key_id::text, version, status, encode(wrapped_kek, 'hex') as wrapped_kek,
+    select tenant_id::text, key_id::text, version, status, case when wrapped_kek is not null then true end as wrapped_kek,
            ${time(sql, 'created_at')}, entry_id::text, encode(mac, 'hex') as mac
     from key_versions where tenant_id = ${tenant_id}`
   const stored = new Set(versions.map((row) => `${row.key_id} ${row.version}`))
@@ -594,10 +594,32 @@ export interface Place {
   version?: number
 }
 
+/** Opens the store keys with the root key (key-hierarchy.md 1). @throws when one is not authentic */
+export async function openStoreKeys(sql: Queryable, rootKey: Buffer): Promise<Map<number, Buffer>> {
+  const rows = await sql`select number, encode(wrapped, 'hex') as wrapped from store_keys`
+  return new Map(
+    rows.map((row) => {
+      const wrapped = Buffer.from(row.wrapped, 'hex')
+      const numbered = openAead(rootKey, wrapped.subarray(1), Buffer.from('eaas/root-key/v1'))
+      if (wrapped[0] !== 1 || numbered.length !== 36 || numbered.readUInt32BE() !== row.number) {
+        throw new Error(`store key ${row.number} is not authentic`)
+      }
+      return [row.number, numbered.subarray(4)]
+    }),
+  )
+}
+
 /** Opens a sealed secret (key-hierarchy.md 2 and 3). @throws when it is not authentic */
-export function openSecret(rootKey: Buffer, { purpose, tenant_id = '', id = '', version = 0 }: Place, sealed: Buffer) {
-  if (sealed[0] !== 1) throw new Error(`sealed secret: format ${sealed[0]}`)
-  return openAead(rootKey, sealed.subarray(1), prefixed('eaas/secret/v1', purpose, tenant_id, id, String(version)))
+export function openSecret(
+  storeKeys: ReadonlyMap<number, Buffer>,
+  { purpose, tenant_id = '', id = '', version = 0 }: Place,
+  sealed: Buffer,
+) {
+  const number = sealed.readUInt32BE(1)
+  const storeKey = storeKeys.get(number)
+  if (sealed[0] !== 2 || !storeKey) throw new Error(`sealed secret: format ${sealed[0]}, store key ${number}`)
+  const aad = prefixed('eaas/secret/v2', purpose, tenant_id, id, String(version), String(number))
+  return openAead(storeKey, sealed.subarray(5), aad)
 }
 
 /** A tenant's audit key, from its row and the root key. */
@@ -605,7 +627,8 @@ export async function openAuditKey(sql: Queryable, rootKey: Buffer, tenant_id: s
   const [row] = await sql`
     select encode(wrapped_audit_key, 'hex') as sealed from tenants where tenant_id = ${tenant_id}`
   if (!row) throw new Error(`no tenant ${tenant_id}`)
-  return openSecret(rootKey, { purpose: 'audit-key', tenant_id }, Buffer.from(row.sealed, 'hex'))
+  const storeKeys = await openStoreKeys(sql, rootKey)
+  return openSecret(storeKeys, { purpose: 'audit-key', tenant_id }, Buffer.from(row.sealed, 'hex'))
 }
 
 /** The KEKs of a tenant's key versions, as `key_id version`. */
@@ -613,10 +636,11 @@ export async function openKeks(sql: Queryable, rootKey: Buffer, tenant_id: strin
   const rows = await sql`
     select key_id::text, version, encode(wrapped_kek, 'hex') as sealed from key_versions
     where tenant_id = ${tenant_id} and wrapped_kek is not null`
+  const storeKeys = await openStoreKeys(sql, rootKey)
   return new Map(
     rows.map(({ key_id, version, sealed }) => [
       `${key_id} ${version}`,
-      openSecret(rootKey, { purpose: 'kek', tenant_id, id: key_id, version }, Buffer.from(sealed, 'hex')),
+      openSecret(storeKeys, { purpose: 'kek', tenant_id, id: key_id, version }, Buffer.from(sealed, 'hex')),
     ]),
   )
 }

@@ -1,6 +1,6 @@
 // An independent verifier of a tenant's log, written from chain.md 9, checkpoint.md, row-mac.md and the migrations
 // alone. Like the checker beside it, it imports nothing of the project: every attack must be told alike by two programs.
-import { createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
+import { createDecipheriv, createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
 import { type Entry, entriesOf, type Queryable } from './checker.js'
 import { Rights } from './rights.js'
 
@@ -16,6 +16,8 @@ export interface Finding {
 export interface Question {
   tenant_id: string
   auditKey: Buffer
+  /** the store keys, to open the secrets in the rows; without them only the MACs are checked */
+  storeKeys?: ReadonlyMap<number, Buffer>
   /** what a note that was kept states */
   checkpoint?: Statement | undefined
   /** all entries that there are, if the caller has read them with `entriesOf` */
@@ -36,18 +38,18 @@ const ROWS = {
   tenants: {
     name: () => 'tenant',
     columns:
-      'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:hex created_at:time entry_id:int ' +
+      'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:present created_at:time entry_id:int ' +
       'plaintext_encoding:unless-utf8 status:unless-active',
   },
   keys: {
     name: (row: Row) => `key ${row.key_id}`,
     columns:
       'tenant_id key_id name algorithm status current_version rotation_interval_days next_rotation_at:time destroy_at:time ' +
-      'wrapped_hash_key:hex created_at:time updated_at:time entry_id:int min_unwrap_version:unless-1',
+      'wrapped_hash_key:present created_at:time updated_at:time entry_id:int min_unwrap_version:unless-1',
   },
   key_versions: {
     name: (row: Row) => `version ${row.version} of key ${row.key_id}`,
-    columns: 'tenant_id key_id version status wrapped_kek:hex created_at:time entry_id:int',
+    columns: 'tenant_id key_id version status wrapped_kek:present created_at:time entry_id:int',
   },
   api_keys: {
     name: (row: Row) => `API key ${row.api_key_id}`,
@@ -209,7 +211,7 @@ function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): strin
 
 async function findWrongRow(
   sql: Queryable,
-  { tenant_id, auditKey }: Question,
+  { tenant_id, auditKey, storeKeys }: Question,
   { writers, purged_through, end }: { writers: Map<string, number>; purged_through: number; end: number },
 ): Promise<{ reason: string; broken_at: number } | undefined> {
   const rowKey = hmac(auditKey, 'eaas/row-key/v1')
@@ -223,7 +225,9 @@ async function findWrongRow(
       absent.delete(name(row))
       seen.add(name(row))
       const entry_id = Number(row.entry_id)
-      const isGood = same(mac, hmac(rowKey, JSON.stringify(['eaas/row/v1', table, values])))
+      const isGood =
+        same(mac, hmac(rowKey, JSON.stringify(['eaas/row/v1', table, values]))) &&
+        (!storeKeys || secretOpens(table, row, storeKeys))
       if (!isGood) wrong.push({ reason: 'row_forged', broken_at: writer ?? end + 1 })
       else if (writer === undefined ? table !== 'key_versions' || entry_id > purged_through : entry_id !== writer) {
         wrong.push({ reason: 'row_replaced', broken_at: writer ?? Math.min(entry_id, end + 1) })
@@ -258,7 +262,7 @@ async function readRows(
 ): Promise<{ values: unknown[]; row: Row; mac: Buffer }[]> {
   const forms = columns.split(' ').map((column) => column.split(':') as [string, string?])
   const selected = forms.map(([column, form]) => {
-    if (form === 'hex') return `encode(${column}, 'hex') as ${column}`
+    if (form === 'present') return `encode(${column}, 'hex') as ${column}`
     if (form === 'time') {
       return `coalesce(to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${column}::text) as ${column}`
     }
@@ -276,9 +280,43 @@ async function readRows(
       .map(([column, form]) => {
         const value = row[column]
         if (value === null) return null
+        if (form === 'present') return true
         return form === 'int' ? Number(value) : form === 'time' ? cut(value) : value
       }),
   }))
+}
+
+/** Whether the secret in a row opens in its place (key-hierarchy.md 2 and 3). */
+function secretOpens(table: string, row: Row, storeKeys: ReadonlyMap<number, Buffer>): boolean {
+  const { tenant_id, key_id = '', version = 0 } = row
+  const [hex, ...place] =
+    table === 'tenants'
+      ? [row.wrapped_audit_key, 'audit-key', tenant_id, '', 0]
+      : table === 'keys'
+        ? [row.wrapped_hash_key, 'hash-key', tenant_id, key_id, 0]
+        : [row.wrapped_kek, 'kek', tenant_id, key_id, version]
+  if (table === 'api_keys' || hex === null) return true
+  const sealed = Buffer.from(String(hex), 'hex')
+  if (sealed.length !== 65 || sealed[0] !== 2) return false
+  const number = sealed.readUInt32BE(1)
+  const storeKey = storeKeys.get(number)
+  if (!storeKey) return false
+  const aad = ['eaas/secret/v2', ...place, number].map((part) => {
+    const bytes = Buffer.from(String(part))
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(bytes.length)
+    return Buffer.concat([length, bytes])
+  })
+  const decipher = createDecipheriv('aes-256-gcm', storeKey, sealed.subarray(5, 17))
+  decipher.setAAD(Buffer.concat(aad))
+  decipher.setAuthTag(sealed.subarray(49))
+  decipher.update(sealed.subarray(17, 49))
+  try {
+    decipher.final()
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** Reads a note (checkpoint.md 1 to 4). @throws when it is not one that the key signed */

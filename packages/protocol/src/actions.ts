@@ -56,6 +56,8 @@ export const INSTALLATION_ACTIONS = [
   'installation.verify',
   'installation.export',
   'installation.doctor',
+  'installation.root_key_rotate',
+  'installation.store_key_rotate',
 ] as const
 
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]

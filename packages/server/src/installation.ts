@@ -17,13 +17,17 @@ import { type AnchorWatchOptions, compareWithAnchor } from './audit/watch/anchor
 import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
 import type { Config } from './config.js'
-import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
-import { embeddedRootKeyPath, NEEDED_KEY, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
+import { deriveRowKey, openSecret, openSecretOfFormat1, type StoreKeys, sealNewSecret } from './crypto/key-hierarchy.js'
+import { embeddedRootKeyPath, foreignRootKey, NEEDED_KEY, RootKeyError } from './crypto/root-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
+import { openEmbeddedProvider, openProvider } from './root-key/open-provider.js'
+import type { LocalProvider, RootKeyProvider } from './root-key/provider.js'
+import { type Adoption, adoptStoreKeys } from './runner/adopt-store-keys.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
 import { createHeldBytes } from './runner/held-bytes.js'
 import { beginInstallationLog, recordMigration } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
+import { makeStoreKey, openStoreKeys, refreshStoreKeys } from './runner/store-keys.js'
 import { createTenantStates } from './runner/tenant-state.js'
 import { createUnrecordedCalls } from './runner/unrecorded-calls.js'
 import { createReadGate, createWorkGate } from './runner/work-gate.js'
@@ -35,6 +39,7 @@ import { type Complete, findSchemaVersion, migrate } from './store/migrations.js
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
+import { hasStoreKeys, insertStoreKey } from './store/store-keys.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 import { VERSION } from './version.js'
 
@@ -56,6 +61,8 @@ export interface Installation {
    * tenants.
    */
   compareAnchored(): Promise<unknown[]>
+  /** Reads the store keys that a rotation made or removed. @throws RootKeyError */
+  refreshStoreKeys(): Promise<void>
   /** Removes from the database's files what destroyed keys left there. */
   eraseDestroyed: Erase
   /** the durability when it was opened */
@@ -141,7 +148,7 @@ export async function openInstallation({
   migrations = MIGRATIONS_DIRECTORY,
   onMigrationLocked,
 }: OpenOptions): Promise<Installation> {
-  const fromEnvironment = await readRootKey(config.rootKey)
+  const fromEnvironment = await openProvider(config.rootKey)
   const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure })
   try {
     const sql = withDeadlines(store.sql) // states and committer have their own
@@ -154,15 +161,20 @@ export async function openInstallation({
       )
     }
     if (isNew && config.checkpointFile !== undefined) await assertUnused(config.checkpointFile)
-    const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
+    const provider = await findProvider(store, config, { fromEnvironment, mayCreate: isNew })
     const clock = createClock({
       now,
       toleranceMs: config.maxClockSkewMs,
       isDatabaseLocal: store.isEmbedded,
       onWrong: onWrongClock,
     })
-    const secrets = await unlock(store.sql, rootKey, { clock, actor, migrations, onLocked: onMigrationLocked })
-    const states = createTenantStates({ sql: store.sql, rootKey })
+    const { storeKeys, ...secrets } = await unlock(store.sql, provider, {
+      clock,
+      actor,
+      migrations,
+      onLocked: onMigrationLocked,
+    })
+    const states = createTenantStates({ sql: store.sql, storeKeys })
     const committer = createCommitter({
       sql: store.sql,
       clock,
@@ -183,7 +195,7 @@ export async function openInstallation({
     }
     const { installationKey } = secrets
     const findAuditKey = async (tenant_id: string) => (await states.find(tenant_id))?.auditKey
-    const openKey: AnchorWatchOptions['openKey'] = (row) => openAuditKey(rootKey, row)
+    const openKey: AnchorWatchOptions['openKey'] = (row) => openAuditKey(storeKeys, row)
     const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
@@ -206,6 +218,7 @@ export async function openInstallation({
     const { databaseUrl: url } = config
     const verifier =
       url === undefined ? undefined : openVerifier?.({ url, isPooled: store.isPooled, searchPath: store.searchPath })
+    const verifyHere: Verifier['verify'] = (options) => verifyLog(sql, options)
     const rowKey = deriveRowKey(installationKey)
     const compareAnchored = () =>
       compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey, openKey })
@@ -215,7 +228,7 @@ export async function openInstallation({
     return {
       services: {
         sql,
-        rootKey,
+        storeKeys,
         ...secrets,
         actor,
         states,
@@ -225,13 +238,15 @@ export async function openInstallation({
         gate: createWorkGate(),
         readGate: createReadGate(),
         hold: createHeldBytes(),
-        verifyLog: verifier?.verify ?? ((options) => verifyLog(sql, options)),
+        verifyLog: (options) => (verifier?.verify ?? verifyHere)({ ...options, storeKeys }),
         now: clock.now,
         databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
         destroyWindowDays: config.destroyWindowDays,
       },
       sharedAlarms,
       compareAnchored,
+      // Settings are read again: the root key may have been rotated since the start, into the same file.
+      refreshStoreKeys: () => refreshStoreKeys(sql, storeKeys, () => providerOf(config)),
       eraseDestroyed: createErasure(store),
       durability: store.durability,
       findDurability: store.findDurability,
@@ -285,20 +300,27 @@ export function rootKeyFile({ rootKey, databaseUrl, dataDir }: Config): string |
 }
 
 /**
- * The root key of an opened store: from the environment, or the embedded database's own. @throws RootKeyError
+ * What wraps the store keys of an opened store: as the settings say, or the embedded database's own root key.
+ * @throws RootKeyError
  */
-export async function findRootKey(
+export async function findProvider(
   { isEmbedded }: Pick<Store, 'isEmbedded'>,
   { dataDir }: Config,
-  { fromEnvironment, mayCreate }: { fromEnvironment: KeyObject | undefined; mayCreate: boolean },
-): Promise<KeyObject> {
+  { fromEnvironment, mayCreate }: { fromEnvironment: RootKeyProvider | undefined; mayCreate: boolean },
+): Promise<RootKeyProvider> {
   if (fromEnvironment) return fromEnvironment
   if (!isEmbedded) {
     throw new RootKeyError(
       `EAAS_DATABASE_URL is set, so the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE. ${NEEDED_KEY}`,
     )
   }
-  return readEmbeddedRootKey(dataDir, { mayCreate })
+  return openEmbeddedProvider(dataDir, { mayCreate })
+}
+
+/** What wraps the store keys, by a configuration alone. @throws RootKeyError */
+export async function providerOf(config: Config): Promise<RootKeyProvider> {
+  const fromEnvironment = await openProvider(config.rootKey)
+  return findProvider({ isEmbedded: config.databaseUrl === undefined }, config, { fromEnvironment, mayCreate: false })
 }
 
 /** The secrets of the whole installation. */
@@ -314,72 +336,113 @@ interface Opening {
   onLocked: ((message: string) => void) | undefined
 }
 
-async function unlock(
+interface Unlocked extends InstallationSecrets {
+  storeKeys: StoreKeys
+  installationKey: KeyObject
+}
+
+// The secrets are sealed under the root key of this database: opening them first keeps a server with a wrong
+// key from writing.
+async function unlock(sql: Sql, provider: RootKeyProvider, opening: Opening): Promise<Unlocked> {
+  const known = await findInstance(sql)
+  if (known) await migrateUnlocked(sql, provider, { known, ...opening })
+  else await create(sql, provider, opening)
+  const instance = await findInstance(sql)
+  if (!instance) throw new Error('the row of the installation could not be read back')
+  const storeKeys = await openStoreKeys(sql, provider)
+  return {
+    storeKeys,
+    ...openSecrets(storeKeys, instance),
+    installationKey: await openInstallationKey(sql, storeKeys),
+  }
+}
+
+async function migrateUnlocked(
   sql: Sql,
-  rootKey: KeyObject,
-  opening: Opening,
-): Promise<InstallationSecrets & { installationKey: KeyObject }> {
-  const secrets = await openOrCreate(sql, rootKey, opening)
-  return { ...secrets, installationKey: await openInstallationKey(sql, rootKey) }
+  provider: RootKeyProvider,
+  { known, clock, actor, migrations, onLocked }: Opening & { known: InstanceRow },
+): Promise<void> {
+  const adoption = await prepareAdoption(sql, provider, known)
+  const complete: Complete = async (transaction, { from, to }) => {
+    if (adoption) await adoptStoreKeys(transaction, adoption)
+    const storeKeys = adoption?.first.keys ?? (await openStoreKeys(transaction, provider))
+    const auditKey = await openInstallationKey(transaction, storeKeys)
+    const note = { action: 'installation.migrate', metadata: { from, to, version: VERSION } } as const
+    await recordMigration(transaction, { auditKey, clock, actor, note })
+  }
+  await migrate(sql, migrations, { complete, onLocked })
+}
+
+/**
+ * What a database of before there were store keys needs to be migrated; for any other one, opens its secrets.
+ *
+ * @throws RootKeyError if the root key is not this database's
+ */
+async function prepareAdoption(sql: Sql, provider: RootKeyProvider, known: InstanceRow): Promise<Adoption | undefined> {
+  if (await hasStoreKeys(sql)) {
+    openSecrets(await openStoreKeys(sql, provider), known)
+    return undefined
+  }
+  if (!('key' in provider)) {
+    throw new RootKeyError(
+      'The database is of an earlier version, whose secrets the root key itself sealed. Start once with the root key that it was first started with (EAAS_ROOT_KEY, EAAS_ROOT_KEY_FILE or EAAS_ROOT_KEY_COMMAND); then change it: eaas root-key rotate --help',
+    )
+  }
+  const { key: rootKey } = provider as LocalProvider
+  openPepperOfFormat1(rootKey, known)
+  return { rootKey, first: await makeStoreKey(provider, 1) }
+}
+
+async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migrations }: Opening): Promise<void> {
+  await migrate(sql, migrations)
+  const { keys, row: first } = await makeStoreKey(provider, 1)
+  const row = {
+    wrapped_pepper: sealNewSecret(keys, { purpose: 'api-key-pepper' }),
+    wrapped_signing_key: sealNewSecret(keys, { purpose: 'signing-key' }),
+    created_at: new Date(clock.now()).toISOString(),
+  }
+  await withDeadline(
+    sql.begin(async (transaction) => {
+      if (!(await insertStoreKey(transaction, first))) return // another process creates the installation
+      if (!(await insertInstance(transaction, row)))
+        throw new Error('an installation without store keys exists already')
+      await beginInstallationLog(transaction, { storeKeys: keys, clock, actor, version: VERSION })
+    }),
+  )
 }
 
 /**
  * Opens the key of the installation's own log. @throws RootKeyError if the log was taken out of the database
  */
-export async function openInstallationKey(sql: Queryable, rootKey: KeyObject): Promise<KeyObject> {
+export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<KeyObject> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
     throw new RootKeyError("The key of the installation's own log is missing from the database. Restore a backup.")
   }
-  return openAuditKey(rootKey, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
+  return openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
 }
 
-// They are sealed under the root key of this database: opening them first keeps a server with a wrong key
-// from writing.
-async function openOrCreate(sql: Sql, rootKey: KeyObject, opening: Opening): Promise<InstallationSecrets> {
-  const { clock, actor, migrations, onLocked } = opening
-  const known = await findInstance(sql)
-  if (known) {
-    const secrets = openSecrets(rootKey, known)
-    const complete: Complete = async (transaction, { from, to }) => {
-      const auditKey = await openInstallationKey(transaction, rootKey)
-      const note = { action: 'installation.migrate', metadata: { from, to, version: VERSION } } as const
-      await recordMigration(transaction, { auditKey, clock, actor, note })
-    }
-    await migrate(sql, migrations, { complete, onLocked })
-    return secrets
-  }
-  await migrate(sql, migrations)
-  const row = {
-    wrapped_pepper: sealNewSecret(rootKey, { purpose: 'api-key-pepper' }),
-    wrapped_signing_key: sealNewSecret(rootKey, { purpose: 'signing-key' }),
-    created_at: new Date(clock.now()).toISOString(),
-  }
-  await withDeadline(
-    sql.begin(async (transaction) => {
-      if (!(await insertInstance(transaction, row))) return
-      await beginInstallationLog(transaction, { rootKey, clock, actor, version: VERSION })
-    }),
-  )
-  const inserted = await findInstance(sql) // perhaps the row of another process, which inserted it first
-  if (!inserted) throw new Error('the row of the installation could not be read back')
-  return openSecrets(rootKey, inserted)
-}
-
-/** Opens the installation's secrets, which only the root key of this database opens. @throws RootKeyError */
+/** Opens the installation's secrets, which only the store keys of this database open. @throws RootKeyError */
 export function openSecrets(
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { wrapped_pepper, wrapped_signing_key }: InstanceRow,
 ): InstallationSecrets {
   try {
     return {
-      pepper: openSecret(rootKey, { purpose: 'api-key-pepper' }, wrapped_pepper),
-      signingKey: signingKeyOf(openSecret(rootKey, { purpose: 'signing-key' }, wrapped_signing_key)),
+      pepper: openSecret(storeKeys, { purpose: 'api-key-pepper' }, wrapped_pepper),
+      signingKey: signingKeyOf(openSecret(storeKeys, { purpose: 'signing-key' }, wrapped_signing_key)),
     }
   } catch {
     throw new RootKeyError(
-      'The root key does not belong to this database. Set the one that the database was first started with ' +
-        `(EAAS_ROOT_KEY, EAAS_ROOT_KEY_FILE, or ${embeddedRootKeyPath('the data directory')}).`,
+      'The secrets of the installation do not open under its store keys: somebody changed the database. Restore a backup.',
     )
+  }
+}
+
+function openPepperOfFormat1(rootKey: KeyObject, { wrapped_pepper }: InstanceRow): void {
+  try {
+    openSecretOfFormat1(rootKey, { purpose: 'api-key-pepper' }, wrapped_pepper).fill(0)
+  } catch {
+    throw foreignRootKey()
   }
 }

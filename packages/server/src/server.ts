@@ -123,6 +123,7 @@ export async function openServer({
     services,
     sharedAlarms,
     compareAnchored: installation.compareAnchored,
+    refreshStoreKeys: installation.refreshStoreKeys,
     eraseDestroyed: installation.eraseDestroyed,
     witnesses,
     measures: metrics,

@@ -36,10 +36,11 @@ const VALUES: Record<string, [unknown, unknown]> = {
   allowed_ips: [['10.0.0.0/8'], []],
   envelope_only: [true, false],
   ...Object.fromEntries(
-    ['hash', 'previous_mac', 'wrapped_audit_key', 'wrapped_hash_key', 'wrapped_kek'].map((column) => [
-      column,
-      [new Uint8Array(32), new Uint8Array(32).fill(1)],
-    ]),
+    ['hash', 'previous_mac'].map((column) => [column, [new Uint8Array(32), new Uint8Array(32).fill(1)]]),
+  ),
+  // Whether there is a secret: its seal is bound to its row by itself.
+  ...Object.fromEntries(
+    ['wrapped_audit_key', 'wrapped_hash_key', 'wrapped_kek'].map((column) => [column, [new Uint8Array(65), null]]),
   ),
   ...Object.fromEntries(
     [
@@ -50,7 +51,7 @@ const VALUES: Record<string, [unknown, unknown]> = {
       .map((column) => [column, [7, 8]]),
   ),
 }
-const columnValue = (column: string, at: 0 | 1) => VALUES[column]?.[at] ?? (at === 0 ? 'as written' : 'edited')
+const columnValue = (column: string, at: 0 | 1) => (VALUES[column] ?? ['as written', 'edited'])[at]
 
 function rowOf(what: Sealed, edited?: string): never {
   const columns = columnsOf(TABLES[what]).filter((column) => column !== 'mac')

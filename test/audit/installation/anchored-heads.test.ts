@@ -34,13 +34,13 @@ const { start, current, twoTenants } = setInstallationScene()
 
 /** Compares as a server does before each anchor. */
 const compare = ({ services }: Pick<Service, 'services'>) => {
-  const { states, committer, rootKey, installationKey } = services
+  const { states, committer, storeKeys, installationKey } = services
   return compareWithAnchor({
     ...services,
     rowKey: deriveRowKey(installationKey),
     watches: committer.watches,
     findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
-    openKey: (row) => openAuditKey(rootKey, row),
+    openKey: (row) => openAuditKey(storeKeys, row),
   })
 }
 
@@ -277,7 +277,7 @@ describe('a tenant alone', () => {
         rowKey: deriveRowKey(services.installationKey),
         watches,
         findAuditKey,
-        openKey: (row) => openAuditKey(services.rootKey, row),
+        openKey: (row) => openAuditKey(services.storeKeys, row),
       })
     expect(await compare(() => Promise.reject(lost))).toEqual([lost])
     expect(watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()

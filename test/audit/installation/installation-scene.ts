@@ -8,6 +8,7 @@ import { type AnchorOptions, anchorNow } from '../../../packages/server/src/runn
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import type { TestDatabase } from '../../support/database/database.js'
 import { copyOfFilled } from '../../support/database/filled-database.js'
+import { columnsOf, insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, type ServiceOptions, startService } from '../../support/service/service.js'
 
 const TABLES = ['tenants', 'heads', 'audit_log', 'audit_counts', 'purge_marks', 'keys', 'key_versions', 'api_keys']
@@ -55,7 +56,7 @@ export function setInstallationScene(): InstallationScene {
     const putBack = async () => {
       const { sql } = current().services
       await removeAll(current(), victim.tenant.tenant_id)
-      for (const table of TABLES) await sql`insert into ${sql(table)} select * from before.${sql(table)}`
+      for (const table of TABLES) await sql.unsafe(insertFrom(table, `before.${table}`))
     }
     return { victim, other, putBack }
   }
@@ -102,7 +103,7 @@ export const verify = ({ services }: Service, tenant_id: string) =>
 export async function copyAll({ services: { sql } }: Service, tenant_id: string) {
   const copies: (readonly [string, Record<string, unknown>[]])[] = []
   for (const table of TABLES) {
-    copies.push([table, await sql`select * from ${sql(table)} where tenant_id = ${tenant_id}`])
+    copies.push([table, await sql`select ${sql(columnsOf(table))} from ${sql(table)} where tenant_id = ${tenant_id}`])
   }
   return async ({ services: { sql } }: Service) => {
     for (const [table, rows] of copies) if (rows.length > 0) await sql`insert into ${sql(table)} ${sql(rows)}`

@@ -73,8 +73,8 @@ describe('a tenant', () => {
       await putBack()
       const behind = { valid: false, reason: 'behind_checkpoint', broken_at: 4 }
       expect(await verify(current(), tenant_id)).toMatchObject(behind)
-      const { sql, rootKey } = current().services
-      expect(await examineAnchor(sql, rootKey, { checkpointMinutes: 60 })).toMatchObject({
+      const { sql, storeKeys } = current().services
+      expect(await examineAnchor(sql, storeKeys, { checkpointMinutes: 60 })).toMatchObject({
         ok: false,
         detail: expect.stringContaining(`names entry ${named} of the tenant's log, which ends with entry 3`),
       })
@@ -106,8 +106,8 @@ describe('a tenant', () => {
       await insertFork(current())
       const other = { valid: false, reason: 'checkpoint_mismatch', broken_at: named }
       expect(await verify(current(), tenant_id)).toMatchObject(other)
-      const { sql, rootKey } = current().services
-      expect(await examineAnchor(sql, rootKey, { checkpointMinutes: 60 })).toMatchObject({ ok: false })
+      const { sql, storeKeys } = current().services
+      expect(await examineAnchor(sql, storeKeys, { checkpointMinutes: 60 })).toMatchObject({ ok: false })
       const running = await start()
       expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(`entry ${named}`) }])
       expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)

@@ -24,7 +24,7 @@ type Witnessing = Pick<Server, 'services'>
 
 /** Compares as a server does before each anchor; `meanwhile` happens once the anchored heads were read. */
 async function compare({ services }: Witnessing, meanwhile: () => Promise<unknown> = async () => undefined) {
-  const { states, committer, rootKey, installationKey } = services
+  const { states, committer, storeKeys, installationKey } = services
   return compareWithAnchor({
     ...services,
     rowKey: deriveRowKey(installationKey),
@@ -33,7 +33,7 @@ async function compare({ services }: Witnessing, meanwhile: () => Promise<unknow
       await meanwhile()
       return (await states.find(tenant_id))?.auditKey
     },
-    openKey: (row) => openAuditKey(rootKey, row),
+    openKey: (row) => openAuditKey(storeKeys, row),
   })
 }
 
@@ -124,8 +124,8 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     const emit = createWitnessEmitter(running.services, file)
     for (const head of [fork.head, witnessed]) await emit([{ tenant_id, alarm: undefined, witnessed: head }])
     await fork.showFork()
-    const { rootKey, sql } = running.services
-    expect(await examineCheckpoints(sql, rootKey, file)).toMatchObject({
+    const { storeKeys, sql } = running.services
+    expect(await examineCheckpoints(sql, storeKeys, file)).toMatchObject({
       ok: false,
       detail: expect.stringContaining('entry 3 of the audit chain differs'),
     })

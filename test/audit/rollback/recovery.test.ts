@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createCheckpointEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
+import { insertFrom } from '../../support/database/migrations.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { connectTo, EAAS, environmentOf } from '../../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
@@ -241,7 +242,7 @@ describe('a table or marks of before a purge', () => {
     const copy = (name: string) =>
       sql.unsafe(tables.map((table) => `create table ${name}_${table} as table ${table}`).join('; '))
     const restore = (table: string, name: string) =>
-      sql.unsafe(`delete from ${table}; insert into ${table} select * from ${name}_${table}`)
+      sql.unsafe(`delete from ${table}; ${insertFrom(table, `${name}_${table}`)}`)
     try {
       for (const month of [1, 2, 3]) {
         now += 31 * 86_400_000
@@ -312,7 +313,7 @@ if (!HAS_JQ) console.error('!!! NO jq FOUND: the recipe of the page for a kept c
 async function createBackup(sql: postgres.Sql): Promise<() => Promise<void>> {
   const tables = ['audit_log', 'heads', 'anchored_heads', 'api_keys']
   await sql.unsafe(tables.map((table) => `create table backup_${table} as table ${table}`).join(';'))
-  const restore = tables.map((table) => `delete from ${table}; insert into ${table} select * from backup_${table}`)
+  const restore = tables.map((table) => `delete from ${table}; ${insertFrom(table, `backup_${table}`)}`)
   return async () => void (await sql.unsafe(restore.join(';')))
 }
 

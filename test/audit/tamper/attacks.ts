@@ -83,12 +83,13 @@ interface Known {
 export async function expectReported(target: Target, expected: Report, { kept, existing }: Known = {}): Promise<void> {
   const { tenant_id, auditKey, rowKey } = target
   const checkpoint = kept && readCheckpoint(kept.note, kept.publicKey)
-  const { sql } = scene.service.services
-  expect(reportOf(await verifyLog(sql, { tenant_id, auditKey, rowKey, checkpoint }))).toEqual(expected)
+  const { sql, storeKeys } = scene.service.services
+  expect(reportOf(await verifyLog(sql, { tenant_id, auditKey, rowKey, storeKeys, checkpoint }))).toEqual(expected)
   if (!hasSecondVerifier) return
   const second = {
     tenant_id,
     auditKey: auditKey.export(),
+    storeKeys: new Map([...storeKeys.keys].map(([number, key]) => [number, key.export()])),
     checkpoint: kept && readNote(kept.note, kept.publicKey),
     existing,
   }

@@ -55,7 +55,7 @@ function answering(matching: RegExp, { asked, instead }: { asked: string; instea
   return lying as unknown as Sql
 }
 
-const statesOn = (sql: Sql) => createTenantStates({ sql, rootKey: service.services.rootKey })
+const statesOn = (sql: Sql) => createTenantStates({ sql, storeKeys: service.services.storeKeys })
 /** The states of a server that has cached nothing, with something that happens before a tenant is read by its id. */
 function statesAfter(happen: () => Promise<void>) {
   const states = statesOn(service.services.sql)

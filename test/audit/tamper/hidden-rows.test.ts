@@ -5,6 +5,7 @@ import { updateTenant } from '../../../packages/server/src/operations/update-ten
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { serverOf } from '../../support/audit/audit-scene.js'
+import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 const DEK = Buffer.alloc(32, 1).toString('base64')
@@ -38,7 +39,7 @@ async function hideVersion(version: number): Promise<() => Promise<unknown>> {
   await sql`drop table if exists hidden`
   await sql`create table hidden as select * from key_versions ${where}`
   await sql`delete from key_versions ${where}`
-  return () => sql`insert into key_versions select * from hidden`
+  return () => sql.unsafe(insertFrom('key_versions', 'hidden'))
 }
 
 /** Reads for each version whether its KEK exists. */
@@ -94,7 +95,7 @@ it('a version that the row of its key does not know keeps the key from being des
   await owner.call('POST', `/v1/keys/${key_id}/enable`)
   await owner.call('POST', `/v1/keys/${key_id}/rotate`)
   await sql`delete from keys where key_id = ${key_id}`
-  await sql`insert into keys select * from hidden`
+  await sql.unsafe(insertFrom('keys', 'hidden'))
   const before = await logLength()
   const { status } = await askAnew('POST', `/v1/keys/${key_id}/destroy`, { confirm: 'l' })
   expect([status, await keks(), await logLength()]).toEqual([500, [true, true], before])
@@ -130,7 +131,7 @@ describe('a row that is hidden between a decision and its commit', () => {
     await expect(performAsSystem(service.services, tenant_id, update)).rejects.toMatchObject({
       cause: { name: 'TamperedRowError' },
     })
-    await sql`insert into tenants select * from hidden`
+    await sql.unsafe(insertFrom('tenants', 'hidden'))
     expect((await owner.call('GET', '/v1/tenant')).body.envelope_only).toBe(true)
   })
 })

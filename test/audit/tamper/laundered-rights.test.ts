@@ -3,7 +3,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type EntryDraft, extendChain } from '../../../packages/server/src/audit/formats/chain.js'
 import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/formats/row-mac.js'
-import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../../packages/server/src/runner/perform.js'
 import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
@@ -14,6 +13,7 @@ import { findOutdatedRow, newestEntryOfApiKey } from '../../../packages/server/s
 import * as tenants from '../../../packages/server/src/store/tenants.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit/audit-scene.js'
+import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { verifyByBoth } from '../verify/other-verifier.js'
 
@@ -85,7 +85,7 @@ async function putBack(name: keyof typeof newest): Promise<void> {
   const { tables, condition } = rows[name]
   for (const table of tables) {
     await sql().unsafe(
-      `delete from ${table} where ${condition}; insert into ${table} select * from early.${table} where ${condition}`,
+      `delete from ${table} where ${condition}; ${insertFrom(table, `early.${table}`)} where ${condition}`,
     )
   }
 }
@@ -206,7 +206,7 @@ describe('a row that somebody put back is found by every verification once a ser
       expect((await server.call(owner.secret, 'GET', `/v1/audit/verify${query}`)).body).toMatchObject(fault)
     const { auditKey, rowKey } = await state()
     const { tenant_id } = owner.tenant
-    expect(await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey })).toMatchObject(fault)
+    expect(await service.services.verifyLog({ tenant_id, auditKey, rowKey })).toMatchObject(fault)
     expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject(fault)
 
     const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
@@ -219,7 +219,7 @@ describe('a row that somebody put back is found by every verification once a ser
     const server = fresh()
     const { auditKey, rowKey } = await state()
     const { tenant_id } = owner.tenant
-    expect(await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey })).toMatchObject({ valid: true })
+    expect(await service.services.verifyLog({ tenant_id, auditKey, rowKey })).toMatchObject({ valid: true })
     expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject({ valid: true })
     const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
     const { checkpoint, public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
@@ -297,7 +297,7 @@ const USES: [
 async function putBackVersions(key_id: string): Promise<void> {
   await sql().unsafe(`
     delete from key_versions where key_id = '${key_id}' and version = 1;
-    insert into key_versions select * from early.key_versions where key_id = '${key_id}' and version = 1`)
+    ${insertFrom('key_versions', 'early.key_versions')} where key_id = '${key_id}' and version = 1`)
 }
 
 describe('a row that somebody put back is refused at use:', () => {

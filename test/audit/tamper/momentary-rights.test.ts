@@ -8,6 +8,7 @@ import type { Operation } from '../../../packages/server/src/runner/operation.js
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import { dek, type Scene, serverOf } from '../../support/audit/audit-scene.js'
+import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { verifyByBoth } from '../verify/other-verifier.js'
 import { verifyInPlace } from './verify-in-place.js'
@@ -78,14 +79,14 @@ function databaseOf({ owner }: Scenery) {
         `create table newer.audit_log as select * from audit_log ${own} and id = (select max(id) from audit_log ${own})`,
         `delete from audit_log ${own} and id in (select id from newer.audit_log)`,
         `delete from api_keys ${own}; insert into api_keys select * from older.api_keys`,
-        `delete from tenants ${own}; insert into tenants select * from older.tenants`,
+        `delete from tenants ${own}; ${insertFrom('tenants', 'older.tenants')}`,
       ),
     putEverythingAsItWas: () =>
       run(
         'insert into audit_log select * from newer.audit_log',
         `delete from api_keys ${own} and api_key_id in (select api_key_id from newer.api_keys)`,
         'insert into api_keys select * from newer.api_keys',
-        `delete from tenants ${own}; insert into tenants select * from newer.tenants`,
+        `delete from tenants ${own}; ${insertFrom('tenants', 'newer.tenants')}`,
       ),
     async lastId(): Promise<number> {
       const [row] = await sql().unsafe(`select max(id)::int as id from audit_log ${own}`)

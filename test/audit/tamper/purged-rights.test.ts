@@ -8,6 +8,7 @@ import { updateTenant } from '../../../packages/server/src/operations/update-ten
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { copyTables, dek, type Scene, serverOf } from '../../support/audit/audit-scene.js'
+import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { verifyByBoth } from '../verify/other-verifier.js'
 import { verifyInPlace } from './verify-in-place.js'
@@ -145,7 +146,7 @@ function attacksOn({ owner }: Scenery) {
   const rowsOf = (moment: string) =>
     ROWS.flatMap((table) => [
       `delete from ${table} where ${own}`,
-      `insert into ${table} select * from ${moment}.${table} where ${own}`,
+      `${insertFrom(table, `${moment}.${table}`)} where ${own}`,
     ])
   const isNewest = `${own} and (action like '%.restate' or action in ('key.rotation_policy', 'tenant.update'))`
   return {

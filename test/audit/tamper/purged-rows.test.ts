@@ -1,7 +1,9 @@
 // Attacks on rows whose entries a purge has taken: it restated the rows first, so the log has an entry about each of them. Versions are
 // not restated: their MACs hold them, and the rows of their keys.
+
 import { describe, expect, it } from 'vitest'
 import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/audit/formats/row-mac.js'
+import { sealNewSecret } from '../../../packages/server/src/crypto/key-hierarchy.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
 import { expectNoticed, expectReported, lastId, run, scene, tellsOf, useScene } from './attacks.js'
 
@@ -47,7 +49,10 @@ describe('a version whose entry a purge has taken', () => {
     const { rows } = await readEvidence(scene.service.services.sql, tenant_id)
     const version = rows.versions.find(({ status, entry_id }) => status === 'destroyed' && entry_id <= purged_through)
     if (!version) throw new Error('the scene has no such version')
-    const older = { ...version, status: 'retired' as const, wrapped_kek: Buffer.alloc(61, 1), entry_id: 3 }
+    const { storeKeys } = scene.service.services
+    const { key_id: id } = version
+    const wrapped_kek = sealNewSecret(storeKeys, { purpose: 'kek', tenant_id, id, version: version.version })
+    const older = { ...version, status: 'retired' as const, wrapped_kek, entry_id: 3 }
     const attack = () =>
       run(
         "update key_versions set status = 'retired', wrapped_kek = $3, entry_id = 3, mac = $4 where key_id = $1 and version = $2",

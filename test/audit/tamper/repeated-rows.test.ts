@@ -9,6 +9,7 @@ import { updateTenant } from '../../../packages/server/src/operations/update-ten
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { compareTables } from '../../../packages/server/src/store/schema.js'
 import { copyTables, serverOf } from '../../support/audit/audit-scene.js'
+import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { findObstacleToVerifier, verifyElsewhere } from '../verify/other-verifier.js'
 
@@ -42,7 +43,7 @@ async function repeat(table: string, where = `tenant_id = '${tenant_id}'`): Prom
   }
   const name = unique[table as keyof typeof unique]
   if (name) await sql().unsafe(`alter table ${table} drop constraint ${name}`)
-  await sql().unsafe(`insert into ${table} select * from early.${table} where ${where}`)
+  await sql().unsafe(`${insertFrom(table, `early.${table}`)} where ${where}`)
 }
 
 /** The verdict of a server that has nothing cached, by an API key that is not attacked. */

@@ -4,7 +4,7 @@ import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../../../packages/s
 import { apiKeyDigest, generateApiKey } from '../../../packages/server/src/crypto/api-key.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
 import { dek, type Server, type Target } from '../../support/audit/audit-scene.js'
-import { columnsOf } from '../../support/database/migrations.js'
+import { columnsOf, insertFrom } from '../../support/database/migrations.js'
 import { expectNoticed, LOGS, lastId, of, run, scene, tellsOf, useScene } from './attacks.js'
 
 useScene()
@@ -298,9 +298,7 @@ describe.each(LOGS)('a row that grants rights, in a log that is %s,', (log) => {
       const target = of(log)
       const condition = `tenant_id = '${target.tenant_id}' and ${where(target)}`
       const attack = () =>
-        run(
-          `delete from ${table} where ${condition}; insert into ${table} select * from early.${table} where ${condition}`,
-        )
+        run(`delete from ${table} where ${condition}; ${insertFrom(table, `early.${table}`)} where ${condition}`)
       await expectNoticed(target, attack, { reason: 'row_replaced', broken_at: broken_at(target) })
     },
   )

@@ -59,13 +59,13 @@ function watched(before: () => Promise<unknown>): Services {
       },
     })
   const sql = watch(connection)
-  const { committer, rootKey } = service.services
+  const { committer, storeKeys } = service.services
   return {
     ...service.services,
     sql,
     committer: createCommitter({ sql, clock: committer.clock, onAlarm: () => undefined }),
-    states: createTenantStates({ sql, rootKey }),
-    verifyLog: (options) => verifyLog(sql, options),
+    states: createTenantStates({ sql, storeKeys }),
+    verifyLog: (options) => verifyLog(sql, { ...options, storeKeys }),
   }
 }
 

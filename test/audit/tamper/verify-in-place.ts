@@ -9,9 +9,14 @@ export async function verifyInPlace(service: Service, tenant_id: string) {
   const state = await serverOf(service).services.states.find(tenant_id)
   if (!state) throw new Error('no tenant')
   const { auditKey, rowKey } = state
+  const { storeKeys } = service.services
   const sql = service.services.sql as unknown as Scene['sql']
   return [
-    await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey }),
-    await verifyIndependently(sql, { tenant_id, auditKey: auditKey.export() }),
+    await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey, storeKeys }),
+    await verifyIndependently(sql, {
+      tenant_id,
+      auditKey: auditKey.export(),
+      storeKeys: new Map([...storeKeys.keys].map(([number, key]) => [number, key.export()])),
+    }),
   ]
 }

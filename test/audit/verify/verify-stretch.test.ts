@@ -206,7 +206,7 @@ describe('a verification that nobody waits for', () => {
     const state = await service.services.states.find(tenant_id)
     if (!state) throw new Error('no state')
     const { auditKey, rowKey } = state
-    const options = { tenant_id, auditKey, rowKey }
+    const options = { tenant_id, auditKey, rowKey, storeKeys: service.services.storeKeys }
     const gone = AbortSignal.abort(new Error('gone'))
     expect(await verifyLog(service.services.sql, options)).toMatchObject({ valid: true })
     await expect(verifyLog(service.services.sql, { ...options, signal: gone })).rejects.toThrow('gone')

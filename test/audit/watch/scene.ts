@@ -47,7 +47,7 @@ export function setWatchScene() {
     comparisons = new Comparisons(),
     sql = service.services.sql,
   } = {}) {
-    const { now, installationKey, rootKey, states } = service.services
+    const { now, installationKey, storeKeys, states } = service.services
     const watches = createHeadWatches(() => undefined, comparisons)
     const watch = watches.get(owner.tenant.tenant_id)
     watch.witness(late)
@@ -58,7 +58,7 @@ export function setWatchScene() {
       assertSessions: async () => undefined,
       installationKey,
       findAuditKey: async (id) => (isOwner(id) ? findAuditKey() : (await states.find(id))?.auditKey),
-      openKey: (row) => openAuditKey(rootKey, row),
+      openKey: (row) => openAuditKey(storeKeys, row),
       isGone: async (id) => isOwner(id) && isGone(),
       onGoneAccepted,
       onAcceptedRow: (id) => void acceptedRows.push(id),

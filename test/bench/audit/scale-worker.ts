@@ -2,7 +2,6 @@
 // `RESULT <json>`.
 import { createHmac, createSecretKey } from 'node:crypto'
 import { entryBytes } from '../../../packages/audit/src/formats/chain.js'
-import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { readConfig } from '../../../packages/server/src/config.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
 import { readChain } from '../../../packages/server/src/store/audit.js'
@@ -36,7 +35,7 @@ for (let round = 0; round < rounds; round++) {
   const startedAt = performance.now()
   verify.push(
     await cpuOf(async () => {
-      const { valid, verified_entries } = await verifyLog(services.sql, { ...state, tenant_id })
+      const { valid, verified_entries } = await services.verifyLog({ ...state, tenant_id })
       if (!valid || verified_entries < entries) throw new Error(`${verified_entries} entries, valid: ${valid}`)
     }),
   )

@@ -8,8 +8,15 @@ from .common import (
 from .wrapped_key import wrapped_key_aad
 
 
-def secret_aad(purpose, tenant="", id_="", version=0, label="eaas/secret/v1"):
-    return prefixed(*(part.encode("ascii") for part in (label, purpose, tenant, id_, str(version))))
+NUMBER = 7
+
+
+def secret_aad(purpose, tenant="", id_="", version=0, label="eaas/secret/v2", number=NUMBER):
+    return prefixed(*(part.encode("ascii") for part in (label, purpose, tenant, id_, str(version), str(number))))
+
+
+def head(number=NUMBER):
+    return b"\x02" + struct.pack(">I", number)
 
 
 def place_of(purpose, tenant="", id_="", version=0):
@@ -24,7 +31,7 @@ def place_of(purpose, tenant="", id_="", version=0):
 
 
 def key_hierarchy_vectors():
-    root = key_of("root")
+    root = key_of("store key")
     seal = []
     for name, place in (
         ("the pepper of the API keys", ("api-key-pepper",)),
@@ -39,63 +46,69 @@ def key_hierarchy_vectors():
         secret, iv, aad = key_of(f"secret: {name}"), iv_of(f"secret: {name}"), secret_aad(*place)
         sealed = gcm_seal(root, iv, aad, secret)
         seal.append({
-            "name": name, "root_key": root.hex(), "place": place_of(*place), "aad": aad.hex(), "iv": iv.hex(),
+            "name": name, "store_key": root.hex(), "number": NUMBER, "place": place_of(*place), "aad": aad.hex(), "iv": iv.hex(),
             "secret": secret.hex(), "ciphertext": sealed[:32].hex(), "tag": sealed[32:].hex(),
-            "sealed": (b"\x01" + iv + sealed).hex(),
+            "sealed": (head() + iv + sealed).hex(),
         })
 
     place = ("kek", TENANT, KEY, 2)
     secret, iv = key_of("secret refuse"), iv_of("secret refuse")
     sealed = gcm_seal(root, iv, secret_aad(*place), secret)
-    good = b"\x01" + iv + sealed
+    good = head() + iv + sealed
 
     def sealed_with(aad=secret_aad(*place), key=root, secret=secret):
-        return b"\x01" + iv + gcm_seal(key, iv, aad, secret)
+        return head() + iv + gcm_seal(key, iv, aad, secret)
 
-    label, purpose, version = b"eaas/secret/v1", b"kek", b"2"
+    label, purpose, version, number = b"eaas/secret/v2", b"kek", b"2", b"7"
     tenant, key = TENANT.encode(), KEY.encode()
-    little = b"".join(struct.pack("<I", len(part)) + part for part in (label, purpose, tenant, key, version))
+    little = b"".join(struct.pack("<I", len(part)) + part for part in (label, purpose, tenant, key, version, number))
     refuse = [{"name": name, "place": place_of(*place), "sealed": value.hex()} for name, value in {
         "format 0": b"\x00" + good[1:],
-        "format 2": b"\x02" + good[1:],
+        "format 1": b"\x01" + good[1:],
+        "format 1, as the root key sealed": b"\x01" + iv + gcm_seal(root, iv, prefixed(b"eaas/secret/v1", purpose, tenant, key, version), secret),
+        "format 3": b"\x03" + good[1:],
+        "the number of another store key, which holds the same key": head(8) + good[5:],
+        "no number": b"\x02" + good[5:],
+        "AAD without the number": sealed_with(aad=prefixed(label, purpose, tenant, key, version)),
+        "AAD of another number": sealed_with(aad=secret_aad(*place, number=8)),
         "format 255": b"\xff" + good[1:],
         "no format byte": good[1:],
-        "format byte twice": b"\x01" + good,
+        "format byte twice": b"\x02" + good,
         "nothing": b"",
         "the format byte alone": good[:1],
-        "iv alone": good[:13],
-        "one byte too short for a tag": good[:28],
+        "iv alone": good[:17],
+        "one byte too short for a tag": good[:32],
         "last byte missing": good[:-1],
         "one byte more": good + b"\x00",
-        "first byte of the iv altered": flip(good, 1),
-        "last byte of the iv altered": flip(good, 12, 7),
-        "first byte of the ciphertext altered": flip(good, 13, 7),
-        "last byte of the ciphertext altered": flip(good, 44),
-        "first byte of the tag altered": flip(good, 45),
-        "last byte of the tag altered": flip(good, 60, 7),
-        "a tag of zeros": good[:45] + bytes(16),
-        "the secret itself in place of its ciphertext": good[:13] + secret + good[45:],
-        "sealed under another root key": sealed_with(key=key_of("another root")),
-        "sealed under a root key of zeros": sealed_with(key=bytes(32)),
+        "first byte of the iv altered": flip(good, 5),
+        "last byte of the iv altered": flip(good, 16, 7),
+        "first byte of the ciphertext altered": flip(good, 17, 7),
+        "last byte of the ciphertext altered": flip(good, 48),
+        "first byte of the tag altered": flip(good, 49),
+        "last byte of the tag altered": flip(good, 64, 7),
+        "a tag of zeros": good[:49] + bytes(16),
+        "the secret itself in place of its ciphertext": good[:17] + secret + good[49:],
+        "sealed under another store key": sealed_with(key=key_of("another store key")),
+        "sealed under a store key of zeros": sealed_with(key=bytes(32)),
         "a secret of 31 bytes": sealed_with(secret=secret[:31]),
         "a secret of 33 bytes": sealed_with(secret=secret + b"\x00"),
         "a secret of 16 bytes": sealed_with(secret=secret[:16]),
         "no secret": sealed_with(secret=b""),
         "without AAD": sealed_with(aad=b""),
-        "AAD without lengths": sealed_with(aad=label + purpose + tenant + key + version),
+        "AAD without lengths": sealed_with(aad=label + purpose + tenant + key + version + number),
         "AAD with lengths in little-endian": sealed_with(aad=little),
-        "AAD without a label": sealed_with(aad=prefixed(purpose, tenant, key, version)),
-        "label of another format": sealed_with(aad=secret_aad(*place, label="eaas/secret/v2")),
+        "AAD without a label": sealed_with(aad=prefixed(purpose, tenant, key, version, number)),
+        "label of another format": sealed_with(aad=secret_aad(*place, label="eaas/secret/v1")),
         "label of a wrapped key": sealed_with(aad=secret_aad(*place, label="eaas/wrapped-key/v1")),
         "AAD with UUIDs of 16 bytes": sealed_with(
-            aad=prefixed(label, purpose, uuid_bytes(TENANT), uuid_bytes(KEY), version)),
+            aad=prefixed(label, purpose, uuid_bytes(TENANT), uuid_bytes(KEY), version, number)),
         "AAD with UUIDs in upper case": sealed_with(
-            aad=prefixed(label, purpose, tenant.upper(), key.upper(), version)),
-        "AAD with the version as u32": sealed_with(aad=prefixed(label, purpose, tenant, key, struct.pack(">I", 2))),
-        "AAD with the version as 02": sealed_with(aad=prefixed(label, purpose, tenant, key, b"02")),
-        "AAD in another order": sealed_with(aad=prefixed(label, purpose, key, tenant, version)),
+            aad=prefixed(label, purpose, tenant.upper(), key.upper(), version, number)),
+        "AAD with the version as u32": sealed_with(aad=prefixed(label, purpose, tenant, key, struct.pack(">I", 2), number)),
+        "AAD with the version as 02": sealed_with(aad=prefixed(label, purpose, tenant, key, b"02", number)),
+        "AAD in another order": sealed_with(aad=prefixed(label, purpose, key, tenant, version, number)),
         "a border slid: purpose kek7, tenant without its 7": sealed_with(
-            aad=prefixed(label, b"kek7", tenant[1:], key, version)),
+            aad=prefixed(label, b"kek7", tenant[1:], key, version, number)),
         "the pepper's AAD": sealed_with(aad=secret_aad("api-key-pepper")),
     }.items()]
     refuse += [{"name": f"moved to {name}", "place": place_of(*elsewhere), "sealed": good.hex()} for name, elsewhere in (
@@ -129,13 +142,14 @@ def key_hierarchy_vectors():
                 "plaintext": plaintext.hex(), "iv": seal_iv(random, prefixed(aad), plaintext, key=made).hex()}
 
     return {
-        "format": "sealed secret 1",
-        "about": "key-hierarchy.md 7. Byte strings are lower-case hexadecimal. The root key opens `valid` at its place, and must "
+        "format": "sealed secret 2",
+        "about": "key-hierarchy.md 7. Byte strings are lower-case hexadecimal. The store key opens `valid` at its place, and must "
                  "refuse each of `refuse`, which is `valid` with one fault, or at another place. `derive` holds audit "
                  "keys with the row keys that come of them, `refuse_derive` what must not come of the first; `iv` sealing "
                  "keys with their iv keys and ivs, `refuse_iv` what must not come of the first.",
         "made_by": MADE_BY,
-        "root_key": root.hex(),
+        "store_key": root.hex(),
+        "number": NUMBER,
         "seal": seal,
         "valid": {"place": place_of(*place), "sealed": good.hex(), "secret": secret.hex()},
         "refuse": refuse,

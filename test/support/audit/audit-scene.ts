@@ -1,5 +1,6 @@
 // A database with two tenants whose logs contain every action, and copies of it from three moments: each attack on the log
 // starts from these rows, and restoring them undoes it. A test can start any number of servers on it, each with caches of its own.
+
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type postgres from 'postgres'
@@ -14,6 +15,7 @@ import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import { type Entry, entriesOf, openAuditKey } from '../../independent/checker.js'
 import { copyOfFilled } from '../database/filled-database.js'
+import { columnsOf } from '../database/migrations.js'
 import { ROOT_KEY, type Service, startService } from '../service/service.js'
 
 const DAY_MS = 86_400_000
@@ -180,9 +182,9 @@ export function startAnew({ services, alarms }: Service): void {
 }
 
 function forget(services: Services, onAlarm: (tenant_id: string, reason: string) => void): void {
-  const { sql, rootKey } = services
+  const { sql, storeKeys } = services
   const { clock } = services.committer
-  const fresh = { committer: createCommitter({ sql, clock, onAlarm }), states: createTenantStates({ sql, rootKey }) }
+  const fresh = { committer: createCommitter({ sql, clock, onAlarm }), states: createTenantStates({ sql, storeKeys }) }
   Object.assign(services, fresh satisfies Partial<Services>)
 }
 
@@ -204,11 +206,11 @@ export async function restoreTables(sql: postgres.Sql, moment: string, tables?: 
 }
 
 function restoreStatements(moment: string, tables: readonly string[]): string {
-  const statements = tables.map(
-    (table) =>
-      `delete from ${table} where ${table} not in (select kept from ${moment}.${table} as kept);
-       insert into ${table} select * from ${moment}.${table} except select * from ${table};`,
-  )
+  const statements = tables.map((table) => {
+    const columns = columnsOf(table)
+    return `delete from ${table} where ${table} not in (select kept from ${moment}.${table} as kept);
+       insert into ${table} (${columns}) select ${columns} from ${moment}.${table} except select ${columns} from ${table};`
+  })
   return `lock table heads in exclusive mode; ${statements.join(' ')}`
 }
 

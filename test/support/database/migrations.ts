@@ -16,16 +16,24 @@ export function withMigration(sql: string, version = 900): URL {
   return pathToFileURL(`${folder}/`)
 }
 
-/** The columns of a table after all migrations. @throws when there is no such table, or a migration alters it in a way unknown here */
+/** The columns of a table after all migrations, but for those that the database computes. @throws when there is no such table, or a migration alters it in a way unknown here */
 export function columnsOf(table: string): string[] {
   const create = statements().find((statement) => new RegExp(`^create table ${table} \\(`).test(statement))
   if (!create) throw new Error(`no migration creates ${table}`)
   const columns = new Set(names(create.slice(create.indexOf('(') + 1), COLUMN))
   for (const statement of alterations(table)) {
     if (/\brename\b|\bdrop column\b/.test(statement)) throw new Error(`this cannot be read yet: ${statement}`)
-    for (const name of names(statement, ADDED)) columns.add(name)
+    for (const [, name = '', definition = ''] of statement.matchAll(ADDED)) {
+      if (!definition.includes('generated always')) columns.add(name)
+    }
   }
   return [...columns]
+}
+
+/** The statement that inserts rows of a copy of the table. */
+export function insertFrom(table: string, copy: string): string {
+  const columns = columnsOf(table).join(', ')
+  return `insert into ${table} (${columns}) select ${columns} from ${copy}`
 }
 
 /** What the columns that migrations added to a table hold in the rows from before. @throws when this is unknown here */

@@ -25,6 +25,7 @@ export function startScheduleOf(
     services,
     sharedAlarms: { compare: async () => [] },
     compareAnchored: async () => [],
+    refreshStoreKeys: async () => undefined,
     eraseDestroyed: async () => ({ outcome: 'unchanged', versions: 0 }),
     witnesses: [],
     measures: UNMEASURED,

@@ -4,7 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'
-import { openSecret } from '../crypto/key-hierarchy.js'
+import { openSecret, type StoreKeys } from '../crypto/key-hierarchy.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
 
@@ -13,11 +13,11 @@ import type { TenantRow } from '../store/tenants.js'
  * tenant
  */
 export function openAuditKey(
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { tenant_id, wrapped_audit_key }: Pick<TenantRow, 'tenant_id' | 'wrapped_audit_key'>,
 ): KeyObject {
   try {
-    return openSecret(rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
+    return openSecret(storeKeys, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
     throw new TamperedRowError(`the audit key of tenant ${tenant_id} was changed outside the server`)

@@ -3,9 +3,11 @@
  * not wait for it. The thread has connections of its own. It starts with the first verification, and ends
  * when there has been none for a minute.
  */
+
 import type { KeyObject } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
 
@@ -29,6 +31,7 @@ export interface ThreadTask {
   tenant_id: string
   auditKey: KeyObject
   rowKey: KeyObject
+  storeKeys: StoreKeys
   checkpoint: VerifyOptions['checkpoint']
   witnessed: VerifyOptions['witnessed']
   named: VerifyOptions['named']
@@ -53,11 +56,11 @@ export interface ThreadFailure {
   code: unknown
 }
 
-/** Verifies a log; see `verifyLog`. */
-export type VerifyLog = (options: VerifyOptions) => Promise<wire.Verification>
+/** Verifies a log of this installation; see `verifyLog`. */
+export type VerifyLog = (options: Omit<VerifyOptions, 'storeKeys'>) => Promise<wire.Verification>
 
 export interface Verifier {
-  verify: VerifyLog
+  verify: (options: VerifyOptions) => Promise<wire.Verification>
   /** Ends the thread; what it verifies then fails. */
   close(): Promise<void>
 }
@@ -141,6 +144,7 @@ function taskOf({
   tenant_id,
   auditKey,
   rowKey,
+  storeKeys,
   checkpoint,
   witnessed,
   named,
@@ -150,7 +154,19 @@ function taskOf({
   noted,
 }: VerifyOptions): ThreadTask {
   const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
-  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named, isHeadIgnored, after_id, through_id, noted }
+  return {
+    tenant_id,
+    auditKey,
+    rowKey,
+    storeKeys,
+    checkpoint,
+    witnessed: head,
+    named,
+    isHeadIgnored,
+    after_id,
+    through_id,
+    noted,
+  }
 }
 
 function revive({ name, message, stack, code }: ThreadFailure): Error {

@@ -8,6 +8,7 @@ import { addPurge } from './purge.js'
 import { addRootKey } from './root-key.js'
 import { addSchema } from './schema.js'
 import { addStart } from './start.js'
+import { addStoreKey } from './store-key.js'
 import { addTenant } from './tenant.js'
 
 export const COMMANDS = [
@@ -15,6 +16,7 @@ export const COMMANDS = [
   addMigrate,
   addDoctor,
   addRootKey,
+  addStoreKey,
   addTenant,
   addApiKey,
   addKey,

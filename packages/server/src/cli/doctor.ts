@@ -2,7 +2,6 @@
  * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes
  * nothing, but for the installation's log, which records the run.
  */
-import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
@@ -11,12 +10,15 @@ import { createCommitter } from '../audit/append/committer.js'
 import { findAcceptedSchema } from '../audit/watch/acceptances.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
-import { readRootKey } from '../crypto/root-key.js'
-import { findOwnInstance, findRootKey, openInstallationKey, openSecrets, rootKeyFile } from '../installation.js'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
+import { findOwnInstance, findProvider, openInstallationKey, openSecrets, rootKeyFile } from '../installation.js'
+import { openProvider } from '../root-key/open-provider.js'
 import { recordAlone } from '../runner/installation-log.js'
+import { openStoreKeys } from '../runner/store-keys.js'
 import { withDeadline } from '../store/deadline.js'
 import type { Store } from '../store/open-store.js'
 import type { SchemaDifferences } from '../store/schema.js'
+import { hasStoreKeys } from '../store/store-keys.js'
 import { withAdvice } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
@@ -76,12 +78,12 @@ async function doctor(config: Config, { json }: { json: boolean }): Promise<bool
 /** Records the run, which proves that a commit reaches the disk. */
 async function record(
   { sql, isEmbedded }: Store,
-  { rootKey, maxClockSkewMs, ok }: { rootKey: KeyObject; maxClockSkewMs: number; ok: boolean },
+  { storeKeys, maxClockSkewMs, ok }: { storeKeys: StoreKeys; maxClockSkewMs: number; ok: boolean },
 ): Promise<Result> {
   try {
     const clock = createClock({ now: Date.now, toleranceMs: maxClockSkewMs, isDatabaseLocal: isEmbedded })
     const committer = createCommitter({ sql, clock, onAlarm: () => undefined })
-    const installationKey = await openInstallationKey(sql, rootKey)
+    const installationKey = await openInstallationKey(sql, storeKeys)
     const services = { sql, committer, installationKey, actor: operatorName() }
     await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata: { ok } }]))
     return { detail: "the installation's log records this run" }
@@ -144,26 +146,26 @@ async function examine(config: Config): Promise<Finding[]> {
     }
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
-    const rootKey = await examineOne('root key', () => examineRootKey(store, config))
-    if (schema === 'current') await examineOne('tables', () => examineAccepted(store, { differences, rootKey }))
+    const storeKeys = await examineOne('root key', () => examineRootKey(store, config))
+    if (schema === 'current') await examineOne('tables', () => examineAccepted(store, { differences, storeKeys }))
     if (checkpointFile !== undefined && checkpoints !== 'directory') {
-      if (!rootKey) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
+      if (!storeKeys) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
       else if (schema === 'current') {
-        await examineOne('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
+        await examineOne('checkpoints', () => examineCheckpoints(store.sql, storeKeys, checkpointFile))
       }
     }
-    if (rootKey && schema === 'current') {
-      await examineOne('audit chains', () => examineChains(store.sql, rootKey))
-      await examineOne('anchor', () => examineAnchor(store.sql, rootKey, config))
-      await examineOne('purge', () => examinePurge(store.sql, rootKey, config))
+    if (storeKeys && schema === 'current') {
+      await examineOne('audit chains', () => examineChains(store.sql, storeKeys))
+      await examineOne('anchor', () => examineAnchor(store.sql, storeKeys, config))
+      await examineOne('purge', () => examinePurge(store.sql, storeKeys, config))
       const isSound = () => findings.every(({ check, ok }) => ok || !SOUND.includes(check))
       if (isSound() && config.witnesses.length > 0) {
-        await examineOne('witnesses', () => examineWitnesses(store.sql, rootKey, config.witnesses))
+        await examineOne('witnesses', () => examineWitnesses(store.sql, storeKeys, config.witnesses))
       }
       // Before the first start there is no log.
       if (isSound() && (await findOwnInstance(store.sql))) {
         const ok = findings.every(({ ok }) => ok)
-        await examineOne('record', () => record(store, { rootKey, maxClockSkewMs: config.maxClockSkewMs, ok }))
+        await examineOne('record', () => record(store, { storeKeys, maxClockSkewMs: config.maxClockSkewMs, ok }))
       }
     }
   } finally {
@@ -182,21 +184,34 @@ function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): 
 // Without the root key no entry proves that anybody accepted anything.
 async function examineAccepted(
   { sql }: Store,
-  { differences, rootKey }: { differences: SchemaDifferences; rootKey: KeyObject | undefined },
+  { differences, storeKeys }: { differences: SchemaDifferences; storeKeys: StoreKeys | undefined },
 ): Promise<Result> {
-  if (!rootKey || differences.digest === '') return examineTables(differences)
-  return examineTables(differences, await findAcceptedSchema(sql, await openInstallationKey(sql, rootKey), differences))
+  if (!storeKeys || differences.digest === '') return examineTables(differences)
+  return examineTables(
+    differences,
+    await findAcceptedSchema(sql, await openInstallationKey(sql, storeKeys), differences),
+  )
 }
 
 async function examineRootKey(store: Store, config: Config) {
   const instance = await findOwnInstance(store.sql)
-  const fromEnvironment = await readRootKey(config.rootKey)
+  const fromEnvironment = await openProvider(config.rootKey)
   const file = rootKeyFile(config)
   if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
     return { detail: 'the database is new; the first start creates a root key' }
   }
-  const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: false })
+  const provider = await findProvider(store, config, { fromEnvironment, mayCreate: false })
   if (!instance) return { detail: 'the database is new; the first start binds it to this root key' }
-  openSecrets(rootKey, instance)
-  return { found: rootKey, detail: 'opens this database' }
+  if (!(await hasStoreKeys(store.sql)))
+    return { detail: 'the database is of an earlier version; its start checks the root key' }
+  const storeKeys = await openStoreKeys(store.sql, provider)
+  openSecrets(storeKeys, instance)
+  const rotation = storeKeys.keys.size > 1
+  return {
+    found: storeKeys,
+    detail: rotation
+      ? 'opens this database, whose store key is being rotated. If eaas store-key rotate does not run, it was interrupted: repeat it'
+      : `opens this database (${provider.kind} ${provider.name})`,
+    ...(rotation && { warning: true as const }),
+  }
 }

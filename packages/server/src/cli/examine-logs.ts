@@ -26,7 +26,7 @@ import {
 import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
-import { deriveRowKey } from '../crypto/key-hierarchy.js'
+import { deriveRowKey, type StoreKeys } from '../crypto/key-hierarchy.js'
 import { assertUnused, findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
@@ -77,16 +77,16 @@ export async function examineUnused(sql: Sql, file: string): Promise<Result> {
 }
 
 /** Compares the logs with the checkpoint file, as a start does. */
-export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Result> {
+export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: string): Promise<Result> {
   if (file === STANDARD_OUTPUT)
     return { detail: 'written to standard output, so a start cannot compare the database with them' }
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
-  const { signingKey } = openSecrets(rootKey, instance)
+  const { signingKey } = openSecrets(storeKeys, instance)
   const { witnesses, others, lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), {
     isThorough: true,
   })
-  const behind = await findBehind(sql, rootKey, { witnesses, others })
+  const behind = await findBehind(sql, storeKeys, { witnesses, others })
   const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
   )
@@ -112,7 +112,7 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
 // Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
 async function findBehind(
   sql: Sql,
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { witnesses, others }: Pick<KeptFile, 'witnesses' | 'others'>,
 ): Promise<Map<string, string>> {
   const behind = new Map<string, string>()
@@ -124,7 +124,7 @@ async function findBehind(
     watch.held.remember(witness)
     for (const other of others) if (other.tenant_id === tenant_id) watch.held.remember(other)
     try {
-      const auditKey = openAuditKey(rootKey, tenant)
+      const auditKey = openAuditKey(storeKeys, tenant)
       await untilFollowed(() => watch.read(sql, auditKey))
     } catch (error) {
       if (error instanceof TamperedRowError) continue
@@ -140,17 +140,17 @@ async function findBehind(
  * the last purge mark, the tenant's row, and that rows name the newest entry about them. The MACs of keys and
  * API keys are not checked, because that would read every row, which takes as long as a verification.
  */
-export async function examineChains(sql: Sql, rootKey: KeyObject) {
-  const states = createTenantStates({ sql, rootKey })
+export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
+  const states = createTenantStates({ sql, storeKeys })
   const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord({
     sql,
     states,
-    verifyLog: (options) => verifyLog(sql, options),
+    verifyLog: (options) => verifyLog(sql, { ...options, storeKeys }),
   })
   const broken = leftOut.map(({ tenant_id, reason }) => `${tenant_id}: ${reason}`)
   if (unread !== undefined) broken.push(messageOf(unread))
   for (const tenant of tenants) {
-    const fault = await findChainFault(sql, rootKey, tenant)
+    const fault = await findChainFault(sql, storeKeys, tenant)
     if (fault) broken.push(`${tenant.name}: ${fault}`)
   }
   if (broken.length === 0) {
@@ -167,12 +167,12 @@ export async function examineChains(sql: Sql, rootKey: KeyObject) {
  */
 export async function examineAnchor(
   sql: Sql,
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { checkpointMinutes }: Pick<Config, 'checkpointMinutes'>,
 ): Promise<Result> {
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
-  const installationKey = await openInstallationKey(sql, rootKey)
+  const installationKey = await openInstallationKey(sql, storeKeys)
   const faults: string[] = []
   const alarmed: string[] = []
   const watches = createHeadWatches((tenant_id, reason) => {
@@ -184,10 +184,10 @@ export async function examineAnchor(
     watches,
     installationKey,
     rowKey: deriveRowKey(installationKey),
-    openKey: (row) => openAuditKey(rootKey, row),
+    openKey: (row) => openAuditKey(storeKeys, row),
     findAuditKey: async (tenant_id) => {
       const tenant = await findTenant(sql, tenant_id)
-      return tenant && openAuditKey(rootKey, tenant)
+      return tenant && openAuditKey(storeKeys, tenant)
     },
   })
   faults.push(...errors.map(messageOf))
@@ -217,7 +217,7 @@ export async function examineAnchor(
  */
 export async function examinePurge(
   sql: Sql,
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { auditRetentionMonths: retentionMonths }: Pick<Config, 'auditRetentionMonths'>,
 ): Promise<Result> {
   if (retentionMonths === 0) return { detail: 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged' }
@@ -225,7 +225,7 @@ export async function examinePurge(
   const kept: string[] = []
   for (const tenant of await listTenants(sql)) {
     try {
-      const log = { sql, state: { tenant, auditKey: openAuditKey(rootKey, tenant) } }
+      const log = { sql, state: { tenant, auditKey: openAuditKey(storeKeys, tenant) } }
       const left = await findLeft(log, { retentionMonths, now })
       if (!left) continue
       const entries = left.through_id - left.after_id
@@ -246,11 +246,11 @@ export async function examinePurge(
   }
 }
 
-async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): Promise<string | undefined> {
+async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow): Promise<string | undefined> {
   const { tenant_id } = tenant
   let auditKey: KeyObject
   try {
-    auditKey = openAuditKey(rootKey, tenant)
+    auditKey = openAuditKey(storeKeys, tenant)
     authentic(tenant, tenantMac, deriveRowKey(auditKey))
   } catch (error) {
     if (!(error instanceof TamperedRowError)) throw error

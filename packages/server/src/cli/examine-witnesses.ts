@@ -1,9 +1,9 @@
 /** Asks the witnesses for `eaas doctor`, as a server does after each checkpoint. */
 
-import type { KeyObject } from 'node:crypto'
 import { readWitnessKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { findOwnInstance, openInstallationKey, openSecrets } from '../installation.js'
 import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'
 import { findHead } from '../store/audit.js'
@@ -11,14 +11,18 @@ import type { Sql } from '../store/db.js'
 import type { Result } from './finding.js'
 
 /** Has each witness cosign the installation's log as it is now. */
-export async function examineWitnesses(sql: Sql, rootKey: KeyObject, addresses: Config['witnesses']): Promise<Result> {
+export async function examineWitnesses(
+  sql: Sql,
+  storeKeys: StoreKeys,
+  addresses: Config['witnesses'],
+): Promise<Result> {
   const witnesses = addresses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
   const instance = await findOwnInstance(sql)
   const head = await findHead(sql, INSTALLATION_ID)
   if (!instance || !head) return { detail: 'the database is new' }
-  const { signingKey } = openSecrets(rootKey, instance)
+  const { signingKey } = openSecrets(storeKeys, instance)
   const options = { witnesses, sizes: new Map<string, number>(), timeoutMs: WITNESS_TIMEOUT_MS }
-  const installationKey = await openInstallationKey(sql, rootKey)
+  const installationKey = await openInstallationKey(sql, storeKeys)
   const { outcomes } = await askWitnesses({ sql, signingKey, installationKey }, head, options)
   const named = (...kinds: WitnessOutcome['kind'][]) =>
     outcomes.flatMap(({ witness, kind, detail }) => (kinds.includes(kind) ? [`${witness}: ${detail}`] : [])).join('; ')

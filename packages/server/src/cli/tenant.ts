@@ -281,8 +281,8 @@ function describeDeletion({
   ]
 }
 
-function authenticTenant({ rootKey }: Services, row: TenantRow): TenantRow {
-  return authentic(row, tenantMac, deriveRowKey(openAuditKey(rootKey, row)))
+function authenticTenant({ storeKeys }: Services, row: TenantRow): TenantRow {
+  return authentic(row, tenantMac, deriveRowKey(openAuditKey(storeKeys, row)))
 }
 
 function printTenant(tenant: OperatorTenant, json: boolean): void {

@@ -1,10 +1,14 @@
-/** The secrets that the root key protects, see key-hierarchy.md. */
+/** The secrets that the store keys protect, see key-hierarchy.md. */
 import { createHmac, type KeyObject } from 'node:crypto'
-import { concatBytes, encodeUtf8, KEY_BYTES, lengthPrefixed, OpenError } from '@eaas/protocol'
+import { concatBytes, encodeUtf8, KEY_BYTES, lengthPrefixed, OpenError, writeU32 } from '@eaas/protocol'
 import { importKey, open, randomKey, SEAL_OVERHEAD, seal } from './aead.js'
 
-const FORMAT = 0x01
-const SEALED_BYTES = 1 + KEY_BYTES + SEAL_OVERHEAD
+const FORMAT = 0x02
+/** The format byte and the number of the store key. */
+const HEAD_BYTES = 1 + 4
+const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
+/** The format of before there were store keys. */
+const FORMAT_1 = 0x01
 
 /** What a secret is for (key-hierarchy.md 3). */
 export type Purpose = 'api-key-pepper' | 'signing-key' | 'audit-key' | 'kek' | 'hash-key'
@@ -17,28 +21,74 @@ export interface SecretBinding {
   version?: number
 }
 
-/** Seals a 32-byte secret under the root key (key-hierarchy.md 2). The caller zeroes `secret`. */
-export function sealSecret(rootKey: KeyObject, binding: SecretBinding, secret: Uint8Array): Uint8Array {
-  return concatBytes(Uint8Array.of(FORMAT), seal(rootKey, secret, bindingAad(binding)))
+/**
+ * The store keys of an installation, by number. Plain data, because threads get a copy.
+ */
+export interface StoreKeys {
+  /** the number of the one that seals what is new */
+  current: number
+  keys: Map<number, KeyObject>
+}
+
+/** Thrown for a secret under a store key that this process does not have, or has no longer. */
+export class UnknownStoreKeyError extends Error {
+  override readonly name = 'UnknownStoreKeyError'
+}
+
+/** Seals a 32-byte secret under the current store key (key-hierarchy.md 2). The caller zeroes `secret`. */
+export function sealSecret({ current, keys }: StoreKeys, binding: SecretBinding, secret: Uint8Array): Uint8Array {
+  const head = new Uint8Array(HEAD_BYTES)
+  head[0] = FORMAT
+  writeU32(head, 1, current)
+  return concatBytes(head, seal(keyOf(keys, current), secret, bindingAad(binding, current)))
 }
 
 /** Draws 32 random bytes and returns them sealed (key-hierarchy.md 2); the bytes themselves are zeroed. */
-export function sealNewSecret(rootKey: KeyObject, binding: SecretBinding): Uint8Array {
+export function sealNewSecret(storeKeys: StoreKeys, binding: SecretBinding): Uint8Array {
   const secret = randomKey()
   try {
-    return sealSecret(rootKey, binding, secret)
+    return sealSecret(storeKeys, binding, secret)
   } finally {
     secret.fill(0)
   }
 }
 
 /**
- * Opens a sealed secret as a KeyObject. @throws OpenError when it was sealed elsewhere, under another root
- * key, or altered
+ * Opens a sealed secret as a KeyObject. @throws OpenError when it was sealed elsewhere, under another store
+ * key than it says, or altered; UnknownStoreKeyError
  */
-export function openSecret(rootKey: KeyObject, binding: SecretBinding, sealed: Uint8Array): KeyObject {
-  if (sealed.length !== SEALED_BYTES || sealed[0] !== FORMAT) throw new OpenError()
-  return importKey(open(rootKey, sealed.subarray(1), bindingAad(binding)))
+export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): KeyObject {
+  return importKey(openBytes(storeKeys, binding, sealed))
+}
+
+/** Seals a secret again, under the current store key. @throws as `openSecret` */
+export function resealSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
+  const secret = openBytes(storeKeys, binding, sealed)
+  try {
+    return sealSecret(storeKeys, binding, secret)
+  } finally {
+    secret.fill(0)
+  }
+}
+
+/** Whether a sealed secret opens. @throws UnknownStoreKeyError */
+export function opens(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): boolean {
+  try {
+    openBytes(storeKeys, binding, sealed).fill(0)
+    return true
+  } catch (error) {
+    if (error instanceof OpenError) return false
+    throw error
+  }
+}
+
+/**
+ * Opens a secret of format 1, which the root key itself sealed (key-hierarchy.md 8). The caller zeroes it.
+ * @throws OpenError
+ */
+export function openSecretOfFormat1(rootKey: KeyObject, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
+  if (sealed[0] !== FORMAT_1) throw new OpenError()
+  return open(rootKey, sealed.subarray(1), bindingAad(binding))
 }
 
 /** The key that authenticates a tenant's rows (key-hierarchy.md 4). */
@@ -46,6 +96,22 @@ export function deriveRowKey(auditKey: KeyObject): KeyObject {
   return importKey(createHmac('sha256', auditKey).update('eaas/row-key/v1').digest())
 }
 
-function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBinding): Uint8Array {
-  return lengthPrefixed(...['eaas/secret/v1', purpose, tenant_id, id, String(version)].map(encodeUtf8))
+function openBytes({ keys }: StoreKeys, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
+  if (sealed.length !== SEALED_BYTES || sealed[0] !== FORMAT) throw new OpenError()
+  const number = new DataView(sealed.buffer, sealed.byteOffset).getUint32(1)
+  return open(keyOf(keys, number), sealed.subarray(HEAD_BYTES), bindingAad(binding, number))
+}
+
+function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {
+  const key = keys.get(number)
+  if (key) return key
+  throw new UnknownStoreKeyError(
+    `a secret is sealed under store key ${number}, which this process does not have: if a rotation has just made it, it is read within seconds`,
+  )
+}
+
+function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBinding, storeKey?: number): Uint8Array {
+  const place = [purpose, tenant_id, id, String(version)]
+  const parts = storeKey === undefined ? ['eaas/secret/v1', ...place] : ['eaas/secret/v2', ...place, String(storeKey)]
+  return lengthPrefixed(...parts.map(encodeUtf8))
 }

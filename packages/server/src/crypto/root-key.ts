@@ -130,3 +130,11 @@ function parseRootKey(text: string, source: string): KeyObject {
   }
   return importKey(bytes)
 }
+
+/** The error about a root key of another database. */
+export function foreignRootKey(): RootKeyError {
+  return new RootKeyError(
+    'The root key does not belong to this database. Set the one that the database was first started with, or that it was given since by eaas root-key rotate ' +
+      `(EAAS_ROOT_KEY, EAAS_ROOT_KEY_FILE, or ${embeddedRootKeyPath('the data directory')}).`,
+  )
+}

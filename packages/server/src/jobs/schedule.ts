@@ -25,6 +25,8 @@ const DUE_WORK_MS = 20_000
 const ERASURE_MS = MINUTE_MS
 /** How long an alarm that one process raised may be unknown to another. */
 const CHAIN_WATCH_MS = 1_000
+/** How late a store key that a rotation made may be known: it seals nothing for ten times as long. */
+const STORE_KEYS_MS = 1_000
 /** How late the time of an API key's last use may appear. */
 const API_KEY_USES_MS = MINUTE_MS
 /** How late calls without an entry may appear in their counts; what a killed process loses. */
@@ -47,6 +49,8 @@ export interface ScheduleOptions {
   sharedAlarms: SharedAlarms
   /** compares every tenant's log with the newest anchor */
   compareAnchored: () => Promise<unknown[]>
+  /** reads the store keys that a rotation made or removed */
+  refreshStoreKeys: () => Promise<void>
   /** removes from the database's files what destroyed keys left there */
   eraseDestroyed: Erase
   /** who cosigns the tree of the installation's log */
@@ -297,7 +301,7 @@ const AHEAD =
   'wrong (eaas audit accept-clock)'
 
 function startJobs(
-  { config, services, eraseDestroyed, measures, log }: ScheduleOptions,
+  { config, services, refreshStoreKeys, eraseDestroyed, measures, log }: ScheduleOptions,
   {
     emitCheckpoints,
     compareChains,
@@ -311,6 +315,11 @@ function startJobs(
   })
   const jobs = [
     chainWatch,
+    startPeriodic({
+      intervalMs: STORE_KEYS_MS,
+      work: refreshStoreKeys,
+      onError: failed('reading the store keys'),
+    }),
     startPeriodic({
       intervalMs: API_KEY_USES_MS,
       work: services.apiKeyUses.flush,

@@ -170,11 +170,11 @@ async function recordAcceptance(
 
 /** Verifies the log, and returns its end. @throws Refusal E_STATE if it is not valid */
 async function readEnd(
-  { sql }: Services,
+  { sql, storeKeys }: Services,
   state: TenantState,
   options: { isHeadIgnored: boolean; onProgress: AcceptOptions['onProgress'] },
 ): Promise<ValidLog> {
-  const log = await readValidLog({ verifyLog: (all) => verifyLog(sql, all) }, state, options)
+  const log = await readValidLog({ verifyLog: (all) => verifyLog(sql, { ...all, storeKeys }) }, state, options)
   if (!log.valid) throw notValid(log.reason, log.broken_at)
   return log.valid
 }

@@ -28,7 +28,7 @@ export interface NewTenant {
   api_key: { id: string; name: string; prefix: string; permissions: string[]; created_at: string; secret: string }
 }
 
-type Creating = Pick<Services, 'rootKey' | 'pepper' | 'now' | 'committer' | 'installationKey' | 'actor'>
+type Creating = Pick<Services, 'storeKeys' | 'pepper' | 'now' | 'committer' | 'installationKey' | 'actor'>
 
 interface TenantOptions {
   name: string
@@ -89,8 +89,8 @@ async function insertAll(
   assertRecordable(services)
   if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
   const tenant_id = randomUUID()
-  const wrapped_audit_key = sealNewSecret(services.rootKey, { purpose: 'audit-key', tenant_id })
-  const auditKey = openAuditKey(services.rootKey, { tenant_id, wrapped_audit_key })
+  const wrapped_audit_key = sealNewSecret(services.storeKeys, { purpose: 'audit-key', tenant_id })
+  const auditKey = openAuditKey(services.storeKeys, { tenant_id, wrapped_audit_key })
   const rowKey = deriveRowKey(auditKey)
 
   const { secret, row } = newApiKey(services, {

@@ -38,7 +38,7 @@ function rotation({ state, services }: Context, { row, ...key }: OpenKey): Decis
   if (version > MAX_KEY_VERSIONS) {
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
   }
-  const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
+  const wrapped_kek = sealNewSecret(services.storeKeys, { purpose: 'kek', tenant_id, id: key_id, version })
   return decision({
     entries: [{ action: 'key.rotate', key_id, key_version: version, metadata: { replaces: row.entry_id } }],
     async change(sql, at) {

@@ -128,7 +128,7 @@ export async function lockAnchored(
  * the transaction finds.
  */
 async function followChanged(services: Services, ms: number): Promise<void> {
-  const { sql, committer, rootKey } = services
+  const { sql, committer, storeKeys } = services
   const until = performance.now() + ms
   const known = new Map([...committer.watches.all()].map(({ tenant_id, held }) => [tenant_id, held.all]))
   const open = (await listCurrentHeads(sql)).flatMap(({ is_changed, last_entry: _, ...head }) => {
@@ -142,7 +142,7 @@ async function followChanged(services: Services, ms: number): Promise<void> {
       const watch = committer.watches.get(head.tenant_id)
       if (watch.alarm) continue
       try {
-        const auditKey = openAuditKey(rootKey, found as CurrentHead)
+        const auditKey = openAuditKey(storeKeys, found as CurrentHead)
         if (watch.follow({ head, stretch }, auditKey) === 'wholly') continue
         await untilFollowed(async () => (performance.now() < until ? watch.read(sql, auditKey) : undefined))
       } catch (error) {
@@ -267,14 +267,14 @@ async function proveHeads(
 // The audit key of a head that the server wrote, and what its log must continue from; or why the head can't
 // be covered.
 function openHead(
-  { committer, rootKey }: Services,
+  { committer, storeKeys }: Services,
   { head, anchored, held, isAccepted }: Judged,
 ): { auditKey: KeyObject; all: Witness[] } | string {
   const { tenant_id } = head
   const watch = committer.watches.get(tenant_id)
   try {
     watch.assertNoAlarm()
-    const auditKey = openAuditKey(rootKey, head)
+    const auditKey = openAuditKey(storeKeys, head)
     if (!isHeadAuthentic(auditKey, head)) return `the head of tenant ${tenant_id} was not written by a server`
     if (isAccepted) return { auditKey, all: [] }
     if (anchored && !isKeptHeadAuthentic(auditKey, tenant_id, anchored)) {

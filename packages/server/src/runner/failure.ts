@@ -6,6 +6,7 @@ import { DETAILS, type ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } from '../audit/append-errors.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
 import { ComparisonOverdueError } from '../audit/watch/comparisons.js'
+import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { isUnreachable } from '../store/unreachable.js'
 
@@ -44,6 +45,10 @@ export function findFailure(error: unknown): Failure | undefined {
   }
   if (error instanceof AuditWriteError) return findWriteFailure(error)
   if (error instanceof TamperedRowError) return describeTampering(error)
+  if (error instanceof UnknownStoreKeyError) {
+    const detail = 'a store key was rotated, and this server could not read the new one yet; try again later'
+    return { code: 'E_UNAVAILABLE', detail, log: 'a store key is missing' }
+  }
   if (!isUnreachable(error)) return undefined
   const detail = 'the database does not answer; try again later'
   return { code: 'E_UNAVAILABLE', detail, log: 'the database does not answer' }

@@ -10,7 +10,7 @@ import { appendToLocked } from '../audit/append/send-appends.js'
 import { AuditWriteError, explainObstacle } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'
-import { sealNewSecret } from '../crypto/key-hierarchy.js'
+import { type StoreKeys, sealNewSecret } from '../crypto/key-hierarchy.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { insertHead, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
@@ -25,11 +25,11 @@ import { Refusal } from './refusal.js'
  */
 export async function beginInstallationLog(
   sql: Transaction,
-  { rootKey, clock, actor, version }: { rootKey: KeyObject; clock: Clock; actor: string; version: string },
+  { storeKeys, clock, actor, version }: { storeKeys: StoreKeys; clock: Clock; actor: string; version: string },
 ): Promise<void> {
   const tenant_id = INSTALLATION_ID
-  const wrapped_audit_key = sealNewSecret(rootKey, { purpose: 'audit-key', tenant_id })
-  const auditKey = openAuditKey(rootKey, { tenant_id, wrapped_audit_key })
+  const wrapped_audit_key = sealNewSecret(storeKeys, { purpose: 'audit-key', tenant_id })
+  const auditKey = openAuditKey(storeKeys, { tenant_id, wrapped_audit_key })
   const time = clock.read()
   const genesis = genesisHead(auditKey, tenant_id, new Date(time).toISOString())
   await setInstallationKey(sql, wrapped_audit_key)

@@ -3,11 +3,11 @@
  * operations/shared/key-use.ts's to say.
  */
 import type { KeyObject } from 'node:crypto'
-import { wrappedKeyAad } from '@eaas/protocol'
+import { OpenError, wrappedKeyAad } from '@eaas/protocol'
 import { authentic, keyMac, keyVersionMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { versionStatus } from '../audit/verify/row-audit.js'
-import { openSecret } from '../crypto/key-hierarchy.js'
+import { openSecret, type SecretBinding, type StoreKeys } from '../crypto/key-hierarchy.js'
 import { mapInStretches } from '../event-loop.js'
 import type { Queryable } from '../store/db.js'
 import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
@@ -34,7 +34,7 @@ export interface OpenKey {
 
 export interface KeySource {
   sql: Queryable
-  rootKey: KeyObject
+  storeKeys: StoreKeys
   rowKey: KeyObject
   tenant_id: string
 }
@@ -49,7 +49,7 @@ export async function loadKey(source: KeySource, key_id: string, written?: numbe
     if (!row) return undefined
     const versions = await loadVersions(source, row)
     if (areVersionsOf(row, versions)) {
-      return { row, versions: byNumber(versions), hashKey: openHashKey(source.rootKey, row) }
+      return { row, versions: byNumber(versions), hashKey: openHashKey(source.storeKeys, row) }
     }
     // The key may have changed between the two reads. Otherwise somebody else changed a version.
     const again = await findRow(source, key_id, written)
@@ -75,12 +75,12 @@ async function findRow(
   return row
 }
 
-async function loadVersions({ sql, rootKey, rowKey }: KeySource, row: KeyRow): Promise<OpenKeyVersion[]> {
+async function loadVersions({ sql, storeKeys, rowKey }: KeySource, row: KeyRow): Promise<OpenKeyVersion[]> {
   const versions: OpenKeyVersion[] = []
   for (let rows = PAGE_VERSIONS; rows === PAGE_VERSIONS; ) {
     const page = { after: versions.at(-1)?.row.version ?? 0, limit: PAGE_VERSIONS }
     const found = await listKeyVersions(sql, row, page)
-    const open = (version: KeyVersionRow) => openVersion(rootKey, authentic(version, keyVersionMac, rowKey))
+    const open = (version: KeyVersionRow) => openVersion(storeKeys, authentic(version, keyVersionMac, rowKey))
     versions.push(...(await mapInStretches(found, open)))
     rows = found.length
   }
@@ -89,16 +89,16 @@ async function loadVersions({ sql, rootKey, rowKey }: KeySource, row: KeyRow): P
 
 /** Opens a key from the rows of all of its versions, or an already open key from those that changed. */
 export function openKey(
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { row, versions, known }: { row: KeyRow; versions: readonly KeyVersionRow[]; known?: OpenKey | undefined },
 ): OpenKey {
   return {
     row,
     versions: new Map([
       ...(known?.versions ?? []),
-      ...byNumber(versions.map((version) => openVersion(rootKey, version))),
+      ...byNumber(versions.map((version) => openVersion(storeKeys, version, known))),
     ]),
-    hashKey: openHashKey(rootKey, row, known),
+    hashKey: openHashKey(storeKeys, row, known),
   }
 }
 
@@ -107,21 +107,36 @@ function byNumber(versions: readonly OpenKeyVersion[]): Map<number, OpenKeyVersi
 }
 
 function openHashKey(
-  rootKey: KeyObject,
+  storeKeys: StoreKeys,
   { tenant_id, key_id: id, wrapped_hash_key }: KeyRow,
   known?: OpenKey,
 ): KeyObject | undefined {
   if (wrapped_hash_key === null) return undefined
-  return known?.hashKey ?? openSecret(rootKey, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)
+  return known?.hashKey ?? openOwn(storeKeys, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)
 }
 
-function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
+// What is open stays open: the row that it was read from may hold it sealed under a store key that is gone.
+function openVersion(storeKeys: StoreKeys, row: KeyVersionRow, known?: OpenKey): OpenKeyVersion {
   const { tenant_id, key_id: id, version, wrapped_kek } = row
   return {
     row,
     kek:
-      wrapped_kek === null ? undefined : openSecret(rootKey, { purpose: 'kek', tenant_id, id, version }, wrapped_kek),
+      wrapped_kek === null
+        ? undefined
+        : (known?.versions.get(version)?.kek ??
+          openOwn(storeKeys, { purpose: 'kek', tenant_id, id, version }, wrapped_kek)),
     aad: wrappedKeyAad(tenant_id, id, version),
+  }
+}
+
+function openOwn(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): KeyObject {
+  try {
+    return openSecret(storeKeys, binding, sealed)
+  } catch (error) {
+    if (!(error instanceof OpenError)) throw error
+    throw new TamperedRowError(
+      `a secret of key ${binding.id} of tenant ${binding.tenant_id} was changed outside the server`,
+    )
   }
 }
 

@@ -2,11 +2,13 @@
  * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls
  * for one share its load; a row that was not found, failed to load or was put back is not cached.
  */
+
 import type { KeyObject } from 'node:crypto'
 import { isUuid } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
@@ -43,7 +45,7 @@ export interface FoundApiKey {
 
 export interface RowSource {
   sql: Queryable
-  rootKey: KeyObject
+  storeKeys: StoreKeys
   rowKey: KeyObject
   tenant_id: string
 }
@@ -131,7 +133,7 @@ export class OpenRows {
     this.written.set(key_id, key.entry_id)
     const known = this.keys.get(key_id)?.value ?? this.below?.keys.get(key_id)?.value
     if (known || versions.length === current_version) {
-      this.keys.set(key_id, filled(openKey(this.source.rootKey, { row: key, versions, known })))
+      this.keys.set(key_id, filled(openKey(this.source.storeKeys, { row: key, versions, known })))
     } else {
       this.keys.delete(key_id)
       this.unknown.add(key_id)

@@ -7,6 +7,7 @@ import type { SigningKey } from '@eaas/audit'
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { VerifyLog } from '../audit/verification-thread.js'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
 import type { ApiKeyUses } from './api-key-uses.js'
@@ -19,7 +20,7 @@ import type { WorkGate } from './work-gate.js'
 /** What operations and their runner use; one per process. */
 export interface Services {
   sql: Sql
-  rootKey: KeyObject
+  storeKeys: StoreKeys
   pepper: KeyObject
   /**
    * who acts where no API key does: `system` for the server itself, and the operator by name for a command

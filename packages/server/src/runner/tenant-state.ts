@@ -17,7 +17,7 @@ import { type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { findRowsWritten } from '../audit/verify/written-since.js'
-import { deriveRowKey } from '../crypto/key-hierarchy.js'
+import { deriveRowKey, type StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
@@ -101,13 +101,13 @@ interface Slot {
 
 interface StatesOptions {
   sql: Sql
-  rootKey: KeyObject
+  storeKeys: StoreKeys
   /** milliseconds of a clock that never goes back */
   elapsed?: () => number
 }
 
 /** Creates the cache of tenants' states; one per process. */
-export function createTenantStates({ sql, rootKey, elapsed = () => performance.now() }: StatesOptions): TenantStates {
+export function createTenantStates({ sql, storeKeys, elapsed = () => performance.now() }: StatesOptions): TenantStates {
   const slots = new Map<string, Slot>()
   const locked = new WeakMap<HeadLock, Promise<LockedState>>()
 
@@ -116,7 +116,7 @@ export function createTenantStates({ sql, rootKey, elapsed = () => performance.n
     const now = elapsed()
     if (found && now - found.since < KEPT_MS) return found.cached?.state ?? found.loading
     slots.delete(tenant_id) // the next one becomes the newest
-    const load = withDeadline(loadTenant(sql, { sql, rootKey, tenant_id }))
+    const load = withDeadline(loadTenant(sql, { sql, storeKeys, tenant_id }))
     const slot: Slot = { loading: load.then((cached) => cached?.state), cached: undefined, since: now }
     slots.set(tenant_id, slot)
     const drop = () => {
@@ -173,11 +173,11 @@ export function createTenantStates({ sql, rootKey, elapsed = () => performance.n
     let cached = slots.get(tenant_id)?.cached
     if (cached && cached.state.policy_version > policy_version) forget(cached)
     if (!cached || cached.state.policy_version > policy_version) {
-      cached = await loadTenant(lock.sql, { sql, rootKey, tenant_id })
+      cached = await loadTenant(lock.sql, { sql, storeKeys, tenant_id })
       if (!cached) throw new Error(`tenant ${tenant_id} is gone`)
     }
     while (cached.state.policy_version < policy_version) await follow(cached, lock.sql, head)
-    return overlay(cached, lock, rootKey)
+    return overlay(cached, lock, storeKeys)
   }
 
   return {
@@ -206,10 +206,10 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
 
 // The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no
 // other call has seen them.
-function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedState {
+function overlay(cached: Cached, lock: HeadLock, storeKeys: StoreKeys): LockedState {
   const base = cached.state
   const { rowKey, tenant } = base
-  const rows = new OpenRows({ sql: lock.sql, rootKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
+  const rows = new OpenRows({ sql: lock.sql, storeKeys, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
   let state: TenantState = { ...base, ...finders(rows) }
   lock.onCommit((head) => {
     if (cached.state !== base) return // another call has already followed the entries of this transaction
@@ -231,13 +231,13 @@ function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedStat
 
 async function loadTenant(
   on: Queryable,
-  { sql, rootKey, tenant_id }: { sql: Sql; rootKey: KeyObject; tenant_id: string },
+  { sql, storeKeys, tenant_id }: { sql: Sql; storeKeys: StoreKeys; tenant_id: string },
 ): Promise<Cached | undefined> {
   const found = await findCurrent(on, tenant_id)
   if (!found) return undefined
-  const auditKey = openAuditKey(rootKey, found.tenant)
+  const auditKey = openAuditKey(storeKeys, found.tenant)
   const rowKey = deriveRowKey(auditKey)
-  const rows = new OpenRows({ sql, rootKey, rowKey, tenant_id })
+  const rows = new OpenRows({ sql, storeKeys, rowKey, tenant_id })
   const { policy_version, last_id, head_hash } = found
   const state: TenantState = {
     ...tenantParts(found, { auditKey, rowKey }),

@@ -1,26 +1,28 @@
 /**
  * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions
- * of its rows. The earlier ones, with the sealed secrets, stay in the tables until these are vacuumed, and in
- * the write-ahead log until its files are removed.
+ * of its rows, and rotating the store key deletes one. What was there before stays in the tables until these are
+ * vacuumed, and in the write-ahead log until its files are removed.
  */
 import type { Queryable, Sql } from './db.js'
+
+const TABLES = ['keys', 'key_versions', 'store_keys']
 
 /** What became of what destroyed keys left in the files. */
 export interface Erasure {
   /**
-   * `unchanged`: no key was destroyed since the last erasure of this process. `not permitted`: the role may
+   * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
    * not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or
    * another one vacuums
    */
   outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
-  /** how many key versions are destroyed */
+  /** how many key versions and store keys are destroyed */
   versions: number
 }
 
 /** What is wrong for a role that may not vacuum the tables, and what to do. */
 export const MAY_NOT_VACUUM =
-  'this role may not vacuum keys and key_versions, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
-  'tables run regularly: vacuum keys, key_versions'
+  'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
+  'tables run regularly: vacuum keys, key_versions, store_keys'
 
 /** Erases what destroyed keys left; to be called again and again. */
 export type Erase = () => Promise<Erasure>
@@ -54,14 +56,15 @@ export async function mayVacuum(sql: Queryable): Promise<boolean> {
       or case when pg_catalog.current_setting('server_version_num')::integer >= 170000
            then pg_catalog.has_table_privilege(c.oid, 'maintain') else false end), false) as may
     from pg_catalog.pg_class c cross join pg_catalog.pg_database d
-    where c.oid in (pg_catalog.to_regclass('keys'), pg_catalog.to_regclass('key_versions'))
+    where c.oid in (select pg_catalog.to_regclass(name) from pg_catalog.unnest(${TABLES}::text[]) as t (name))
       and d.datname = pg_catalog.current_database()`
   return row?.may ?? false
 }
 
 async function countDestroyed(sql: Queryable): Promise<number> {
   const [row] = await sql<{ versions: number }[]>`
-    select pg_catalog.count(*)::integer as versions from key_versions where wrapped_kek is null`
+    select (select pg_catalog.count(*) from key_versions where wrapped_kek is null)::integer
+         + (select coalesce(pg_catalog.min(number), 1) - 1 from store_keys) as versions`
   if (!row) throw new Error('the destroyed key versions could not be counted')
   return row.versions
 }
@@ -71,7 +74,7 @@ async function countDestroyed(sql: Queryable): Promise<number> {
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
-  await sql`vacuum (skip_locked, truncate false) keys, key_versions`
+  await sql`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`
   const after = await findVacuums(sql)
   return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
 }
@@ -81,7 +84,7 @@ async function findVacuums(sql: Queryable): Promise<{ least: number; dead: numbe
   const [row] = await sql<{ least: number; dead: number }[]>`
     select coalesce(pg_catalog.min(vacuum_count), 0)::bigint as least, coalesce(pg_catalog.sum(n_dead_tup), 0)::bigint as dead
     from pg_catalog.pg_stat_all_tables
-    where relid in (pg_catalog.to_regclass('keys'), pg_catalog.to_regclass('key_versions'))`
+    where relid in (select pg_catalog.to_regclass(name) from pg_catalog.unnest(${TABLES}::text[]) as t (name))`
   if (!row) throw new Error('the statistics of the tables could not be read')
   return row
 }
@@ -95,6 +98,7 @@ async function rewrite(sql: Sql): Promise<void> {
   // Each by itself: calls run between two statements, and wait while one runs.
   await sql`vacuum full key_versions`
   await sql`vacuum full keys`
+  await sql`vacuum full store_keys`
   await sql`vacuum full pg_catalog.pg_statistic`
   // Files of the log that an earlier server kept to be written again stand after the current one, with their
   // content: each is written over.

@@ -6,6 +6,7 @@ import type { Queryable, Sql, Transaction } from './db.js'
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
 const GRANTS = {
   instance: ['select', 'update (id)'],
+  store_keys: ['select'],
   schema_version: ['select', 'update (version)'], // for the commit that /health probes the database with
   tenants: ['select', 'insert', 'update'],
   heads: ['select', 'insert', 'update'],

@@ -28,6 +28,24 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
   return result.count === 1
 }
 
+/** Replaces the secrets of the installation's row; false if they are others by now. */
+export async function resealInstance(sql: Queryable, was: InstanceSecrets, next: InstanceSecrets): Promise<boolean> {
+  const result = await sql`
+    update instance
+    set wrapped_pepper = ${next.wrapped_pepper}, wrapped_signing_key = ${next.wrapped_signing_key},
+        wrapped_audit_key = ${next.wrapped_audit_key}
+    where id = 1 and wrapped_pepper = ${was.wrapped_pepper} and wrapped_signing_key = ${was.wrapped_signing_key}
+      and wrapped_audit_key = ${was.wrapped_audit_key}`
+  return result.count === 1
+}
+
+/** The secrets of the installation's row, which are always sealed under one store key. */
+export interface InstanceSecrets {
+  wrapped_pepper: Uint8Array
+  wrapped_signing_key: Uint8Array
+  wrapped_audit_key: Uint8Array
+}
+
 /** Finds the wrapped key of the installation's own log, which schema 9 and later have. */
 export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`

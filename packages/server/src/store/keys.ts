@@ -70,13 +70,16 @@ export async function insertKeys(sql: Transaction, tenant_id: string, rows: read
   assertInserted(result, 'keys', rows.length)
 }
 
-/** Updates a key's columns that can change; returns whether the row exists. */
+/**
+ * Updates a key's columns that can change; returns whether the row exists. The sealed secret is erased or left
+ * as it is: it may have been sealed again since the row was read.
+ */
 export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
   const result = await sql`
     update keys
     set status = ${row.status}, current_version = ${row.current_version}, min_unwrap_version = ${row.min_unwrap_version},
         rotation_interval_days = ${row.rotation_interval_days}, next_rotation_at = ${row.next_rotation_at},
-        destroy_at = ${row.destroy_at}, wrapped_hash_key = ${row.wrapped_hash_key}, updated_at = ${row.updated_at},
+        destroy_at = ${row.destroy_at}, wrapped_hash_key = ${row.wrapped_hash_key === null ? sql`null` : sql`wrapped_hash_key`}, updated_at = ${row.updated_at},
         entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id} and key_id = ${row.key_id}`
   return result.count === 1
@@ -109,11 +112,11 @@ export async function insertKeyVersions(
   assertInserted(result, 'key_versions', rows.length)
 }
 
-/** Updates a key version's columns that can change; returns whether the row exists. */
+/** Updates a key version's columns that can change, as `updateKey` does; returns whether the row exists. */
 export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<boolean> {
   const result = await sql`
     update key_versions
-    set status = ${row.status}, wrapped_kek = ${row.wrapped_kek}, entry_id = ${row.entry_id}, mac = ${row.mac}
+    set status = ${row.status}, wrapped_kek = ${row.wrapped_kek === null ? sql`null` : sql`wrapped_kek`}, entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id} and key_id = ${row.key_id} and version = ${row.version}`
   return result.count === 1
 }

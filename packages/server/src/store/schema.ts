@@ -191,7 +191,8 @@ export async function describeSchema(transaction: Transaction): Promise<SchemaLi
         select c.* from pg_class as c join path on path.oid = c.relnamespace where c.relname = t.name order by path.at limit 1
       ) as c
     ), home as (
-      select relnamespace as oid, ' ON ' || pg_catalog.quote_ident(nspname) || '.' as prefix
+      select relnamespace as oid, ' ON ' || pg_catalog.quote_ident(nspname) || '.' as prefix,
+             ' REFERENCES ' || pg_catalog.quote_ident(nspname) || '.' as reference
       from ours join pg_namespace as n on n.oid = relnamespace
       where ours.name = 'schema_version'
     ), functions as materialized ( -- or PostgreSQL looks up the names of its own 3,000 first, for two thirds of the time of it all
@@ -230,13 +231,13 @@ export async function describeSchema(transaction: Transaction): Promise<SchemaLi
              || case when a.attidentity = '' then '' else ' identity' end
              || case when d.adbin is null then ''
                      else case a.attgenerated when '' then ' default ' else ' generated ' end
-                          || pg_catalog.pg_get_expr(d.adbin, d.adrelid) end,
+                          || pg_catalog.regexp_replace(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '\\s+', ' ', 'g') end,
              case when not a.attnotnull and d.adbin is null and t.typtype = 'b' then 'none' end, -- a domain may have a condition
              'pg_attrdef', coalesce(d.oid, 0)
       from ours join pg_attribute as a on a.attrelid = ours.oid and a.attnum > 0 and not a.attisdropped
       join pg_type as t on t.oid = a.atttypid left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
       union all
-      select 'constraint ' || ours.name || '.' || c.conname || ' ' || pg_catalog.pg_get_constraintdef(c.oid),
+      select 'constraint ' || ours.name || '.' || c.conname || ' ' || pg_catalog.replace(pg_catalog.pg_get_constraintdef(c.oid), (select reference from home), ' REFERENCES '),
              case when c.contype in ('p', 'u', 'x')
                     or (c.contype = 'c' and not exists (select from impure where catalog = 'pg_constraint' and object = c.oid)) then 'refuses' end,
              'pg_constraint', c.oid

@@ -10,14 +10,25 @@ import { equalBytes } from './chain.js'
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
 
+/**
+ * How a MAC covers a sealed secret: whether there is one (row-mac.md 1). The seal itself is bound to its row,
+ * and changes when the store key is rotated.
+ */
+export type CoverSecret = (sealed: Uint8Array | null) => boolean | string | null
+
+const isPresent: CoverSecret = (sealed) => (sealed === null ? null : true)
+
+/** How MACs covered a secret until schema 15 (row-mac.md 5). */
+export const coverAsHex: CoverSecret = (sealed) => (sealed === null ? null : encodeHex(sealed))
+
 /** The MAC of a tenant's row. */
-export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8Array {
+export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>, cover = isPresent): Uint8Array {
   return rowMac(rowKey, 'tenants', [
     row.tenant_id,
     row.name,
     row.envelope_only,
     row.monthly_encrypt_quota,
-    encodeHex(row.wrapped_audit_key),
+    cover(row.wrapped_audit_key),
     row.created_at,
     row.entry_id,
     ...unlessUtf8(row.plaintext_encoding),
@@ -39,7 +50,7 @@ function unlessFirst(version: KeyRow['min_unwrap_version']): number[] {
 }
 
 /** The MAC of a key's row. */
-export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
+export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>, cover = isPresent): Uint8Array {
   return rowMac(rowKey, 'keys', [
     row.tenant_id,
     row.key_id,
@@ -50,7 +61,7 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
     row.rotation_interval_days,
     row.next_rotation_at,
     row.destroy_at,
-    hexOrNull(row.wrapped_hash_key),
+    cover(row.wrapped_hash_key),
     row.created_at,
     row.updated_at,
     row.entry_id,
@@ -59,13 +70,13 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
 }
 
 /** The MAC of a key version's row. */
-export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>): Uint8Array {
+export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>, cover = isPresent): Uint8Array {
   return rowMac(rowKey, 'key_versions', [
     row.tenant_id,
     row.key_id,
     row.version,
     row.status,
-    hexOrNull(row.wrapped_kek),
+    cover(row.wrapped_kek),
     row.created_at,
     row.entry_id,
   ])
@@ -136,8 +147,4 @@ type Column = string | number | boolean | null | readonly string[]
 
 function rowMac(rowKey: KeyObject, table: string, columns: readonly Column[]): Uint8Array {
   return hmac(rowKey, JSON.stringify(['eaas/row/v1', table, columns]))
-}
-
-function hexOrNull(bytes: Uint8Array | null): string | null {
-  return bytes === null ? null : encodeHex(bytes)
 }

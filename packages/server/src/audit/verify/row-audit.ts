@@ -6,6 +6,7 @@
 
 import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, readMetadata } from '@eaas/audit'
+import { opens, type SecretBinding, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import type { RightsRows } from '../../store/audit-evidence.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
 import { equalBytes } from '../formats/chain.js'
@@ -37,7 +38,7 @@ export interface RowAudit {
 export type WrittenBy = ReadonlyMap<string, number>
 
 /** Creates the audit of one tenant's rows. */
-export function createRowAudit(rowKey: KeyObject): RowAudit {
+export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys): RowAudit {
   /** the last entry that wrote each row, by a unique name of the row */
   const written = new Map<string, number>()
   let purged = 0
@@ -49,7 +50,7 @@ export function createRowAudit(rowKey: KeyObject): RowAudit {
     },
     purgedThrough: () => purged,
     findFault(rows, purged_through) {
-      const present = nameRows(rows, rowKey)
+      const present = nameRows(rows, rowKey, storeKeys)
       const faults: RowFault[] = []
       for (const [name, entry_id] of written) {
         if (!present.has(name)) faults.push({ fault: 'row_missing', entry_id })
@@ -163,16 +164,39 @@ interface NamedRow {
   isAuthentic: boolean
 }
 
-function nameRows({ tenant, keys, versions, apiKeys }: RightsRows, rowKey: KeyObject): Map<string, NamedRow> {
+// A row is as the server wrote it if its MAC is right and the secret in it opens in its place.
+function nameRows(
+  { tenant, keys, versions, apiKeys }: RightsRows,
+  rowKey: KeyObject,
+  storeKeys: StoreKeys,
+): Map<string, NamedRow> {
   const named = new Map<string, NamedRow>()
   const add = <Row extends { entry_id: number; mac: Uint8Array }>(
     name: string,
     row: Row,
     mac: (rowKey: KeyObject, row: Row) => Uint8Array,
-  ) => named.set(name, { entry_id: row.entry_id, isAuthentic: equalBytes(row.mac, mac(rowKey, row)) })
-  if (tenant) add('tenant', tenant, tenantMac)
-  for (const row of keys) add(`key ${row.key_id}`, row, keyMac)
-  for (const row of versions) add(`key ${row.key_id} version ${row.version}`, row, keyVersionMac)
+    secret?: { binding: SecretBinding; sealed: Uint8Array | null },
+  ) => {
+    const isAuthentic =
+      equalBytes(row.mac, mac(rowKey, row)) &&
+      (!secret || secret.sealed === null || opens(storeKeys, secret.binding, secret.sealed))
+    named.set(name, { entry_id: row.entry_id, isAuthentic })
+  }
+  if (tenant) {
+    const { tenant_id, wrapped_audit_key: sealed } = tenant
+    add('tenant', tenant, tenantMac, { binding: { purpose: 'audit-key', tenant_id }, sealed })
+  }
+  for (const row of keys) {
+    const { tenant_id, key_id: id, wrapped_hash_key: sealed } = row
+    add(`key ${id}`, row, keyMac, { binding: { purpose: 'hash-key', tenant_id, id }, sealed })
+  }
+  for (const row of versions) {
+    const { tenant_id, key_id: id, version, wrapped_kek: sealed } = row
+    add(`key ${id} version ${version}`, row, keyVersionMac, {
+      binding: { purpose: 'kek', tenant_id, id, version },
+      sealed,
+    })
+  }
   for (const row of apiKeys) add(`api key ${row.api_key_id}`, row, apiKeyMac)
   return named
 }

@@ -15,6 +15,7 @@ import {
   type RightsFault,
 } from '@eaas/audit'
 import { encodeHex, type wire } from '@eaas/protocol'
+import type { StoreKeys } from '../../crypto/key-hierarchy.js'
 import { turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
@@ -72,6 +73,8 @@ export interface VerifyOptions {
   tenant_id: string
   auditKey: KeyObject
   rowKey: KeyObject
+  /** open the secrets in the rows */
+  storeKeys: StoreKeys
   /** a statement that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
   /** the head that an alarm witnessed, which the log must contain too */
@@ -185,7 +188,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     }
     position = entry
   }
-  const rows = createRowAudit(options.rowKey)
+  const rows = createRowAudit(options.rowKey, options.storeKeys)
   const history = createRightsHistory({ after_id: position.id })
   const told: ChainedEntry[] = []
   const noted = new Map<number, Uint8Array>()

@@ -58,7 +58,9 @@ export async function compareWithAnchor({
   if (own.alarm) return []
   // From the anchor to the end. That it is the newest one is proven where it is read.
   const after_id = anchor ? anchor.entry.id - 1 : undefined
-  const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id: INSTALLATION_ID, auditKey, rowKey, after_id })
+  const storeKeys = { current: 0, keys: new Map() } // the installation has no row with a secret that a log records
+  const log = { tenant_id: INSTALLATION_ID, auditKey, rowKey, storeKeys, after_id }
+  const { valid, reason, broken_at } = await verifyLog(sql, log)
   if (!valid) {
     learnInvalid(own, reason, broken_at)
     return []

@@ -25,8 +25,8 @@ export function newKey({ state, services }: Context, name: string): NewKey {
   return {
     key_id,
     name,
-    wrapped_kek: sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version: 1 }),
-    wrapped_hash_key: sealNewSecret(services.rootKey, { purpose: 'hash-key', tenant_id, id: key_id }),
+    wrapped_kek: sealNewSecret(services.storeKeys, { purpose: 'kek', tenant_id, id: key_id, version: 1 }),
+    wrapped_hash_key: sealNewSecret(services.storeKeys, { purpose: 'hash-key', tenant_id, id: key_id }),
   }
 }
 
@@ -59,7 +59,7 @@ export async function writeNewKeys(
     tenant.tenant_id,
     rows.map(({ version }) => version),
   )
-  return mapInStretches(rows, ({ row, version }) => openKey(services.rootKey, { row, versions: [version] }))
+  return mapInStretches(rows, ({ row, version }) => openKey(services.storeKeys, { row, versions: [version] }))
 }
 
 /** Refuses a name that another key of the tenant has, or had. */

@@ -1,0 +1,36 @@
+/** Wraps the store keys under another root key. Called by the operator; has no route. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { RootKeyProvider } from '../root-key/provider.js'
+import { recordForInstallation } from '../runner/installation-log.js'
+import type { Services } from '../runner/operation.js'
+import { systemCaller } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
+import { rewrap } from '../runner/store-keys.js'
+import { listStoreKeys, rewrapStoreKey } from '../store/store-keys.js'
+
+/**
+ * Rotates the root key: nothing else is sealed under it, so servers that run go on, and those that start need the
+ * new one. Returns how many store keys were wrapped.
+ *
+ * @throws RootKeyError; Refusal E_STATE if the store keys changed meanwhile. Nothing was changed then
+ */
+export async function rotateRootKey(
+  services: Services,
+  { from, to }: Record<'from' | 'to', RootKeyProvider>,
+): Promise<number> {
+  const rows = await listStoreKeys(services.sql)
+  // Before the transaction, because a provider may be slow.
+  const rewrapped = await Promise.all(rows.map(async (row) => ({ row, next: await rewrap(row, { from, to }) })))
+  const head = await services.sql.begin(async (sql) => {
+    for (const { row, next } of rewrapped) {
+      if (await rewrapStoreKey(sql, row, next)) continue
+      throw new Refusal('E_STATE', 'the store keys were changed meanwhile, and nothing was rotated; repeat the command')
+    }
+    const metadata = { from: from.kind, to: to.kind }
+    return recordForInstallation(services, sql, systemCaller(services), [
+      { action: 'installation.root_key_rotate', metadata },
+    ])
+  })
+  services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return rows.length
+}

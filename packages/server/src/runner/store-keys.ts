@@ -1,0 +1,92 @@
+/**
+ * The store keys that this process holds: read at the start, and once a second after it, so that all processes
+ * know one before any seals under it.
+ */
+import { KEY_BYTES, writeU32 } from '@eaas/protocol'
+import { importKey, randomKey } from '../crypto/aead.js'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
+import { RootKeyError } from '../crypto/root-key.js'
+import type { RootKeyProvider } from '../root-key/provider.js'
+import type { Queryable } from '../store/db.js'
+import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
+
+/** The number of a store key, which is wrapped with it: it opens as no other. */
+const NUMBER_BYTES = 4
+
+/** A store key, and its row. */
+export interface NewStoreKey {
+  keys: StoreKeys
+  row: Pick<StoreKeyRow, 'number' | 'wrapped'>
+}
+
+/** Makes a store key; writes nothing. @throws RootKeyError */
+export async function makeStoreKey(provider: RootKeyProvider, number: number): Promise<NewStoreKey> {
+  const numbered = new Uint8Array(NUMBER_BYTES + KEY_BYTES)
+  const key = randomKey()
+  writeU32(numbered, 0, number)
+  numbered.set(key, NUMBER_BYTES)
+  try {
+    const row = { number, wrapped: await provider.wrap(numbered) }
+    return { row, keys: { current: number, keys: new Map([[number, importKey(key)]]) } }
+  } finally {
+    numbered.fill(0)
+    key.fill(0)
+  }
+}
+
+/** Wraps a store key under another root key. @throws RootKeyError */
+export async function rewrap(
+  { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
+  { from, to }: Record<'from' | 'to', RootKeyProvider>,
+): Promise<Uint8Array> {
+  const numbered = await unwrap(from, { number, wrapped })
+  try {
+    return await to.wrap(numbered)
+  } finally {
+    numbered.fill(0)
+  }
+}
+
+/** Opens all store keys. @throws RootKeyError if there is none, or the root key does not open one */
+export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): Promise<StoreKeys> {
+  const storeKeys: StoreKeys = { current: 0, keys: new Map() }
+  await refreshStoreKeys(sql, storeKeys, async () => provider)
+  return storeKeys
+}
+
+/**
+ * Brings store keys up to date with the database: opens those that are new, and forgets those that are gone.
+ * The provider is asked for only if there are new ones.
+ *
+ * @throws RootKeyError; what was open stays so
+ */
+export async function refreshStoreKeys(
+  sql: Queryable,
+  storeKeys: StoreKeys,
+  openProvider: () => Promise<RootKeyProvider>,
+): Promise<void> {
+  const rows = await listStoreKeys(sql)
+  const newest = rows.findLast(({ may_seal }) => may_seal)
+  if (!newest) throw new RootKeyError('The store keys are missing from the database. Restore a backup.')
+  const added = rows.filter(({ number }) => !storeKeys.keys.has(number))
+  const provider = added.length > 0 ? await openProvider() : undefined
+  for (const row of added) {
+    const numbered = await unwrap(provider as RootKeyProvider, row)
+    storeKeys.keys.set(row.number, importKey(numbered.subarray(NUMBER_BYTES)))
+  }
+  storeKeys.current = newest.number
+  for (const number of storeKeys.keys.keys()) {
+    if (!rows.some((row) => row.number === number)) storeKeys.keys.delete(number)
+  }
+}
+
+async function unwrap(provider: RootKeyProvider, { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>) {
+  const numbered = await provider.unwrap(wrapped)
+  const found =
+    numbered.length === NUMBER_BYTES + KEY_BYTES ? new DataView(numbered.buffer, numbered.byteOffset).getUint32(0) : 0
+  if (found === number) return numbered
+  numbered.fill(0)
+  throw new RootKeyError(
+    `Store key ${number} is not what the server wrote: somebody changed it in the database. Restore a backup.`,
+  )
+}

@@ -1,0 +1,130 @@
+/** The rows of store keys, and of the secrets that are sealed under them. */
+import type { Queryable, Transaction } from './db.js'
+import { writeArray, writeBytes } from './entry-columns.js'
+
+/**
+ * How long every process has to read a new store key before one seals under it, in seconds. A process reads
+ * them each second.
+ */
+const LEARN_SECONDS = 10
+
+export interface StoreKeyRow {
+  number: number
+  /** the key and its number, wrapped by the provider of the root key */
+  wrapped: Uint8Array
+  created_at: string
+}
+
+/** All store keys, oldest first; `may_seal` once every process has had the time to read it. */
+export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean })[]> {
+  return sql`
+    select number, pg_catalog.substr(wrapped, 1, 65536) as wrapped, created_at,
+           created_at + ${LEARN_SECONDS} * interval '1 second' <= pg_catalog.clock_timestamp() or number = 1 as may_seal
+    from store_keys order by number`
+}
+
+/** Whether the database has the table of store keys, as it has from schema 16 on. */
+export async function hasStoreKeys(sql: Queryable): Promise<boolean> {
+  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('store_keys') is not null as found`
+  return table?.found ?? false
+}
+
+/** Inserts a store key, as of now by the database's clock; false if there is one of its number. */
+export async function insertStoreKey(
+  sql: Transaction,
+  { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
+): Promise<boolean> {
+  const result = await sql`
+    insert into store_keys (number, wrapped, created_at) values (${number}, ${wrapped}, pg_catalog.clock_timestamp())
+    on conflict (number) do nothing`
+  return result.count === 1
+}
+
+/** Replaces how a store key is wrapped; false if that is another way by now. */
+export async function rewrapStoreKey(
+  sql: Transaction,
+  { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
+  next: Uint8Array,
+): Promise<boolean> {
+  const result = await sql`update store_keys set wrapped = ${next} where number = ${number} and wrapped = ${wrapped}`
+  return result.count === 1
+}
+
+/** Deletes the store keys before a number. The database refuses it while a secret is sealed under one. */
+export async function deleteStoreKeysBefore(sql: Transaction, number: number): Promise<void> {
+  await sql`delete from store_keys where number < ${number}`
+}
+
+/** How many rows have secrets that are sealed under each store key, oldest first. */
+export function countSealed(sql: Queryable): Promise<{ number: number; created_at: string; rows: number }[]> {
+  return sql`
+    select k.number, k.created_at,
+           ((select pg_catalog.count(*) from instance where store_key = k.number)
+          + (select pg_catalog.count(*) from tenants where store_key = k.number)
+          + (select pg_catalog.count(*) from keys where store_key = k.number)
+          + (select pg_catalog.count(*) from key_versions where store_key = k.number))::integer as rows
+    from store_keys as k order by k.number`
+}
+
+/** A secret in its row. */
+export interface SealedRow {
+  tenant_id: string
+  /** the key; the tenant again where the row is the tenant's */
+  id: string
+  /** 0 where the row has no version */
+  version: number
+  sealed: Uint8Array
+}
+
+/** A secret that was sealed again; with the MAC of its row if that changes too, as it does in all rows or none. */
+export interface ResealedRow extends SealedRow {
+  resealed: Uint8Array
+  mac?: Uint8Array
+}
+
+/** Where each secret of tenants is: table, columns that name the row, and what it is for. */
+export const SEALED_TABLES = [
+  { purpose: 'audit-key', table: 'tenants', column: 'wrapped_audit_key', id: 'tenant_id', version: undefined },
+  { purpose: 'hash-key', table: 'keys', column: 'wrapped_hash_key', id: 'key_id', version: undefined },
+  { purpose: 'kek', table: 'key_versions', column: 'wrapped_kek', id: 'key_id', version: 'version' },
+] as const
+
+type SealedTable = (typeof SEALED_TABLES)[number]
+
+/** A page of the rows of a table whose secret is sealed under a store key before a number, after a row. */
+export function listSealedBefore(
+  sql: Queryable,
+  { table, column, id, version }: SealedTable,
+  { number, after, limit }: { number: number; after: SealedRow | undefined; limit: number },
+): Promise<SealedRow[]> {
+  const numbered = version === undefined ? sql`0::integer` : sql(version)
+  const place = version === undefined ? sql`tenant_id, ${sql(id)}` : sql`tenant_id, ${sql(id)}, ${sql(version)}`
+  return sql<SealedRow[]>`
+    select tenant_id, ${sql(id)} as id, ${numbered} as version, pg_catalog.substr(${sql(column)}, 1, 256) as sealed
+    from ${sql(table)}
+    where store_key < ${number}
+      ${after ? sql`and (tenant_id, ${sql(id)}, ${numbered}) > (${after.tenant_id}, ${after.id}, ${after.version})` : sql``}
+    order by ${place} limit ${limit}`
+}
+
+/**
+ * Writes secrets that were sealed again into their rows, in the order of the rows. A row whose secret is
+ * another one by now is left as it is. Returns how many were written.
+ */
+export async function writeResealed(
+  sql: Queryable,
+  { table, column, id, version }: SealedTable,
+  rows: readonly ResealedRow[],
+): Promise<number> {
+  const macs = rows.flatMap(({ mac }) => mac ?? [])
+  const result = await sql`
+    update ${sql(table)} as t set ${sql(column)} = n.resealed ${macs.length > 0 ? sql`, mac = n.mac` : sql``}
+    from unnest(
+      ${writeArray(rows.map(({ tenant_id }) => tenant_id))}::uuid[], ${writeArray(rows.map((row) => row.id))}::uuid[],
+      ${writeArray(rows.map((row) => row.version))}::integer[], ${writeBytes(rows.map(({ sealed }) => sealed))}::bytea[],
+      ${writeBytes(rows.map(({ resealed }) => resealed))}::bytea[], ${writeBytes(macs)}::bytea[]
+    ) as n (tenant_id, id, version, sealed, resealed, mac)
+    where t.tenant_id = n.tenant_id and t.${sql(id)} = n.id
+      ${version === undefined ? sql`` : sql`and t.${sql(version)} = n.version`} and t.${sql(column)} = n.sealed`
+  return result.count
+}
