@@ -16,6 +16,7 @@ export default defineConfig({
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
   // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
   noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
+  external: ['@aws-sdk/client-kms'], // optional: root-key/aws-kms.ts
   esbuildPlugins: [patchedPostgres, requiredPackages],
   onSuccess: async () => {
     await copySwaggerUi()

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { RootKeySetting } from '../../packages/server/src/config.js'
 import { openSecret, UnknownStoreKeyError } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { rotateRootKey } from '../../packages/server/src/operations/rotate-root-key.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
@@ -18,20 +19,18 @@ let folder: string
 let provider: RootKeyProvider
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-custody-'))
-  provider = await providerOf({ value: ROOT_KEY })
+  provider = await providerOf({ kind: 'variable', value: ROOT_KEY })
 })
 afterAll(() => rm(folder, { recursive: true }))
 
-async function providerOf(setting: { value?: string; file?: string }): Promise<RootKeyProvider> {
-  const found = await openProvider({ value: undefined, file: undefined, ...setting })
-  if (!found) throw new Error('no root key')
-  return found
+function providerOf(setting: Pick<RootKeySetting, 'kind' | 'value'>): Promise<RootKeyProvider> {
+  return openProvider({ ...setting, login: { tokenFile: undefined, appRoleFile: undefined } })
 }
 
 async function newRootKey(): Promise<{ file: string; to: RootKeyProvider }> {
   const file = join(folder, randomBytes(8).toString('hex'))
   await writeFile(file, randomBytes(32).toString('base64'), { mode: 0o600 })
-  return { file, to: await providerOf({ file }) }
+  return { file, to: await providerOf({ kind: 'file', value: file }) }
 }
 
 /** A tenant with a key and a wrapped DEK, and whether that still opens. */

@@ -43,6 +43,8 @@ export interface AppOptions {
    * commits a write that changes nothing; by default with a deadline, after which the connection still waits
    */
   probeCommit?: () => Promise<void>
+  /** where the root key is, for /health; by default in this process */
+  describeRootKey?: () => string
   /** whether the server is stopping, so that /health turns callers away; by default never */
   isStopping?: () => boolean
   /** pino's logger, or false */
@@ -72,6 +74,7 @@ export function buildApp({
   services,
   findDurability,
   probeCommit = () => probe(services.sql),
+  describeRootKey,
   isStopping = () => false,
   logger,
   trustProxy = [],
@@ -116,6 +119,7 @@ export function buildApp({
     probeCommit,
     isStopping,
     countUnpurged: metrics.unpurged,
+    describeRootKey,
   })
   serveHealth(app, checkHealth)
   serveMetrics(app, services, { metrics, checkHealth })

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Config, ConfigError, readConfig, VARIABLES } from './config.js'
+import { type Config, ConfigError, ROOT_KEY_VARIABLES, readConfig, VARIABLES } from './config.js'
 
 const SECRETS = {
   EAAS_ROOT_KEY: 'p6enp6enp6enp6enp6enp6enp6enp6enp6enp6enp6c=',
@@ -12,6 +12,8 @@ const SECRETS = {
 
 const WITNESS = 'witness.example/w1+6f5a1b2c+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2'
 
+const NO_LOGIN = { tokenFile: undefined, appRoleFile: undefined }
+
 describe('the configuration', () => {
   it('of an empty environment is the documented one', () => {
     expect(readConfig({})).toEqual({
@@ -19,7 +21,8 @@ describe('the configuration', () => {
       databasePooler: 'auto',
       tenantsPerAppend: 'many',
       startWaitSeconds: 60,
-      rootKey: { value: undefined, file: undefined },
+      rootKey: undefined,
+      transitLogin: { tokenFile: undefined, appRoleFile: undefined },
       dataDir: resolve('.eaas'),
       host: '127.0.0.1',
       port: 8420,
@@ -60,8 +63,12 @@ describe('the configuration', () => {
     ['EAAS_DATABASE_POOLER', 'transaction', { databasePooler: 'transaction' }],
     ['EAAS_DATABASE_POOLER', 'none', { databasePooler: 'none' }],
     ['EAAS_DATABASE_APPENDS', 'one', { tenantsPerAppend: 'one' }],
-    ['EAAS_ROOT_KEY', 'AAAA', { rootKey: { value: 'AAAA', file: undefined } }],
-    ['EAAS_ROOT_KEY_FILE', '/run/secrets/key', { rootKey: { value: undefined, file: '/run/secrets/key' } }],
+    ['EAAS_ROOT_KEY', 'AAAA', { rootKey: { kind: 'variable', value: 'AAAA', login: NO_LOGIN } }],
+    [
+      'EAAS_ROOT_KEY_FILE',
+      '/run/secrets/key',
+      { rootKey: { kind: 'file', value: '/run/secrets/key', login: NO_LOGIN } },
+    ],
     ['EAAS_HOST', '0.0.0.0', { host: '0.0.0.0' }],
     ['EAAS_PORT', '0', { port: 0 }],
     ['EAAS_PORT', '65535', { port: 65_535 }],
@@ -131,7 +138,13 @@ describe('the configuration', () => {
       'EAAS_MAX_CLOCK_SKEW_SECONDS',
       'EAAS_PORT',
       'EAAS_ROOT_KEY',
+      'EAAS_ROOT_KEY_AWS_KMS',
+      'EAAS_ROOT_KEY_COMMAND',
+      'EAAS_ROOT_KEY_EXEC',
       'EAAS_ROOT_KEY_FILE',
+      'EAAS_ROOT_KEY_TRANSIT',
+      'EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE',
+      'EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE',
       'EAAS_START_WAIT_SECONDS',
       'EAAS_TRUST_PROXY',
       'EAAS_WITNESSES',
@@ -139,7 +152,7 @@ describe('the configuration', () => {
     for (const meaning of Object.values(VARIABLES)) expect(meaning).not.toBe('')
   })
 
-  const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_FILE']
+  const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', ...Object.values(ROOT_KEY_VARIABLES)]
 
   it.each(NEVER_EMPTY)('refuses an empty %s, without which another database or root key would be used', (name) => {
     expect(() => readConfig({ [name]: '' })).toThrow(new RegExp(`^${name} is set, but empty.*unset it`))

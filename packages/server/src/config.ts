@@ -26,7 +26,10 @@ export interface Config {
   tenantsPerAppend: (typeof TENANTS_PER_APPEND)[number]
   /** how long a starting server waits for a PostgreSQL that cannot be reached */
   startWaitSeconds: number
-  rootKey: { value: string | undefined; file: string | undefined }
+  /** undefined: that of the embedded database */
+  rootKey: RootKeySetting | undefined
+  /** how the server logs in to the Transit engine that has the root key */
+  transitLogin: RootKeySetting['login']
   dataDir: string
   host: string
   port: number
@@ -63,6 +66,29 @@ export interface Config {
   unknownVariables: string[]
 }
 
+/** Where the root key is, and the variable that says so. */
+export const ROOT_KEY_VARIABLES = {
+  variable: 'EAAS_ROOT_KEY',
+  file: 'EAAS_ROOT_KEY_FILE',
+  command: 'EAAS_ROOT_KEY_COMMAND',
+  exec: 'EAAS_ROOT_KEY_EXEC',
+  transit: 'EAAS_ROOT_KEY_TRANSIT',
+  'aws-kms': 'EAAS_ROOT_KEY_AWS_KMS',
+} as const
+
+/** Where the root key is. */
+export interface RootKeySetting {
+  kind: keyof typeof ROOT_KEY_VARIABLES
+  /** what its variable holds */
+  value: string
+  login: {
+    /** a file with a token */
+    tokenFile: string | undefined
+    /** a file with the ids of an AppRole's role and secret, a line each */
+    appRoleFile: string | undefined
+  }
+}
+
 /** A witness that the server asks. */
 export interface WitnessAddress {
   /** its public key as written; the reader of keys checks it */
@@ -89,7 +115,14 @@ export const VARIABLES = {
     'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt (default: 60)',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
   EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
-  EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
+  EAAS_ROOT_KEY_FILE: 'a file that holds the root key',
+  EAAS_ROOT_KEY_COMMAND: 'a program with its arguments that prints the root key; no shell reads them',
+  EAAS_ROOT_KEY_EXEC:
+    'a program with its arguments that holds the root key: called with wrap or unwrap besides, from standard input to standard output',
+  EAAS_ROOT_KEY_TRANSIT: 'a key of OpenBao or Vault as the root key: https://host:8200/v1/transit/keys/NAME',
+  EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: 'a file with the token for it',
+  EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: 'or a file with the AppRole for it: role_id and secret_id, a line each',
+  EAAS_ROOT_KEY_AWS_KMS: 'the ARN of a key of AWS KMS as the root key; needs the package @aws-sdk/client-kms',
   EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
   EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
   EAAS_TRUST_PROXY:
@@ -125,7 +158,7 @@ type Environment = Readonly<Record<string, string | undefined>>
  * Without these a server takes another database, or another root key, than was meant: empty, as `$UNSET`
  * makes them, they are refused.
  */
-const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_FILE'] as const
+const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', ...Object.values(ROOT_KEY_VARIABLES)] as const
 
 /**
  * Reads the configuration. Any other empty variable than those of `NEVER_EMPTY` counts as unset. @throws
@@ -141,6 +174,10 @@ export function readConfig(environment: Environment): Config {
   const get = (name: Variable) => environment[name] || undefined
   const url = databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE'))
   const dataDir = resolve(get('EAAS_DATA_DIR') ?? '.eaas')
+  const transitLogin = {
+    tokenFile: get('EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE'),
+    appRoleFile: get('EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE'),
+  }
   return {
     databaseUrl: url,
     databasePooler: oneOf('EAAS_DATABASE_POOLER', get('EAAS_DATABASE_POOLER') ?? 'auto', POOLERS),
@@ -150,7 +187,8 @@ export function readConfig(environment: Environment): Config {
       get('EAAS_START_WAIT_SECONDS') ?? '60',
       MAX_START_WAIT_SECONDS,
     ),
-    rootKey: { value: get('EAAS_ROOT_KEY'), file: get('EAAS_ROOT_KEY_FILE') },
+    rootKey: rootKey(get, transitLogin),
+    transitLogin,
     dataDir,
     host: get('EAAS_HOST') ?? '127.0.0.1',
     port: wholeNumber('EAAS_PORT', get('EAAS_PORT') ?? '8420', MAX_PORT),
@@ -222,6 +260,23 @@ function hasBareDelimiter(text: string): boolean {
   const behind = rest.slice(authority.length)
   const [path = ''] = behind.split('?', 1)
   return rest.split('@').length > 2 || behind.includes('@') || behind.includes('#') || path.includes(':')
+}
+
+function rootKey(
+  get: (name: Variable) => string | undefined,
+  login: RootKeySetting['login'],
+): RootKeySetting | undefined {
+  const kinds = (Object.keys(ROOT_KEY_VARIABLES) as RootKeySetting['kind'][]).filter((kind) =>
+    get(ROOT_KEY_VARIABLES[kind]),
+  )
+  const [kind, other] = kinds
+  if (kind === undefined) return undefined
+  if (other !== undefined) {
+    throw new ConfigError(
+      `${ROOT_KEY_VARIABLES[kind]} and ${ROOT_KEY_VARIABLES[other]} are both set. Set only one of them.`,
+    )
+  }
+  return { kind, value: get(ROOT_KEY_VARIABLES[kind]) ?? '', login }
 }
 
 function readSecretFile(name: Variable, path: string): string {

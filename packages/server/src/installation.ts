@@ -63,6 +63,8 @@ export interface Installation {
   compareAnchored(): Promise<unknown[]>
   /** Reads the store keys that a rotation made or removed. @throws RootKeyError */
   refreshStoreKeys(): Promise<void>
+  /** The kind of the root key's provider, and whether it failed last; `none` if this process held the key. */
+  describeRootKey(): string
   /** Removes from the database's files what destroyed keys left there. */
   eraseDestroyed: Erase
   /** the durability when it was opened */
@@ -148,7 +150,7 @@ export async function openInstallation({
   migrations = MIGRATIONS_DIRECTORY,
   onMigrationLocked,
 }: OpenOptions): Promise<Installation> {
-  const fromEnvironment = await openProvider(config.rootKey)
+  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure })
   try {
     const sql = withDeadlines(store.sql) // states and committer have their own
@@ -245,8 +247,7 @@ export async function openInstallation({
       },
       sharedAlarms,
       compareAnchored,
-      // Settings are read again: the root key may have been rotated since the start, into the same file.
-      refreshStoreKeys: () => refreshStoreKeys(sql, storeKeys, () => providerOf(config)),
+      ...watchStoreKeys(sql, storeKeys, config),
       eraseDestroyed: createErasure(store),
       durability: store.durability,
       findDurability: store.findDurability,
@@ -295,8 +296,8 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
 
 /** The file that the root key comes from; undefined if the environment contains the key itself. */
 export function rootKeyFile({ rootKey, databaseUrl, dataDir }: Config): string | undefined {
-  if (rootKey.value !== undefined) return undefined
-  return rootKey.file ?? (databaseUrl === undefined ? embeddedRootKeyPath(dataDir) : undefined)
+  if (rootKey) return rootKey.kind === 'file' ? rootKey.value : undefined
+  return databaseUrl === undefined ? embeddedRootKeyPath(dataDir) : undefined
 }
 
 /**
@@ -317,9 +318,36 @@ export async function findProvider(
   return openEmbeddedProvider(dataDir, { mayCreate })
 }
 
+/** After a root key could not be asked, in milliseconds: an HSM may lock itself after a few failures. */
+const ASK_AGAIN_MS = 5_000
+
+// Settings are read again: the root key may have been rotated since the start, into the same file.
+function watchStoreKeys(
+  sql: Queryable,
+  storeKeys: StoreKeys,
+  config: Config,
+): Pick<Installation, 'refreshStoreKeys' | 'describeRootKey'> {
+  const kind = config.rootKey?.kind ?? 'file'
+  const isRemote = kind === 'exec' || kind === 'transit' || kind === 'aws-kms'
+  let failedAt = Number.NEGATIVE_INFINITY
+  return {
+    async refreshStoreKeys() {
+      if (performance.now() - failedAt < ASK_AGAIN_MS) return
+      try {
+        await refreshStoreKeys(sql, storeKeys, () => providerOf(config))
+        failedAt = Number.NEGATIVE_INFINITY
+      } catch (error) {
+        if (error instanceof RootKeyError) failedAt = performance.now()
+        throw error
+      }
+    },
+    describeRootKey: () => (!isRemote ? 'none' : failedAt === Number.NEGATIVE_INFINITY ? kind : `${kind} failing`),
+  }
+}
+
 /** What wraps the store keys, by a configuration alone. @throws RootKeyError */
 export async function providerOf(config: Config): Promise<RootKeyProvider> {
-  const fromEnvironment = await openProvider(config.rootKey)
+  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   return findProvider({ isEmbedded: config.databaseUrl === undefined }, config, { fromEnvironment, mayCreate: false })
 }
 

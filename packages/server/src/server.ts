@@ -100,6 +100,7 @@ export async function openServer({
   const { services, sharedAlarms, durability, findDurability, probeCommit } = installation
   try {
     app = buildApp({
+      describeRootKey: installation.describeRootKey,
       services,
       findDurability,
       probeCommit,
@@ -213,8 +214,11 @@ async function logAdvice(
  * SHA-256, in hexadecimal, over the settings as JSON with sorted names. The root key and the database's URL,
  * which holds a password, stand in it only as where they come from.
  */
-function digestConfig({ rootKey, databaseUrl, unknownVariables: _, ...settings }: Config, database: string): string {
-  const root_key = rootKey.value === undefined ? (rootKey.file ?? 'data directory') : 'environment'
+function digestConfig(
+  { rootKey, transitLogin: _login, databaseUrl, unknownVariables: _, ...settings }: Config,
+  database: string,
+): string {
+  const root_key = rootKey?.kind === 'file' ? rootKey.value : (rootKey?.kind ?? 'data directory')
   const named = { ...settings, database, root_key, maxClockSkewMs: String(settings.maxClockSkewMs) }
   const sorted = Object.entries(named).sort(([a], [b]) => (a < b ? -1 : 1))
   return hash('sha256', JSON.stringify(sorted))

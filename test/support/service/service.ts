@@ -17,7 +17,7 @@ export interface ServiceOptions {
   now?: () => number
   /** the database's clock; the same as `now` if that is given */
   databaseNow?: () => number
-  environment?: Record<string, string>
+  environment?: Record<string, string | undefined>
   /** the folder of the migrations; the server's own by default */
   migrations?: URL
   /** called while a migration waits for locks */
@@ -30,6 +30,8 @@ export interface Service {
   database: TestDatabase
   /** the alarms that the service raised, in order */
   alarms: Record<string, unknown>[]
+  /** Reads the store keys, as a server does each second. */
+  refreshStoreKeys(): Promise<void>
   createTenant(options?: { envelope_only?: boolean; name?: string }): Promise<Caller>
   /** Makes a caller with any API key. */
   caller(secret: string): Caller
@@ -88,9 +90,18 @@ export async function startService({
     ...(onMigrationLocked ? { onMigrationLocked } : {}),
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
-  const { services, findDurability, probeCommit } = installation
+  const { services, findDurability, probeCommit, describeRootKey, refreshStoreKeys } = installation
   const { trustProxy, corsOrigins } = config
-  const app = buildApp({ services, findDurability, probeCommit, logger: false, trustProxy, corsOrigins, metrics })
+  const app = buildApp({
+    services,
+    findDurability,
+    probeCommit,
+    describeRootKey,
+    logger: false,
+    trustProxy,
+    corsOrigins,
+    metrics,
+  })
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
   return {
@@ -98,6 +109,7 @@ export async function startService({
     services,
     database: used,
     alarms,
+    refreshStoreKeys,
     async createTenant({ envelope_only = true, name = `tenant ${++tenants}` } = {}) {
       const tenant = await createTenant(services, { name, envelope_only })
       return callerOf(url, tenant.api_key.secret, tenant)

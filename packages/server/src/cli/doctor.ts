@@ -10,6 +10,7 @@ import { createCommitter } from '../audit/append/committer.js'
 import { findAcceptedSchema } from '../audit/watch/acceptances.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
+import { randomKey } from '../crypto/aead.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { findOwnInstance, findProvider, openInstallationKey, openSecrets, rootKeyFile } from '../installation.js'
 import { openProvider } from '../root-key/open-provider.js'
@@ -195,7 +196,7 @@ async function examineAccepted(
 
 async function examineRootKey(store: Store, config: Config) {
   const instance = await findOwnInstance(store.sql)
-  const fromEnvironment = await openProvider(config.rootKey)
+  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   const file = rootKeyFile(config)
   if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
     return { detail: 'the database is new; the first start creates a root key' }
@@ -206,6 +207,7 @@ async function examineRootKey(store: Store, config: Config) {
     return { detail: 'the database is of an earlier version; its start checks the root key' }
   const storeKeys = await openStoreKeys(store.sql, provider)
   openSecrets(storeKeys, instance)
+  await provider.wrap(randomKey()) // as a rotation of the store key will
   const rotation = storeKeys.keys.size > 1
   return {
     found: storeKeys,

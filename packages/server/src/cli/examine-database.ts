@@ -4,9 +4,9 @@
  */
 import type { AcceptedSchema } from '../audit/watch/acceptances.js'
 import type { Config } from '../config.js'
-import { readRootKey } from '../crypto/root-key.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import { openProvider } from '../root-key/open-provider.js'
 import type { Sql } from '../store/db.js'
 import { MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { describeMissingRights, findMissingRights } from '../store/grants.js'
@@ -44,7 +44,7 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
   } catch (error) {
     if (!(error instanceof NoDatabaseError)) throw error
     await examineNewDirectory(config.dataDir)
-    await readRootKey(config.rootKey)
+    if (config.rootKey) await openProvider(config.rootKey)
     return {
       warning: true,
       detail: `EAAS_DATABASE_URL is not set, and there is no database in ${config.dataDir} yet: eaas start would create one there`,

@@ -1,7 +1,7 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
 import { resolve } from 'node:path'
-import type { Command } from 'commander'
-import type { Config } from '../config.js'
+import { type Command, Option } from 'commander'
+import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting, VARIABLES } from '../config.js'
 import { generateRootKey } from '../crypto/root-key.js'
 import { providerOf } from '../installation.js'
 import { rotateRootKey } from '../operations/rotate-root-key.js'
@@ -9,7 +9,17 @@ import { openProvider } from '../root-key/open-provider.js'
 import { countSealed } from '../store/store-keys.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { counted, print, printJson } from './output.js'
+import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
+
+/** What a root key is rotated to, by the name of the option's value. One in a variable would be in the list of processes. */
+const TARGETS = {
+  path: 'file',
+  command: 'command',
+  program: 'exec',
+  url: 'transit',
+  arn: 'aws-kms',
+} as const satisfies Record<string, RootKeySetting['kind']>
 
 /** Adds `eaas root-key` and its subcommands. */
 export function addRootKey(program: Command): void {
@@ -29,15 +39,44 @@ export function addRootKey(program: Command): void {
     .addHelpText('after', SAME_ENVIRONMENT)
     .action(({ json }) => rootKeyStatus(commandConfig(), { json }))
 
-  rootKey
+  addPkcs11(rootKey)
+
+  const rotate = rootKey
     .command('rotate')
     .description(
       'Replace the root key, while servers run. Takes a second, whatever the number of keys; every start from then on needs the new one. On PostgreSQL, run it as the owner of the tables.',
     )
-    .requiredOption('--to-file <file>', 'the new root key, as eaas root-key generate writes it')
     .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
-    .action(({ toFile, json }) => rootKeyRotate(commandConfig(), resolve(toFile), { json }))
+    .addHelpText(
+      'after',
+      `
+Name where the new root key is by one of the options. A start takes it from the variable of the same name:
+${Object.values(TARGETS)
+  .map((kind) => ROOT_KEY_VARIABLES[kind])
+  .join(', ')}.
+${SAME_ENVIRONMENT}`,
+    )
+  const targets = Object.entries(TARGETS).map(([value, kind]) => ({
+    kind,
+    option: new Option(`--to-${kind} <${value}>`, VARIABLES[ROOT_KEY_VARIABLES[kind]]),
+  }))
+  for (const { option } of targets) {
+    const others = targets.filter((target) => target.option !== option)
+    rotate.addOption(option.conflicts(others.map((other) => other.option.attributeName())))
+  }
+  rotate.action(({ json, ...named }: Record<string, string> & { json: boolean }) => {
+    const target = targets.find(({ option }) => option.attributeName() in named)
+    if (!target) {
+      return rotate.error(
+        `error: name where the new root key is: ${targets.map(({ option }) => option.long).join(', ')}`,
+      )
+    }
+    const { kind, option } = target
+    const value = named[option.attributeName()] ?? ''
+    const config = commandConfig()
+    const setting = { kind, value: kind === 'file' ? resolve(value) : value, login: config.transitLogin }
+    return rootKeyRotate(config, setting, { json })
+  })
 }
 
 /** Writes a new root key to a file. @throws RootKeyError */
@@ -52,8 +91,8 @@ async function rootKeyGenerate(path: string, { json }: { json: boolean }): Promi
 
 /** Shows the provider and the store keys, which it has opened by then. @throws RootKeyError */
 async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promise<void> {
-  const { kind, name } = await providerOf(config)
   const storeKeys = await withServices(config, ({ sql }) => countSealed(sql))
+  const { kind, name } = await providerOf(config)
   if (json) return printJson({ root_key: { kind, name }, store_keys: storeKeys })
   print(
     `root key      ${kind} ${name}, which opens this database`,
@@ -64,16 +103,15 @@ async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promi
   if (storeKeys.length > 1) print('A rotation of the store key is under way, or was interrupted: eaas store-key rotate')
 }
 
-/** Wraps the store keys under the root key in a file. @throws RootKeyError, Refusal */
-async function rootKeyRotate(config: Config, path: string, { json }: { json: boolean }): Promise<void> {
-  const to = await openProvider({ value: undefined, file: path })
-  if (!to) throw new Error('a file was named')
+/** Wraps the store keys under another root key. @throws RootKeyError, Refusal */
+async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: { json: boolean }): Promise<void> {
+  const to = await openProvider(setting)
   const store_keys = await withServices(config, async (services) =>
     rotateRootKey(services, { from: await providerOf(config), to }),
   )
-  if (json) return printJson({ file: path, store_keys })
+  if (json) return printJson({ root_key: { kind: to.kind, name: to.name }, store_keys })
   print(
-    `The root key is the one in ${path} now. Servers that run go on; for each start, set EAAS_ROOT_KEY_FILE to this file.`,
+    `The root key is that of ${to.name} now. Servers that run go on; for each start, set ${ROOT_KEY_VARIABLES[setting.kind]} to ${setting.value}`,
     'Backups from before still open under the earlier root key. So that they do not, destroy it, and see: eaas store-key rotate --help',
   )
 }

@@ -3,7 +3,14 @@ import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { embeddedRootKeyPath, generateRootKey, RootKeyError, readEmbeddedRootKey, readRootKey } from './root-key.js'
+import {
+  embeddedRootKeyPath,
+  generateRootKey,
+  parseRootKey,
+  RootKeyError,
+  readEmbeddedRootKey,
+  readKeyFile,
+} from './root-key.js'
 
 /** The folders whose content was written to the disk. */
 const synced = vi.hoisted((): string[] => [])
@@ -51,6 +58,8 @@ const UNUSABLE: [string, string][] = [
   ['a name before it', `root=${TEXT}`],
 ]
 
+const readFrom = async (path: string) => parseRootKey(await readKeyFile(path), path)
+
 async function refusal(reading: Promise<unknown>): Promise<RootKeyError> {
   const error = await reading.then(
     () => undefined,
@@ -71,30 +80,18 @@ function expectSilenceAbout(text: string, { message, stack, cause }: Error): voi
 
 describe('the root key of the environment', () => {
   it('is read from the value', async () => {
-    expect(exported(await readRootKey({ value: TEXT }))).toEqual(KEY)
+    expect(exported(parseRootKey(TEXT, 'EAAS_ROOT_KEY'))).toEqual(KEY)
   })
 
   it('is read from the file, with or without a line feed behind', async () => {
     for (const end of ['', '\n', '\r\n', '  \n\n']) {
       await writeFile(file, TEXT + end)
-      expect(exported(await readRootKey({ file }))).toEqual(KEY)
+      expect(exported(await readFrom(file))).toEqual(KEY)
     }
   })
 
-  it('is none when neither is set', async () => {
-    expect(await readRootKey({})).toBeUndefined()
-    expect(await readRootKey({ value: undefined, file: undefined })).toBeUndefined()
-  })
-
-  it('is refused when both are set, even to the same key', async () => {
-    await writeFile(file, TEXT)
-    const error = await refusal(readRootKey({ value: TEXT, file }))
-    expect(error.message).toContain('EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set')
-    expectSilenceAbout(TEXT, error)
-  })
-
   it.each(UNUSABLE)('is refused, and never shown: a value that is %s', async (_, text) => {
-    const error = await refusal(readRootKey({ value: text }))
+    const error = await refusal((async () => parseRootKey(text, 'EAAS_ROOT_KEY'))())
     expect(error.message).toContain('EAAS_ROOT_KEY')
     expect(error.message).toContain('openssl rand -base64 32')
     expectSilenceAbout(text, error)
@@ -102,19 +99,19 @@ describe('the root key of the environment', () => {
 
   it.each(UNUSABLE)('is refused, and never shown: a file that is %s', async (_, text) => {
     await writeFile(file, text)
-    const error = await refusal(readRootKey({ file }))
+    const error = await refusal(readFrom(file))
     expect(error.message).toContain(file)
     expectSilenceAbout(text, error)
   })
 
   it('is refused when the file is missing, and the file is not made', async () => {
-    const error = await refusal(readRootKey({ file }))
+    const error = await refusal(readFrom(file))
     expect(error.message).toContain(`${file} is missing`)
     expect(await readdir(folder)).toEqual([])
   })
 
   it('is refused when the file is a folder', async () => {
-    expect((await refusal(readRootKey({ file: folder }))).message).toContain('cannot be read (EISDIR)')
+    expect((await refusal(readFrom(folder))).message).toContain('cannot be read (EISDIR)')
   })
 })
 
@@ -221,7 +218,7 @@ describe('a root key that is generated', () => {
     }
     expect((await stat(file)).mode & MODE).toBe(0o600)
     expect(await readFile(file, 'utf8')).toMatch(/^[A-Za-z0-9+/]{43}=\n$/)
-    expect(exported(await readRootKey({ file }))).toHaveLength(32)
+    expect(exported(await readFrom(file))).toHaveLength(32)
     expect(await readFile(other, 'utf8')).not.toBe(await readFile(file, 'utf8'))
     expect(await readdir(folder)).toEqual(['other', 'root.key'])
   })

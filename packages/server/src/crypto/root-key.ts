@@ -1,5 +1,5 @@
 /**
- * Reads the root key from the environment, from a file, or from the file that is created for a new embedded
+ * Reads a root key in this process: from text, from a file, or from the file that is created for a new embedded
  * database; generates one into a file.
  */
 import type { KeyObject } from 'node:crypto'
@@ -19,23 +19,6 @@ export const NEEDED_KEY =
 /** Thrown when there is no usable root key; the message says what to do. */
 export class RootKeyError extends Error {
   override readonly name = 'RootKeyError'
-}
-
-export interface RootKeySource {
-  /** base64 of 32 bytes, from EAAS_ROOT_KEY */
-  value?: string | undefined
-  /** a file that holds it, from EAAS_ROOT_KEY_FILE */
-  file?: string | undefined
-}
-
-/** Reads the root key that the environment names; undefined if it names none. @throws RootKeyError */
-export async function readRootKey({ value, file }: RootKeySource): Promise<KeyObject | undefined> {
-  if (value !== undefined && file !== undefined) {
-    throw new RootKeyError('EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set. Set only one of them.')
-  }
-  if (value !== undefined) return parseRootKey(value, 'EAAS_ROOT_KEY')
-  if (file !== undefined) return parseRootKey(await readKeyFile(file), file)
-  return undefined
 }
 
 /** The path of the root key of an embedded database. */
@@ -104,7 +87,8 @@ function refuseUnlessExists(error: NodeJS.ErrnoException): false {
   return false
 }
 
-async function readKeyFile(path: string): Promise<string> {
+/** The text of a file with a root key. @throws RootKeyError */
+export async function readKeyFile(path: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).trim()
   } catch (error) {
@@ -118,7 +102,8 @@ async function readKeyFile(path: string): Promise<string> {
   }
 }
 
-function parseRootKey(text: string, source: string): KeyObject {
+/** Reads a root key: base64 of 32 bytes. @throws RootKeyError, whose message names `source` */
+export function parseRootKey(text: string, source: string): KeyObject {
   let bytes: Uint8Array
   try {
     bytes = decodeBase64(text)

@@ -27,6 +27,8 @@ export interface HealthSources {
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
+  /** where the root key is, and whether it could be asked: `none` where this process holds it */
+  describeRootKey?: (() => string) | undefined
   /** of how many tenants the last purge of this process was refused or failed; by default of none */
   countUnpurged?: (() => number) | undefined
 }
@@ -49,7 +51,7 @@ interface Failure {
 /** Creates the check. Concurrent calls share one run. */
 export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
-  { findDurability, probeCommit, isStopping, countUnpurged = () => 0 }: HealthSources,
+  { findDurability, probeCommit, isStopping, countUnpurged = () => 0, describeRootKey = () => 'none' }: HealthSources,
 ): HealthCheck {
   let durability: Durability | 'unknown' = 'unknown' // until it has been read
   let checking: Promise<CheckedHealth> | undefined
@@ -153,7 +155,7 @@ export function createHealthCheck(
       findAlarm() ??
       findAhead() ??
       findUnpurged() ?? { database: 'up', detail: undefined }
-    const rest = { database, cache: 'up', hsm: 'none', durability }
+    const rest = { database, cache: 'up', hsm: describeRootKey(), durability }
     if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
     const title = failure ? { title: 'Service Unavailable' } : {}
     return { health: { status: 'degraded', ...rest, ...title, detail }, isReady: failure === undefined }

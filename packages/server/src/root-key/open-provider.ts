@@ -1,21 +1,44 @@
 /** Opens the provider that the settings name. */
-import type { Config } from '../config.js'
-import { embeddedRootKeyPath, readEmbeddedRootKey, readRootKey } from '../crypto/root-key.js'
+import { ROOT_KEY_VARIABLES, type RootKeySetting } from '../config.js'
+import { embeddedRootKeyPath, parseRootKey, readEmbeddedRootKey, readKeyFile } from '../crypto/root-key.js'
+import { awsKmsProvider } from './aws-kms.js'
+import { execProvider } from './exec.js'
+import { readCommandLine, runProgram } from './program.js'
 import { localProvider, type RootKeyProvider } from './provider.js'
+import { transitProvider } from './transit.js'
 
-/** The provider that the settings name; undefined if they name none. @throws RootKeyError */
-export async function openProvider(config: Config['rootKey']): Promise<RootKeyProvider | undefined> {
-  const key = await readRootKey(config)
-  if (!key) return undefined
-  const origin =
-    config.file === undefined
-      ? ({ kind: 'variable', name: 'EAAS_ROOT_KEY' } as const)
-      : ({ kind: 'file', name: config.file } as const)
-  return localProvider(key, origin)
+/** The provider that a setting names. @throws RootKeyError */
+export async function openProvider({ kind, value, login }: RootKeySetting): Promise<RootKeyProvider> {
+  const variable = ROOT_KEY_VARIABLES[kind]
+  switch (kind) {
+    case 'variable':
+      return localProvider(parseRootKey(value, variable), { kind, name: variable })
+    case 'file':
+      return localProvider(parseRootKey(await readKeyFile(value), value), { kind, name: value })
+    case 'command':
+      return commandProvider(readCommandLine(value, variable))
+    case 'exec':
+      return execProvider(readCommandLine(value, variable))
+    case 'transit':
+      return transitProvider(value, login)
+    case 'aws-kms':
+      return awsKmsProvider(value)
+  }
 }
 
 /** The provider of an embedded database's own file. @throws RootKeyError */
 export async function openEmbeddedProvider(dataDir: string, options: { mayCreate: boolean }): Promise<RootKeyProvider> {
   const key = await readEmbeddedRootKey(dataDir, options)
   return localProvider(key, { kind: 'file', name: embeddedRootKeyPath(dataDir) })
+}
+
+// A program that prints the root key.
+async function commandProvider(commandLine: [string, ...string[]]): Promise<RootKeyProvider> {
+  const printed = await runProgram(commandLine, new Uint8Array())
+  try {
+    const [name] = commandLine
+    return localProvider(parseRootKey(printed.toString().trim(), name), { kind: 'command', name })
+  } finally {
+    printed.fill(0)
+  }
 }

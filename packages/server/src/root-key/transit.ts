@@ -1,0 +1,115 @@
+/** A key of the Transit engine of OpenBao or Vault. Asked at a start and at a rotation only, so each call logs in anew. */
+import { readFile } from 'node:fs/promises'
+import { decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import { RootKeyError } from '../crypto/root-key.js'
+import type { RootKeyProvider } from './provider.js'
+
+const PATIENCE_MS = 30_000
+const LOGIN = 'auth/approle/login'
+/** As `localProvider` has it: what is wrapped for something else does not unwrap here. */
+const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
+/** Its server is on this machine, so nobody between can read what is sent. */
+const LOOPBACK = ['127.0.0.1', '[::1]', 'localhost']
+
+/** How a server proves to Transit who it is: one of the two. */
+export interface TransitLogin {
+  /** a file with a token, which somebody else renews */
+  tokenFile: string | undefined
+  /** a file with the ids of an AppRole's role and secret, a line each */
+  appRoleFile: string | undefined
+}
+
+/**
+ * The provider of a key by the address of its API: `https://host:8200/v1/<mount>/keys/<name>`.
+ *
+ * @throws RootKeyError
+ */
+export function transitProvider(address: string, { tokenFile, appRoleFile }: TransitLogin): RootKeyProvider {
+  const { origin, protocol, hostname, pathname, search, username } = readUrl(address)
+  const [, api, mount, name] = /^(\/(?:.+\/)?v1)\/(.+)\/keys\/([^/]+)$/.exec(pathname) ?? []
+  if (api === undefined || name === undefined || search !== '' || username !== '') throw badAddress()
+  if (protocol !== 'https:' && !LOOPBACK.includes(hostname)) {
+    throw new RootKeyError('The address of the Transit key must begin with https: the store key is sent to it.')
+  }
+  if ((tokenFile === undefined) === (appRoleFile === undefined)) {
+    throw new RootKeyError(
+      'Set EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE or EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE, and only one of them.',
+    )
+  }
+
+  const call = async (path: string, body: object, token?: string): Promise<Record<string, Record<string, unknown>>> => {
+    const fail = (what: string) => new RootKeyError(`The Transit key at ${address}: ${path} ${what}.`)
+    try {
+      const response = await fetch(`${origin}${api}/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(token !== undefined && { 'x-vault-token': token }) },
+        body: JSON.stringify(body),
+        redirect: 'error', // it would show the token to another server
+        signal: AbortSignal.timeout(PATIENCE_MS),
+      })
+      if (!response.ok) throw fail(`was answered with ${response.status}. ${adviceFor(path, response.status)}`)
+      return (await response.json()) as Record<string, Record<string, unknown>>
+    } catch (error) {
+      if (error instanceof RootKeyError) throw error
+      const { name: kind, cause } = error as Error
+      const code = (cause as NodeJS.ErrnoException | undefined)?.code
+      throw fail(`had no answer (${code ?? kind})`)
+    }
+  }
+
+  const logIn = async (): Promise<string> => {
+    if (tokenFile !== undefined) return readLogin(tokenFile)
+    const [role_id = '', secret_id = ''] = (await readLogin(appRoleFile as string)).split(/\s+/)
+    const { auth } = await call(LOGIN, { role_id, secret_id })
+    if (typeof auth?.client_token !== 'string') throw new RootKeyError(`${origin} gave no token to the AppRole.`)
+    return auth.client_token
+  }
+
+  return {
+    kind: 'transit',
+    name: address,
+    async wrap(bytes) {
+      const body = { plaintext: encodeBase64(bytes), associated_data: ASSOCIATED_DATA }
+      const { data } = await call(`${mount}/encrypt/${name}`, body, await logIn())
+      if (typeof data?.ciphertext !== 'string') throw new RootKeyError(`${address} gave no ciphertext.`)
+      return encodeUtf8(data.ciphertext)
+    },
+    async unwrap(wrapped) {
+      const body = { ciphertext: Buffer.from(wrapped).toString(), associated_data: ASSOCIATED_DATA }
+      const { data } = await call(`${mount}/decrypt/${name}`, body, await logIn())
+      if (typeof data?.plaintext !== 'string') throw new RootKeyError(`${address} gave no plaintext.`)
+      return decodeBase64(data.plaintext)
+    },
+  }
+}
+
+function readUrl(address: string): URL {
+  try {
+    return new URL(address)
+  } catch {
+    throw badAddress()
+  }
+}
+
+function badAddress(): RootKeyError {
+  return new RootKeyError(
+    'The address of a Transit key must be that of its API, such as https://bao.example.org:8200/v1/transit/keys/eaas.',
+  )
+}
+
+function adviceFor(path: string, status: number): string {
+  if (path === LOGIN && status < 500)
+    return 'The file of the AppRole must have its role_id and its secret_id, a line each'
+  if (status === 403) return 'Its token may be used up, or its policy lacks update on encrypt and decrypt of the key'
+  if (status === 400)
+    return 'Either the store keys were wrapped by another key, or the key is not of a kind such as aes256-gcm96'
+  return 'See the log of that server'
+}
+
+async function readLogin(path: string): Promise<string> {
+  try {
+    return (await readFile(path, 'utf8')).trim()
+  } catch (error) {
+    throw new RootKeyError(`The login for Transit, ${path}, cannot be read (${(error as NodeJS.ErrnoException).code}).`)
+  }
+}

@@ -1,0 +1,73 @@
+// A root key in an HSM: SoftHSM2, by `eaas root-key pkcs11`, as the page says.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { findOrInstallSoftHsm } from '../../support/custody/find-softhsm.js'
+import { type ProviderUnderTest, testProvider } from '../../support/custody/provider-suite.js'
+import { guardedDir } from '../../support/run/guarded-dir.js'
+import { EAAS } from '../../support/service/eaas-process.js'
+
+const module = findOrInstallSoftHsm()
+const PIN = '314159'
+
+/** A token with a key, and the command line of its program. */
+function makeToken() {
+  const { path: folder, remove } = guardedDir('eaas-hsm')
+  const file = (name: string) => join(folder, name)
+  mkdirSync(file('tokens'))
+  writeFileSync(file('softhsm2.conf'), `directories.tokendir = ${file('tokens')}\n`)
+  writeFileSync(file('pin'), `${PIN}\n`, { mode: 0o600 })
+  const environment = { SOFTHSM2_CONF: file('softhsm2.conf') }
+  const env = { ...process.env, ...environment }
+  // The module finds its tokens by this variable, which programs inherit from the server.
+  process.env.SOFTHSM2_CONF = environment.SOFTHSM2_CONF
+  execFileSync('softhsm2-util', ['--init-token', '--free', '--label', 'eaas', '--pin', PIN, '--so-pin', PIN], {
+    env,
+    stdio: 'ignore',
+  })
+  const options = ['--module', module ?? '', '--token', 'eaas', '--id', '01', '--pin-file', file('pin')]
+  const line = [process.execPath, EAAS, 'root-key', 'pkcs11', ...options]
+  const call = (what: string, input?: Uint8Array) => {
+    const [program = '', ...args] = [...line, what]
+    return spawnSync(program, args, { env, input, encoding: 'buffer' })
+  }
+  return { file, line, call, remove }
+}
+
+describe.skipIf(module === undefined)('a root key in an HSM', () => {
+  testProvider(async (): Promise<ProviderUnderTest> => {
+    const { file, line, call, remove } = makeToken()
+    expect(call('generate').status).toBe(0)
+    return {
+      health: 'exec',
+      environment: { EAAS_ROOT_KEY_EXEC: JSON.stringify(line) },
+      takeAway: async () => renameSync(file('tokens'), file('away')),
+      bringBack: async () => renameSync(file('away'), file('tokens')),
+      remove: async () => remove(),
+    }
+  })
+
+  it('is made once, under a PIN that no message shows', async () => {
+    const { file, call, remove } = makeToken()
+    const early = call('wrap', Buffer.alloc(36))
+    expect([early.status, early.stdout.length]).toEqual([1, 0])
+    const made = call('generate')
+    expect([made.status, made.stdout.toString()]).toEqual([0, 'The token eaas has a new root key of the id 01.\n'])
+    const wrapped = call('wrap', Buffer.alloc(36, 5))
+    expect(call('unwrap', wrapped.stdout).stdout).toEqual(Buffer.alloc(36, 5))
+    const again = call('generate')
+    expect([again.status, again.stderr.toString()]).toEqual([
+      1,
+      expect.stringContaining('has a key of the id 01 already'),
+    ])
+    expect(call('unwrap', wrapped.stdout).stdout).toEqual(Buffer.alloc(36, 5))
+    writeFileSync(file('pin'), '271828')
+    const locked = call('unwrap', wrapped.stdout)
+    expect([locked.status, locked.stdout.length]).toEqual([1, 0])
+    expect(locked.stderr.toString()).toContain('CKR_PIN_INCORRECT')
+    for (const { stderr } of [early, made, wrapped, again, locked])
+      expect(stderr.toString()).not.toMatch(/314159|271828/)
+    await remove()
+  })
+})
