@@ -5,6 +5,7 @@ export interface Parts {
     | 'tenants'
     | 'processes'
     | 'change'
+    | 'custody'
     | 'overload'
     | 'neighbours'
     | 'verification'

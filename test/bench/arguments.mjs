@@ -8,6 +8,7 @@ export const PARTS = {
     'tenants',
     'processes',
     'change',
+    'custody',
     'overload',
     'neighbours',
     'verification',

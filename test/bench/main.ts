@@ -14,6 +14,7 @@ import { measureSdk } from './sdk/sdk.js'
 import { measureStreams } from './sdk/streams.js'
 import { measureCalls } from './server/calls.js'
 import { measureChange } from './server/change.js'
+import { measureCustody } from './server/custody.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
 import { measureNeighbours } from './server/neighbours.js'
@@ -32,6 +33,7 @@ const MEASUREMENTS: Measurements = {
     tenants: measureTenants,
     processes: measureProcesses,
     change: measureChange,
+    custody: measureCustody,
     overload: measureOverload,
     neighbours: measureNeighbours,
     verification: measureVerification,
