@@ -34,7 +34,7 @@ const ON_BOTH = [
   'test/api/{batch,keys}.test.ts',
   'test/audit/{entries/list,retention/command}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/custody/{frozen,providers,rotation}.test.ts',
+  'test/custody/{frozen,killed,providers,rotation}.test.ts',
   'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',
 ]
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '../../packages/server/src/store/db.js'
 import { createErasure } from '../../packages/server/src/store/erasure.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
 import { connectTo, createTenantInProcess } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import { type RunningServer, startServer } from '../support/service/server.js'
@@ -92,6 +93,31 @@ it('lets ANALYZE copy no sealed secret into the statistics, as it does from anot
 })
 
 describe.runIf(backend() === 'embedded')('the files of the embedded database', () => {
+  it('hold no store key that was replaced, nor what it sealed, once a server was started again', async () => {
+    const { dataDir } = database as Extract<TestDatabase, { dataDir: string }>
+    const wrapped = await sql<{ secret: Uint8Array }[]>`select wrapped as secret from store_keys`
+    const gone = [...wrapped.map(({ secret }) => secret.subarray(-SEALED_BYTES.to)), ...[...sealed.values()].flat()]
+    const count = (secrets: Uint8Array[]) => {
+      const search = searchFor(secrets)
+      return new Set(filesBelow(dataDir).flatMap((path) => [...search(readFileSync(path))])).size
+    }
+    expect(count(gone)).toBe(gone.length)
+    expect(await runCommand(['store-key', 'rotate'], { database })).toMatchObject({ code: 0 })
+    await restart(() => keepAsRecycled(join(dataDir, 'postgres/pg_wal')))
+    await erased()
+    expect(count(gone)).toBe(0)
+    for (const [id, secrets] of sealed) {
+      const rows = await sql<{ secret: Uint8Array }[]>`
+        select wrapped_kek as secret from key_versions where key_id = ${id}
+        union all select wrapped_hash_key from keys where key_id = ${id}`
+      expect(rows).toHaveLength(secrets.length)
+      sealed.set(
+        id,
+        rows.map(({ secret }) => secret),
+      )
+    }
+  })
+
   it('hold no secret of a destroyed key once a server was started again, and those of the other keys', async () => {
     const { dataDir } = database as Extract<TestDatabase, { dataDir: string }>
     const { gone, kept } = await destroyHalf()
