@@ -31,10 +31,11 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  * commits, and one pass over keys, logs and purges. The other suites test the same SQL, driver and HTTP on either back end.
  */
 const ON_BOTH = [
-  'test/api/{batch,keys}.test.ts',
+  'test/api/{batch,counted-wraps,keys}.test.ts',
   'test/audit/{entries/list,retention/command}.test.ts',
-  'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/custody/{frozen,killed,providers,rotation}.test.ts',
+  'test/cli/{data-directory,dev,no-database,root-key}.test.ts',
+  'test/custody/{destroyed-versions,frozen,killed,killed-process,providers,rotation,shares}.test.ts',
+  'test/custody/{new-audit-keys,new-pepper,new-signing-key}.test.ts',
   'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',
 ]
 
@@ -60,6 +61,7 @@ const SIZED_UNITS = [
   'test/{browser/streams,sdk/stream-memory}.test.ts',
 ]
 const SIZED = [
+  'test/custody/killed-process.test.ts',
   'test/audit/tamper/swapped-in-purge.test.ts',
   'test/faults/{floods,postgres-crash,two-processes}.test.ts',
   'test/sdk/real-server.db.test.ts',

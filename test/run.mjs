@@ -4,16 +4,13 @@
 // uses the existing build.
 // The run is red after: a failed build, check or test, a file that does not load, an unhandled error, or no test at all.
 import { spawn } from 'node:child_process'
-import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { constants } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI } from 'vitest/node'
+import { isBuildOutdated } from './built.mjs'
 
-const NAMES = ['audit', 'sdk', 'cli', 'drizzle', 'kysely', 'prisma', 'typeorm', 'server']
-const BUILT = NAMES.map((name) => `packages/${name}`)
-const SOURCES = [...BUILT, 'packages/protocol', 'package-lock.json']
 /** Unhandled errors that are printed in full; the rest are counted. */
 const ERRORS_SHOWN = 5
 /** Unhandled errors after which the run ends: a worker that reports one for each message never stops. */
@@ -42,7 +39,7 @@ if (process.argv.includes('--quick')) process.env.EAAS_TEST_QUICK = '1'
 if (!['--quick', '--no-build'].some((option) => process.argv.includes(option)) && isBuildOutdated())
   await step('build', 'npm', ['run', 'build'])
 if (passedOn.length === 0 && !process.argv.includes('--quick')) {
-  await step('style (npx biome check --write mends most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
+  await step('style (npx biome check --write corrects most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
   // The native compiler, which takes a fifth of the CPU time of version 5; by its path, because both have a `tsc`.
   await step('types', process.execPath, ['node_modules/typescript-7/bin/tsc', '--noEmit', '--singleThreaded'])
 }
@@ -69,21 +66,6 @@ async function step(name, command, args) {
   })
   children.delete(child)
   if (code !== 0) reds.push(name)
-}
-
-/** True if any source is newer than the oldest of the built entry files. */
-function isBuildOutdated() {
-  const entries = BUILT.map((folder) => join(folder, 'dist/index.js'))
-  if (!entries.every((entry) => existsSync(entry))) return true
-  const builtAt = Math.min(...entries.map((entry) => statSync(entry).mtimeMs))
-  return SOURCES.some((source) => newestIn(source) > builtAt)
-}
-
-function newestIn(path) {
-  const stats = statSync(path)
-  if (!stats.isDirectory()) return /\.test\.ts$/.test(path) ? 0 : stats.mtimeMs
-  const entries = readdirSync(path).filter((entry) => entry !== 'dist' && entry !== 'node_modules')
-  return Math.max(0, ...entries.map((entry) => newestIn(join(path, entry))))
 }
 
 async function runTests(args) {

@@ -15,8 +15,8 @@ const SEALED = ['name', 'email', 'phone', 'note']
 /**
  * @typedef {object} BackendOptions
  * @property {string} eaasUrl
- * @property {string} apiKey the broker's: `encrypt`, `decrypt` and `audit:on_behalf_of`
- * @property {{ key_id: string, index_key_id: string, index_key: string }} keys the key of the customers, and that of their index
+ * @property {string} apiKey the broker's: `wrap`, `unwrap` and `audit:on_behalf_of`, and the key of the customers alone
+ * @property {{ key_id: string, index_key: string }} keys the key of the customers, and the index key that it wraps
  * @property {object[]} customers sealed rows to begin with
  * @property {string} pageFolder the built page
  * @property {ReturnType<typeof createLive>} live
@@ -31,16 +31,17 @@ export function createBackend({ eaasUrl, apiKey, keys, customers, pageFolder, li
   const sessions = createSessions()
   const rows = customers.map((row, at) => ({ ...row, id: at + 1, added_by: 'import' }))
 
-  // Pages get no API key. They call the broker with their session; only Ada's may have data keys unwrapped. The index key is
-  // unwrapped for both, and nothing is sent to be hashed.
+  // Pages get no API key. They call the broker with their session. Who may read has data keys unwrapped, and who may search the
+  // index key: the service opens it for its own purpose alone. Nothing is sent to be hashed.
   const broker = toNodeHandler(
     createBroker({
       baseUrl: eaasUrl,
       apiKey,
       authenticate: (request) => sessions.find(request.headers.get('cookie')),
-      allow: (user, { operation, key_id }) => {
-        if (key_id === keys.index_key_id) return operation === 'unwrap'
-        return key_id === keys.key_id && (operation === 'wrap' || (operation === 'unwrap' && user.may_read))
+      allow: (user, { operation, key_id, purpose }) => {
+        if (key_id !== keys.key_id) return false
+        if (operation === 'wrap') return user.may_add && purpose !== 'index'
+        return operation === 'unwrap' && (purpose === 'index' ? user.may_search : user.may_read)
       },
       fetch: noting(live),
     }),

@@ -1,12 +1,14 @@
 // Who is signed in: a cookie that no script reads and no other site sends. A real application asks for a password.
 import { randomBytes } from 'node:crypto'
 
-/** @typedef {{ id: string, name: string, may_read: boolean }} User */
+/** @typedef {{ id: string, name: string, may_add: boolean, may_search: boolean, may_read: boolean }} User */
 
 /** @type {readonly User[]} */
 const USERS = [
-  { id: 'ada', name: 'Ada', may_read: true },
-  { id: 'ben', name: 'Ben', may_read: false },
+  { id: 'ada', name: 'Ada', may_add: true, may_search: true, may_read: true },
+  { id: 'ben', name: 'Ben', may_add: true, may_search: true, may_read: false },
+  // Not on the page, for a program: opens the rows that it is given, and must not find out whose they are among many.
+  { id: 'cleo', name: 'Cleo', may_add: false, may_search: false, may_read: true },
 ]
 
 export function createSessions() {

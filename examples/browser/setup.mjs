@@ -1,4 +1,4 @@
-// What an operator does once: two keys, and two API keys that can do no more than they must. And some customers to begin with.
+// What an operator does once: a key, and two API keys that can do no more than they must. And some customers to begin with.
 import { createClient, text } from '@eaas/sdk'
 
 const CUSTOMERS = [
@@ -25,19 +25,18 @@ export async function setUp(baseUrl, apiKey) {
   const eaas = createClient({ baseUrl, apiKey })
   try {
     const { id: keyId } = await eaas.keys.create({ name: 'customers' })
-    // Of its own, so that those who may not unwrap under the other key can still make the index of an e-mail.
-    const { id: indexKeyId } = await eaas.keys.create({ name: 'customers-index' })
-    const indexKey = await eaas.createIndexKey(indexKeyId, { model: 'customers' })
+    const indexKey = await eaas.createIndexKey(keyId, { model: 'customers' })
     const broker = await eaas.apiKeys.create({
       name: 'broker',
-      permissions: ['encrypt', 'decrypt', 'audit:on_behalf_of'],
+      permissions: ['wrap', 'unwrap', 'audit:on_behalf_of'],
+      keys: [keyId],
     })
-    const auditor = await eaas.apiKeys.create({ name: 'auditor', permissions: ['audit:read'] })
+    const auditor = await eaas.apiKeys.create({ name: 'auditor', permissions: ['audit:read'], keys: [] })
     const model = eaas.model({
       name: 'customers',
       format: 'text',
       keyId,
-      formerKeyIds: [indexKeyId],
+      bind: false,
       indexKey,
       fields: {
         name: text(),
@@ -47,7 +46,7 @@ export async function setUp(baseUrl, apiKey) {
       },
     })
     const customers = await model.encryptMany(CUSTOMERS)
-    const keys = { key_id: keyId, index_key_id: indexKeyId, index_key: indexKey }
+    const keys = { key_id: keyId, index_key: indexKey }
     return { keys, customers, brokerKey: broker.secret, auditorKey: auditor.secret }
   } finally {
     eaas.close()

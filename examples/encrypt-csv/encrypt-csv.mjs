@@ -27,7 +27,7 @@ export function defineTable(eaas, { rows }, { keyId, columns, index, indexKey })
   const fields = Object.fromEntries(
     columns.map((name) => [name, text(index[name] === undefined ? {} : { index: index[name] })]),
   )
-  const bind = hasId ? ['id'] : []
+  const bind = hasId ? ['id'] : false
   return eaas.model({ name: 'table', keyId, indexKey, format: 'text', bind, fields, warn: false })
 }
 

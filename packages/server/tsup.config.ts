@@ -16,11 +16,12 @@ export default defineConfig({
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
   // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
   noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
-  external: ['@aws-sdk/client-kms'], // optional: root-key/aws-kms.ts
+  external: ['@aws-sdk/client-kms', '@opentelemetry/api'], // optional: root-key/aws-kms.ts, http/tracing.ts
   esbuildPlugins: [patchedPostgres, requiredPackages],
   onSuccess: async () => {
     await copySwaggerUi()
     await copyFormats()
+    await copyOpenKit()
   },
 })
 
@@ -38,5 +39,25 @@ async function copyFormats(): Promise<void> {
   await mkdir('dist/formats', { recursive: true })
   for (const name of await readdir(protocol)) {
     if (/\.(md|vectors\.json)$/.test(name)) await copyFile(new URL(name, protocol), `dist/formats/${name}`)
+  }
+}
+
+// The program that opens a recovery kit without ours: whoever has the package has it too. What it needs of the independent readers.
+async function copyOpenKit(): Promise<void> {
+  const independent = new URL('../../test/independent/', import.meta.url)
+  const formats = [
+    '__init__',
+    'common',
+    'envelope_text',
+    'envelope_v2',
+    'root_key_share',
+    'stream',
+    'uses',
+    'wrapped_key',
+    'wrapped_key_v2',
+  ]
+  await mkdir('dist/open-kit/formats', { recursive: true })
+  for (const name of ['open_kit.py', ...formats.map((format) => `formats/${format}.py`)]) {
+    await copyFile(new URL(name, independent), `dist/open-kit/${name}`)
   }
 }

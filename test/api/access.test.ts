@@ -139,15 +139,15 @@ describe('credentials', () => {
 })
 
 /** By permission: another one that allows the same, which a caller must lack too to be refused. */
-const INCLUDED_IN: Partial<Record<Permission, Permission>> = { hash: 'encrypt' }
+const INCLUDED_IN: Partial<Record<Permission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
 describe.each(ROUTES)('$name', (route) => {
   const { row, rule, name } = route
-  const needed = new Set<Permission>(name === 'POST /v1/batch' ? ['encrypt'] : row.permissions)
+  const needed = new Set<Permission>(name === 'POST /v1/batch' ? ['wrap'] : row.permissions)
 
   it('is let through by exactly the permissions that it names', async () => {
     const ground = await makeGround(owner)
-    await rule.before?.(owner, ground.key_id)
+    await rule.before?.(owner, ground.key_id, service)
     for (const permission of needed) {
       const lacking = [permission, INCLUDED_IN[permission]]
       const without = await apiKey(PERMISSIONS.filter((other) => !lacking.includes(other)))
@@ -171,7 +171,7 @@ describe.each(ROUTES)('$name', (route) => {
 
   it('is closed by another server, which has the API key cached, the moment that the revocation is acknowledged', async () => {
     const ground = await makeGround(owner)
-    await rule.before?.(owner, ground.key_id)
+    await rule.before?.(owner, ground.key_id, service)
     const { id, caller } = await apiKey(PERMISSIONS)
     const elsewhere = { ...caller, call: callsOn(other, caller.secret) }
     expect((await elsewhere.call('GET', '/v1/tenant')).status).toBe(200)
@@ -181,7 +181,7 @@ describe.each(ROUTES)('$name', (route) => {
 
   it("treats a neighbour's ids as if they did not exist", async () => {
     const [foreign, own] = [await makeGround(owner), await makeGround(stranger)]
-    await rule.before?.(owner, foreign.key_id)
+    await rule.before?.(owner, foreign.key_id, service)
     const absent = { ...foreign, key_id: crypto.randomUUID(), api_key_id: crypto.randomUUID() }
     absent.bundle = { ...foreign.bundle, key_id: absent.key_id }
     const before = await entries()
@@ -214,7 +214,7 @@ describe.each(ROUTES)('$name', (route) => {
 
   it('writes exactly the audit entry that the table names', async () => {
     const ground = await makeGround(owner)
-    await rule.before?.(owner, ground.key_id)
+    await rule.before?.(owner, ground.key_id, service)
     const before = (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0].id
     const { status, headers } = await callRoute(owner, route, ground)
     expect(status).toBe(row.status)

@@ -119,7 +119,7 @@ describe('a batch', () => {
       service.caller(secret),
     )
     expect(body.results.map((result: { status: number }) => result.status)).toEqual([200, 403, 403])
-    expect(body.results[1].body.detail).toBe('missing permission: encrypt')
+    expect(body.results[1].body.detail).toBe('missing permission: wrap')
   })
 
   it('on an envelope-only tenant refuses the calls of server mode on record, and does the others', async () => {

@@ -8,10 +8,12 @@ const realParse = JSON.parse
 const realStringify = JSON.stringify
 
 let service: Service
+/** How far the service's clock is ahead, in milliseconds. */
+let ahead = 0
 let owner: Caller
 
 beforeAll(async () => {
-  service = await startService()
+  service = await startService({ now: () => Date.now() + ahead })
   owner = await service.createTenant()
 })
 afterAll(() => service?.close())
@@ -164,7 +166,7 @@ describe('a tenant', () => {
     expect((await tenant.call('POST', `/v1/keys/${body.id}/rotate`)).status).toBe(200)
   })
 
-  it('has 1,000 API keys at most that are not revoked', async () => {
+  it('has 1,000 API keys at most that are neither revoked nor expired', async () => {
     const tenant = await service.createTenant()
     const create = () => tenant.call('POST', '/v1/api-keys', { name: 'x', permissions: [] })
     const { body } = await create()
@@ -176,6 +178,33 @@ describe('a tenant', () => {
     expect([refused.status, refused.body.code]).toEqual([409, 'E_LIMIT'])
     expect((await tenant.call('DELETE', `/v1/api-keys/${body.id}`)).status).toBe(204)
     expect((await create()).status).toBe(201)
+    expect((await create()).status).toBe(409)
+    const neighbour = await service.createTenant()
+    expect((await neighbour.call('POST', '/v1/api-keys', { name: 'x', permissions: [] })).status).toBe(201)
+  })
+
+  it('has any number of API keys that have expired, of which none is resumed beyond the 1,000', async () => {
+    const tenant = await service.createTenant()
+    const create = (more = {}) => tenant.call('POST', '/v1/api-keys', { name: 'x', permissions: [], ...more })
+    const { body } = await create({ expires_at: new Date(Date.now() + 60_000).toISOString() })
+    const copies = (count: number, expiry: string | null) => service.services.sql`
+      insert into api_keys (tenant_id, api_key_id, digest, name, prefix, permissions, allowed_ips, created_at, entry_id, mac, expires_at)
+      select tenant_id, gen_random_uuid(), gen_random_uuid(), name, prefix, permissions, allowed_ips, created_at, entry_id, mac, ${expiry}
+      from api_keys, generate_series(1, ${count}::int) as n where api_key_id = ${body.id}`
+    await copies(1_500, '2026-01-01T00:00:00.000Z')
+    await copies(997, null) // with the tenant's first one and the one that will have expired, 999
+    expect((await create()).status).toBe(201)
+    expect((await create()).status).toBe(409)
+    ahead += 120_000
+    const resume = (expires_at: string | null) => tenant.call('PATCH', `/v1/api-keys/${body.id}`, { expires_at })
+    expect((await tenant.call('PATCH', `/v1/api-keys/${body.id}`, { name: 'renamed' })).status).toBe(200)
+    const { body: last } = await create() // which the expired one made room for
+    for (const expiry of [null, new Date(Date.now() + 3_600_000).toISOString()]) {
+      const { status, body: refused } = await resume(expiry)
+      expect([status, refused.code]).toEqual([409, 'E_LIMIT'])
+    }
+    expect((await tenant.call('DELETE', `/v1/api-keys/${last.id}`)).status).toBe(204)
+    expect((await resume(null)).status).toBe(200)
     expect((await create()).status).toBe(409)
   })
 

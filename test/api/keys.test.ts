@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { rotateKeyUnderEarlier } from '../../packages/server/src/operations/rotate-key.js'
 import type { Operation } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { serverOf } from '../support/audit/audit-scene.js'
@@ -45,7 +46,7 @@ describe('keys', () => {
     expect(read.body).toEqual({
       ...body,
       updated_at: body.created_at,
-      versions: [{ version: 1, status: 'active', created_at: body.created_at }],
+      versions: [{ version: 1, status: 'active', created_at: body.created_at, wraps: 0 }],
     })
   })
 
@@ -166,6 +167,28 @@ describe('keys', () => {
       const { status, body } = await owner.call('GET', `/v1/keys/${id}`)
       expect([id.slice(0, 40), status, body.code]).toEqual([id.slice(0, 40), 404, 'E_NOT_FOUND'])
     }
+  })
+})
+
+describe('a key with 100 versions', () => {
+  it('gets at most 60 in an hour from callers, which no other key and no tenant but its own notices', async () => {
+    const id = await newKey()
+    for (let version = 2; version <= 100; version++) await owner.call('POST', `/v1/keys/${id}/rotate`)
+    const { status, body } = await owner.call('POST', `/v1/keys/${id}/rotate`)
+    const { versions } = (await owner.call('GET', `/v1/keys/${id}`)).body
+    expect([status, body.code, versions.length]).toEqual([409, 'E_LIMIT', 100])
+    const until = new Date(Date.parse(versions[40].created_at) + 3_600_000).toISOString()
+    expect(body.detail).toContain(`rotate it from ${until} on`)
+
+    const neighbour = await service.createTenant()
+    const { id: theirs } = (await neighbour.call('POST', '/v1/keys', { name: 'theirs' })).body
+    expect((await neighbour.call('POST', `/v1/keys/${theirs}/rotate`)).status).toBe(200)
+    expect((await neighbour.call('POST', `/v1/keys/${id}/rotate`)).status).toBe(404)
+    expect((await owner.call('POST', `/v1/keys/${await newKey()}/rotate`)).status).toBe(200)
+    // What the server rotates by itself waits for nobody: here as after the loss of a store key.
+    const rotated = rotateKeyUnderEarlier({ key_id: id, number: 99 })
+    await performAsSystem(service.services, owner.tenant.tenant_id, rotated)
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(101)
   })
 })
 

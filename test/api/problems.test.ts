@@ -249,6 +249,11 @@ describe('health', () => {
     ])
   })
 
+  it('is told at /readyz too', async () => {
+    const [health, ready] = await Promise.all(['/health', '/readyz'].map((path) => fetch(`${service.url}${path}`)))
+    expect([ready?.status, await ready?.json()]).toEqual([200, await health?.json()])
+  })
+
   it('is told to HEAD too, by its status', async () => {
     const { status, headers } = await fetch(`${service.url}/health`, { method: 'HEAD' })
     expect([status, headers.get('content-type')]).toEqual([200, expect.stringContaining('application/json')])

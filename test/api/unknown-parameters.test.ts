@@ -49,7 +49,7 @@ describe.each(routesWithRules())('$name', ({ name, row, rule }) => {
     it('declares no query, and ignores what is sent as one', async () => {
       expect(row.query).toBeUndefined()
       const own = await makeGround(owner)
-      await rule.before?.(owner, own.key_id)
+      await rule.before?.(owner, own.key_id, service)
       const called = { ...rule, call: (on: Ground) => ({ ...rule.call(on), query: '?actor=nobody&_=1' }) }
       expect((await callRoute(owner, { name, row, rule: called }, own)).status).toBe(row.status)
     })

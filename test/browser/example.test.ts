@@ -136,24 +136,53 @@ inChromium('npm run example:browser', ({ open }) => {
     expect(response.status).toBe(status)
   })
 
-  it('lets who may only write unwrap the index key, and nothing else', async () => {
-    const { headers, keys } = await signIn('ben')
-    const call = (keyId: string, operation: string, body: object) => {
-      const path = `${url}/api/eaas/v1/${operation === 'hash' ? 'hash' : `keys/${keyId}/${operation}`}`
+  /** Calls the broker as a user's page could, whatever its script says. */
+  const asPageOf = async (user: string) => {
+    const { headers, keys } = await signIn(user)
+    const call = async (operation: string, body: object) => {
+      const path = `${url}/api/eaas/v1/${operation === 'hash' ? 'hash' : `keys/${keys.key_id}/${operation}`}`
       const options = { method: 'POST', headers: { ...headers, origin: url }, body: JSON.stringify(body) }
-      return fetch(path, options)
+      const response = await fetch(path, options)
+      return { status: response.status, body: (await response.json()) as { wrapped_key: string; code: string } }
     }
-    const ask = async (...args: Parameters<typeof call>) => (await call(...args)).status
     const { wrapped_key } = fromText(keys.index_key.replace('eaas.index.1.', 'eaas.1.')) // both begin alike (local-index.md 1)
-    expect(await ask(keys.index_key_id, 'unwrap', { wrapped_key })).toBe(200)
-    const dek = Buffer.alloc(32, 1).toString('base64')
-    const wrapped = await call(keys.key_id, 'wrap', { dek })
+    return { call, keys, indexKey: { wrapped_key, purpose: 'index', context: { model: 'customers' } } }
+  }
+  const dek = Buffer.alloc(32, 1).toString('base64')
+
+  it('lets who may only write unwrap the index key, and nothing else', async () => {
+    const { call, keys, indexKey } = await asPageOf('ben')
+    expect((await call('unwrap', indexKey)).status).toBe(200)
+    const wrapped = await call('wrap', { dek })
     expect(wrapped.status).toBe(200)
-    const ofCustomers = (await wrapped.json()) as { wrapped_key: string }
-    expect(await ask(keys.index_key_id, 'wrap', { dek })).toBe(403)
-    expect(await ask(keys.key_id, 'unwrap', { wrapped_key: ofCustomers.wrapped_key })).toBe(403)
-    for (const key_id of [keys.key_id, keys.index_key_id])
-      expect(await ask(key_id, 'hash', { key_id, value: 'ada@example.org' })).toBe(403)
+    const { wrapped_key } = wrapped.body
+    expect((await call('unwrap', { wrapped_key })).status).toBe(403)
+    for (const purpose of ['index', 'data']) {
+      const { status } = await call('unwrap', { wrapped_key, purpose, context: { model: 'customers' } })
+      expect([purpose, status]).toEqual([purpose, 403])
+    }
+    expect((await call('wrap', { dek, purpose: 'index' })).status).toBe(403)
+    expect((await call('hash', { key_id: keys.key_id, value: 'ada@example.org' })).status).toBe(403)
+  })
+
+  it('lets who may only open rows not unwrap the index key, by which all indexes can be computed', async () => {
+    const { wrapped_key: row } = (await (await asPageOf('ada')).call('wrap', { dek })).body
+    const { call, keys, indexKey } = await asPageOf('cleo')
+    expect((await call('unwrap', { wrapped_key: row })).status).toBe(200)
+    const { wrapped_key, context } = indexKey
+    const attempts: [object, string][] = [
+      [indexKey, 'E_NOT_ALLOWED'],
+      [{ wrapped_key }, 'E_WRAPPED_KEY'],
+      [{ wrapped_key, purpose: 'data' }, 'E_WRAPPED_KEY'],
+      [{ wrapped_key, purpose: 'data', context }, 'E_WRAPPED_KEY'],
+      [{ wrapped_key, context }, 'E_WRAPPED_KEY'],
+      [{ wrapped_key, purpose: 'stream', context }, 'E_WRAPPED_KEY'],
+      [{ wrapped_key, purpose: 'INDEX', context }, 'E_VALIDATION'],
+      [{ wrapped_key, purpose: ['index'], context }, 'E_VALIDATION'],
+    ]
+    for (const [body, code] of attempts) expect((await call('unwrap', body)).body.code, JSON.stringify(body)).toBe(code)
+    expect((await call('hash', { key_id: keys.key_id, value: 'grace@example.org' })).status).toBe(403)
+    expect((await call('rewrap', indexKey)).status).toBe(404)
   })
 
   it('stores no plaintext, whatever a page sends', async () => {
@@ -171,7 +200,7 @@ inChromium('npm run example:browser', ({ open }) => {
     }
     const sealed = sealedUnder(keys.key_id)
     const row = { name: sealed, email: sealed, phone: sealed }
-    for (const note of [customer.note, sealedUnder(keys.index_key_id), sealed.replace('eaas.2.', 'eaas.1.')])
+    for (const note of [customer.note, sealedUnder(crypto.randomUUID()), sealed.replace('eaas.2.', 'eaas.1.')])
       expect(await add({ ...row, note })).toBe(400)
   })
 
@@ -180,7 +209,7 @@ inChromium('npm run example:browser', ({ open }) => {
     const json = { 'content-type': 'application/json' }
     const session = await fetch(`${url}/api/session`, { method: 'POST', headers: json, body: JSON.stringify({ user }) })
     const cookie = session.headers.get('set-cookie')?.split(';')[0] ?? ''
-    const keys = (await session.json()) as { key_id: string; index_key_id: string; index_key: string }
+    const keys = (await session.json()) as { key_id: string; index_key: string }
     return { headers: { ...json, cookie }, keys }
   }
 

@@ -19,6 +19,7 @@ const COMMANDS = [
   'tenant resume',
   'tenant delete',
   'api-key create',
+  'api-key update',
   'api-key list',
   'api-key revoke',
 ]
@@ -131,6 +132,67 @@ describe('eaas', () => {
     expect(after.find((apiKey: { id: string }) => apiKey.id === created.id).status).toBe('revoked')
     expect((await eaas('api-key create --tenant keys --name x --permissions root')).code).toBe(2)
     expect((await eaas('api-key create --tenant keys --name x --permissions all --allowed-ips 1.2.3.4/')).code).toBe(1)
+  })
+
+  it('limits API keys to keys and by budgets, and changes both', async () => {
+    const { tenant_id } = await json('tenant create --name limits')
+    const create = 'api-key create --tenant limits --name import --permissions decrypt'
+    const created = await json(
+      `${create} --keys customers/*,orders/* --budgets unwrap=600/minute,unwrap=50000/day,hash=9/day --when-over expire`,
+    )
+    const budgets = { unwrap: { per_minute: 600, per_day: 50_000 }, hash: { per_day: 9 }, when_over: 'expire' }
+    expect(created).toMatchObject({ keys: ['customers/*', 'orders/*'], budgets, tenant_id })
+    const { out } = await eaas('api-key list --tenant limits')
+    expect(out).toMatch(
+      /customers\/\* orders\/\* +unwrap=600\/minute,unwrap=50000\/day,hash=9\/day \(then expires\) +decrypt/,
+    )
+    const update = `api-key update ${created.id} --tenant limits`
+    const { secret: _, budgets: __, keys: ___, ...kept } = created
+    expect(await json(`${update} --budgets hash=1/minute --keys all`)).toEqual({
+      ...kept,
+      budgets: { hash: { per_minute: 1 } },
+    })
+    expect(await json(`${update} --budgets none --name b --permissions wrap --allowed-ips ::1`)).toEqual({
+      ...kept,
+      name: 'b',
+      permissions: ['wrap'],
+      allowed_ips: ['::1'],
+    })
+    expect(await json(update)).toMatchObject({ name: 'b', permissions: ['wrap'] })
+    const later = '2099-01-01T00:00:00.000Z'
+    expect(await json(`${update} --allowed-ips any --expires-at ${later}`)).toMatchObject({ expires_at: later })
+    expect(await json(`${update} --expires-at never`)).toEqual({ ...kept, name: 'b', permissions: ['wrap'] })
+    expect((await eaas(`api-key update ${tenant_id} --tenant limits --name x`)).code).toBe(1)
+  })
+
+  it.each([
+    ['--budgets', 'unwrap=600', 'unwrap=600 is no budget'],
+    ['--budgets', 'unwrap=0/day', 'budgets.unwrap.per_day'],
+    ['--budgets', 'unwrap=1.5/day', 'is no budget'],
+    ['--budgets', 'wrap=1/day', 'wrap=1/day is no budget'],
+    ['--budgets', 'hash=1/day,hash=2/day', 'two budgets of hash a day'],
+    ['--budgets', 'hash=1/day,', 'An empty item is no budget'],
+    ['--budgets', '', 'is no budget'],
+    ['--budgets', 'none', 'none is no budget'],
+    ['--when-over', 'expire', '--when-over needs --budgets'],
+    ['--when-over', 'ignore', 'Allowed choices are refuse, expire'],
+    ['--keys', 'customers', 'keys'],
+    ['--keys', '*', 'keys'],
+    ['--keys', '', 'keys'],
+  ])('refuses an API key with %s %s, with exit code 2', async (option, value, said) => {
+    const { code, error } = await run([
+      'api-key',
+      'create',
+      '--tenant',
+      'x',
+      '--name',
+      'x',
+      '--permissions',
+      'hash',
+      option,
+      value,
+    ])
+    expect([code, error]).toEqual([2, expect.stringContaining(said)])
   })
 
   it('doctor finds nothing wrong with what is well, and a broken chain or a wrong root key otherwise', async () => {

@@ -1,7 +1,7 @@
 // `npx @eaas/cli`, the built command, as processes on a real server: the program of its page, and what only a process can show.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -31,17 +31,15 @@ beforeEach(() => {
   folder = mkdtempSync(join(dir.path, 'run-'))
 })
 
-const environment = () => ({ PATH: process.env.PATH, EAAS_BASE_URL: service.url, EAAS_API_KEY: apiKey })
+const environment = () => ({ PATH: process.env.PATH, EAAS_URL: service.url, EAAS_API_KEY: apiKey })
 
 describe('the command line', () => {
   /** Runs the first commands of a page as they are written. */
   async function runPage(page: string) {
     const [, script = ''] = /```sh\n(.*?)```/s.exec(readPage(page)) ?? []
-    mkdirSync(join(folder, '.eaas'))
-    writeFileSync(join(folder, '.eaas/api-key.txt'), `${apiKey}\n`, { mode: 0o600 })
-    const text = script.replace('http://127.0.0.1:8420', service.url)
+    writeFileSync(join(folder, '.env.local'), `EAAS_URL=${service.url}\nEAAS_API_KEY=${apiKey}\n`, { mode: 0o600 })
     const npx = `npx() { shift; '${process.execPath}' '${MAIN}' "$@"; }\nset -euo pipefail\n`
-    const { stdout, stderr } = await run('bash', ['--norc', '-c', npx + text], {
+    const { stdout, stderr } = await run('bash', ['--norc', '-c', npx + script], {
       cwd: folder,
       env: { PATH: process.env.PATH },
     })
@@ -54,7 +52,7 @@ describe('the command line', () => {
     expect(script.match(/npx @eaas\/cli/g)?.length).toBeGreaterThanOrEqual(9)
     expect(stdout).toContain('format              eaas/stream/v1')
     expect(stdout).toMatch(/^ok {4}round trip: /m)
-    expect(readdirSync(folder).filter((name) => name.startsWith('.') && name !== '.eaas')).toEqual([])
+    expect(readdirSync(folder).filter((name) => name.startsWith('.') && name !== '.env.local')).toEqual([])
   })
 
   it('runs the program of its README', async () => {

@@ -5,7 +5,18 @@ import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { type RunningServer, startServer } from '../support/service/server.js'
 
-const COMMANDS = ['list', 'show', 'create', 'rotate', 'update', 'disable', 'enable', 'destroy', 'cancel-destruction']
+const COMMANDS = [
+  'list',
+  'show',
+  'create',
+  'rotate',
+  'update',
+  'disable',
+  'enable',
+  'destroy',
+  'cancel-destruction',
+  'destroy-version',
+]
 
 describe('eaas key', { timeout: 120_000 }, () => {
   let database: TestDatabase
@@ -68,6 +79,23 @@ describe('eaas key', { timeout: 120_000 }, () => {
       'operator key.destroy',
       'operator key.enable',
     ])
+  })
+
+  it('destroys a version once it was closed for the waiting period, and shows what each version did', async () => {
+    const { id } = await json('create', '--name', 'versions')
+    await json('rotate', id)
+    await json('update', id, '--min-unwrap-version', '2')
+    const command = ['destroy-version', 'versions', '1', '--tenant', 'acme', '--confirm', 'versions']
+    expect(await key(...command)).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^eaas: the version can be destroyed from .*Z on, if min_unwrap_version is left/),
+    })
+    const environment = { EAAS_DESTROY_WINDOW_DAYS: '0' }
+    expect(await runCommand(['key', ...command], { database, environment })).toMatchObject({ code: 0, stderr: '' })
+    expect((await key('show', id, '--tenant', 'acme')).stdout).toMatch(
+      /\n\nVERSION +STATUS +CREATED +WRAPPED +LAST OPENED\n1 +destroyed +\S+ +0 +-\n2 +active +\S+ +0 +-\n$/,
+    )
   })
 
   it('takes what looks like an id for the id, even where another key has that name', async () => {

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ROOT_KEY_VARIABLES } from '../../packages/server/src/config.js'
 import { openStore } from '../../packages/server/src/store/open-store.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
@@ -69,6 +70,7 @@ describe('a database that has its root key', () => {
     for (const args of [['start'], ['tenant', 'create', '--name', 'x', '--json']]) {
       const refused = await runCommand(args, { database, rootKey: another() })
       expectRefusal(refused, /^eaas: The root key does not belong to this database\. Set the one /)
+      for (const variable of Object.values(ROOT_KEY_VARIABLES)) expect(refused.stderr).toContain(variable)
     }
     const EAAS_ROOT_KEY_FILE = await file(another())
     const refused = await runCommand(['start'], { database, rootKey: null, environment: { EAAS_ROOT_KEY_FILE } })
@@ -77,8 +79,7 @@ describe('a database that has its root key', () => {
   })
 
   it('is not started with what is no root key, and nothing in it changes', { timeout: TIMEOUT_MS }, async () => {
-    const make =
-      / needs the root key that it was first started with\. Only for a new one, make one with: openssl rand -base64 32/
+    const make = / needs its own root key, by the variable .* Only for a new one, .*: eaas root-key generate$/m
     for (const [rootKey, sentence] of [
       [truncated, /EAAS_ROOT_KEY must be 32 bytes, got 31\./],
       [ROOT_KEY.slice(0, -1), /EAAS_ROOT_KEY is not standard base64\./],
@@ -92,7 +93,7 @@ describe('a database that has its root key', () => {
     for (const [path, sentence] of [
       [await file(truncated), /must be 32 bytes, got 31\./],
       [await file(''), /must be 32 bytes, got 0\./],
-      [join(folder, 'nowhere'), /nowhere is missing\. Restore the file/],
+      [join(folder, 'nowhere'), /nowhere is missing\. An installation that exists needs its own root key/],
       [folder, /cannot be read \(EISDIR\)/],
     ] as const) {
       const environment = { EAAS_ROOT_KEY_FILE: path }
@@ -106,9 +107,11 @@ describe('a database that has its root key', () => {
   it('is not started without a root key, and no new one is made for it', { timeout: TIMEOUT_MS }, async () => {
     const sentence =
       database.backend === 'embedded'
-        ? /root\.key is missing\. Restore the file that belongs to this database/
-        : /the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE\. .* Only for a new one, make one with: openssl rand/
-    expectRefusal(await runCommand(['start'], { database, rootKey: null }), sentence)
+        ? /root\.key is missing\. An installation that exists needs its own root key/
+        : /no variable says where the root key is\. .* Only for a new one, .*: eaas root-key generate/
+    const refused = await runCommand(['start'], { database, rootKey: null })
+    expectRefusal(refused, sentence)
+    for (const variable of Object.values(ROOT_KEY_VARIABLES)) expect(refused.stderr).toContain(variable)
     if (database.backend === 'embedded') expect(await readdir(database.dataDir)).not.toContain('root.key')
     expect(await contentsAtRest(database)).toBe(before)
   })
@@ -162,7 +165,7 @@ describe.skipIf(backend() === 'postgres')('the root key of a data directory (Pos
 
     for (const [text, sentence] of [
       [another(), /does not belong to this database/],
-      [genuine.slice(0, 20), /root\.key must be 32 bytes, got 15\. .* Only for a new one, make one with/],
+      [genuine.slice(0, 20), /root\.key must be 32 bytes, got 15\. .* Only for a new one, /],
       ['', /root\.key must be 32 bytes, got 0\./],
     ] as const) {
       await writeFile(path, text)
@@ -170,7 +173,7 @@ describe.skipIf(backend() === 'postgres')('the root key of a data directory (Pos
       expect(await readFile(path, 'utf8')).toBe(text)
     }
     await rm(path)
-    expectRefusal(await start(), /root\.key is missing\. Restore the file/)
+    expectRefusal(await start(), /root\.key is missing\. An installation that exists needs its own/)
     expect(existsSync(path)).toBe(false)
 
     await writeFile(path, genuine)

@@ -107,7 +107,7 @@ describe.skipIf(backend() === 'embedded')('tables that an operator changed', { t
       1,
       false,
       expect.stringMatching(
-        /^somebody .* can refuse writes, and changes no answer and no entry: .*CREATE UNIQUE INDEX own .* eaas schema accept/,
+        /^the owner of the tables .* can refuse writes, but changes no answer and no entry: .*CREATE UNIQUE INDEX own .* eaas schema accept/,
       ),
     ])
     expect(found.detail).not.toContain('Verify every log')

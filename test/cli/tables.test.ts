@@ -38,7 +38,7 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     sql = postgres(database.directUrl, { max: 1, onnotice: () => undefined })
     const { secret } = await service.createTenant()
     eaas = createClient({ baseUrl: service.url, apiKey: secret })
-    environment = { EAAS_BASE_URL: service.url, EAAS_API_KEY: secret, DATABASE_URL: database.directUrl }
+    environment = { EAAS_URL: service.url, EAAS_API_KEY: secret, DATABASE_URL: database.directUrl }
     dir = guardedDir('eaas-test-cli-backfill')
     folder = dir.path
   })

@@ -1,16 +1,16 @@
 // A rotation that is ended between any two of its statements, or within one: nothing is lost, and the next command finishes it.
-import { createSecretKey, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
+import { encodePublicKey, followKeyChanges } from '../../packages/audit/src/index.js'
 import { rotateRootKey } from '../../packages/server/src/operations/rotate-root-key.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
-import { localProvider, type RootKeyProvider } from '../../packages/server/src/root-key/provider.js'
+import type { RootKeyProvider } from '../../packages/server/src/root-key/provider.js'
 import type { Services } from '../../packages/server/src/runner/operation.js'
 import { listStoreKeys } from '../../packages/server/src/store/store-keys.js'
+import { ageStoreKeys, providerOf } from '../support/custody/rotation.js'
+import { rounds } from '../support/run/rounds.js'
 import { ROOT_KEY, type Service, startService } from '../support/service/service.js'
-
-const providerOf = (base64: string) =>
-  localProvider(createSecretKey(Buffer.from(base64, 'base64')), { kind: 'variable', name: 'EAAS_ROOT_KEY' })
 
 /** Services whose statements fail from the `last` one on, as those of a process do that was killed: what it had begun is rolled back. */
 function killedAfter(services: Services, last: number) {
@@ -64,13 +64,14 @@ async function fill(service: Service) {
   }
 }
 
-/** Ends the work after each number of statements, until it is done. */
+/** Ends the work after each number of statements, or each `stride`th, until it is done. */
 async function killAfterEach(
   service: Service,
   work: (services: Services) => Promise<unknown>,
   check: (isDone: boolean) => Promise<void>,
+  stride = 1,
 ): Promise<number> {
-  for (let last = 0; ; last++) {
+  for (let last = 0; ; last += stride) {
     const killed = killedAfter(service.services, last)
     const isDone = await work(killed.services).then(
       () => true,
@@ -112,9 +113,8 @@ describe('a rotation that is killed after each of its statements', () => {
     const service = await startService()
     const { sql } = service.services
     const expectWhole = await fill(service)
-    const aging = setInterval(() => {
-      sql`update store_keys set created_at = created_at - interval '1 minute'`.catch(() => undefined)
-    }, 20)
+    const end = ageStoreKeys(service)
+    const first = encodePublicKey(service.services.signingKey)
     const numbers = async () => (await listStoreKeys(sql)).map(({ number }) => number)
     const seen = new Set<string>()
     const steps = await killAfterEach(
@@ -125,10 +125,15 @@ describe('a rotation that is killed after each of its statements', () => {
         if (!isDone) await service.refreshStoreKeys()
         await expectWhole(service)
       },
-    ).finally(() => clearInterval(aging))
-    // Killed after its last commit it is done, so that the next command is another rotation.
-    expect([...seen]).toEqual(['1', '1,2', '2', '2,3', '3'])
+      rounds(5, 1),
+    ).finally(end)
+    expect([...seen].slice(0, 3)).toEqual(['1', '1,2', '1,2,3']) // each begins with a store key of its own
+    expect(await numbers()).toHaveLength(1)
     expect(steps).toBeGreaterThan(8)
+    // Whichever made a new signing key before it was killed, the statements lead from the first to the last.
+    const { signingKey } = service.services
+    const changes = followKeyChanges(signingKey.changes)
+    expect([changes[0]?.from, changes.at(-1)?.to]).toEqual([first, encodePublicKey(signingKey)])
     const { database } = service
     await service.close()
     const started = await startService({ database })

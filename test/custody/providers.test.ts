@@ -1,14 +1,22 @@
 // The providers of a root key that need nothing but small programs; those of an HSM and of services are in test/slow.
+import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmod, rename, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { join, relative } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type RootKeySetting, readConfig } from '../../packages/server/src/config.js'
+import { rotateRootKey } from '../../packages/server/src/operations/rotate-root-key.js'
 import { openProvider } from '../../packages/server/src/root-key/open-provider.js'
 import { type ProviderUnderTest, testProvider } from '../support/custody/provider-suite.js'
+import { freshDatabase } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
+import { runCommand } from '../support/service/command-host.js'
+import { EAAS, environmentOf } from '../support/service/eaas-process.js'
+import { startService } from '../support/service/service.js'
 
 const NO_LOGIN = { tokenFile: undefined, appRoleFile: undefined }
 const open = (kind: RootKeySetting['kind'], value: string, login: RootKeySetting['login'] = NO_LOGIN) =>
@@ -61,11 +69,23 @@ describe('a root key that a program holds', () => {
 
 describe('a program for the root key', () => {
   it.each([
-    ['that is not there', '/nowhere/pass', /^\/nowhere\/pass, .*cannot be started \(ENOENT\)\.$/],
-    ['that fails', 'false', /^false, .*ended with exit code 1\. It may have printed why\.$/],
+    [
+      'that is not there',
+      '/nowhere/pass',
+      /^The program of EAAS_ROOT_KEY_COMMAND, \/nowhere\/pass cannot be started \(ENOENT\)\.$/,
+    ],
+    [
+      'that fails',
+      'false',
+      /^The program of EAAS_ROOT_KEY_COMMAND, false ended with exit code 1\. It may have printed why\.$/,
+    ],
     ['that prints nothing', 'true', /^The root key in true must be 32 bytes, got 0\./],
     ['that prints no key', 'echo hunter2hunter2', /^The root key in echo is not standard base64\./],
-    ['that prints without end', 'yes hunter2hunter2', /^yes, .*wrote more than 65536 bytes\.$/],
+    [
+      'that prints without end',
+      'yes hunter2hunter2',
+      /^The program of EAAS_ROOT_KEY_COMMAND, yes wrote more than 65536 bytes\.$/,
+    ],
   ])('%s is refused, without what it printed', async (_, line, message) => {
     const error = await open('command', line).catch((reason: Error) => reason)
     expect(error).toMatchObject({ name: 'RootKeyError', message: expect.stringMatching(message) })
@@ -84,9 +104,98 @@ describe('a program for the root key', () => {
     await remove()
   })
 
+  it.each([
+    ['the same bytes', 'cat'],
+    ['their base64', 'base64 -w0'],
+  ])('that only writes %s is refused', async (_, line) => {
+    const provider = await open('exec', JSON.stringify(['sh', '-c', line]))
+    await expect(provider.wrap(randomBytes(36))).rejects.toThrow('wrap wrote the bytes that it was given')
+  })
+
   it('that wraps to nothing is refused', async () => {
     const provider = await open('exec', 'true')
     await expect(provider.wrap(randomBytes(36))).rejects.toThrow('true wrap wrote nothing')
+  })
+})
+
+describe('a program that asks a device', () => {
+  /** Adds a line to a file at each call of `unwrap` once `refuse` was called, and is refused its PIN. */
+  async function counting() {
+    const { path, remove } = await program(`
+import { appendFileSync, existsSync } from 'node:fs'
+if (existsSync(process.argv[1] + '.refuse')) {
+  appendFileSync(process.argv[1] + '.calls', process.argv.at(-1) + '\\n')
+  process.exit(6)
+}
+${SEALS}`)
+    return {
+      environment: { EAAS_ROOT_KEY_EXEC: JSON.stringify([path]) },
+      refuse: () => writeFile(`${path}.refuse`, ''),
+      calls: () => readFile(`${path}.calls`, 'utf8').catch(() => ''),
+      remove,
+    }
+  }
+
+  it('which refuses its PIN is asked once, by a command and by a server', async () => {
+    const device = await counting()
+    const service = await startService({ environment: { EAAS_ROOT_KEY: undefined, ...device.environment } })
+    await device.refuse()
+    const { sql } = service.services
+    await sql`insert into store_keys select number + 1, wrapped, created_at from store_keys`
+    const clock = vi.spyOn(performance, 'now')
+    await expect(service.refreshStoreKeys()).rejects.toMatchObject({ name: 'RefusedPinError' })
+    const later = performance.now() + 24 * 3_600_000
+    clock.mockReturnValue(later)
+    await service.refreshStoreKeys()
+    clock.mockRestore()
+    expect(await device.calls()).toBe('unwrap\n')
+    await sql`delete from store_keys where number = 2`
+    const from = await open('variable', randomBytes(32).toString('base64'))
+    const to = await open('exec', device.environment.EAAS_ROOT_KEY_EXEC)
+    await expect(rotateRootKey(service.services, { from, to })).rejects.toMatchObject({ name: 'RefusedPinError' })
+    expect(await device.calls()).toBe('unwrap\nunwrap\n')
+    await service.close()
+    const started = await runCommand(['start'], { ...service, rootKey: null, environment: device.environment })
+    expect(started).toMatchObject({ code: 6, stderr: expect.stringContaining('was refused its PIN') })
+    await device.remove()
+  })
+
+  it('and hangs ends with the process that asked it, with all that it started', async () => {
+    const { path, remove } = await program(`
+import { spawn, spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+const child = spawn('sleep', ['600'], { stdio: 'inherit' })
+writeFileSync(process.argv[1] + '.pids', process.pid + ' ' + child.pid)
+setInterval(() => undefined, 1_000)`)
+    const database = await freshDatabase('hanging')
+    const env = environmentOf({ database, rootKey: null, environment: { EAAS_ROOT_KEY_EXEC: JSON.stringify([path]) } })
+    const eaas = spawn(process.execPath, [EAAS, 'start'], { env, stdio: 'ignore' })
+    const pids = await vi.waitUntil(() => readFile(`${path}.pids`, 'utf8').catch(() => ''), { timeout: 60_000 })
+    eaas.kill()
+    expect(await once(eaas, 'close')).toEqual([null, 'SIGTERM'])
+    for (const pid of pids.split(' ')) await vi.waitUntil(() => !isAlive(Number(pid)), { timeout: 5_000 })
+    await remove()
+  })
+})
+
+/** A process that has ended, but that nobody waited for, is not alive. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s*Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+describe('a rotation to a program', () => {
+  it('warns of a path that a service does not find in its folder', async () => {
+    const database = await freshDatabase('relative')
+    const line = JSON.stringify(['/nowhere/program', `--pin-file=${relative(process.cwd(), '/etc/hostname')}`])
+    const env = environmentOf({ database })
+    const { stderr } = spawnSync(process.execPath, [EAAS, 'root-key', 'rotate', '--to-exec', line], { env })
+    expect(stderr.toString()).toContain(
+      'is found from this folder only: a service needs its whole path, /etc/hostname\n',
+    )
   })
 })
 

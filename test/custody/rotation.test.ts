@@ -5,13 +5,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { RootKeySetting } from '../../packages/server/src/config.js'
-import { openSecret, UnknownStoreKeyError } from '../../packages/server/src/crypto/key-hierarchy.js'
+import {
+  openSecret,
+  type StoreKeys,
+  sealedUnder,
+  UnknownStoreKeyError,
+} from '../../packages/server/src/crypto/key-hierarchy.js'
 import { rotateRootKey } from '../../packages/server/src/operations/rotate-root-key.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
 import { openProvider } from '../../packages/server/src/root-key/open-provider.js'
 import type { RootKeyProvider } from '../../packages/server/src/root-key/provider.js'
-import { openStoreKeys, refreshStoreKeys } from '../../packages/server/src/runner/store-keys.js'
-import { listStoreKeys } from '../../packages/server/src/store/store-keys.js'
+import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../packages/server/src/runner/store-keys.js'
+import { findInstallationKey, findInstance } from '../../packages/server/src/store/instance.js'
+import { listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/store/store-keys.js'
+import { rotateAged } from '../support/custody/rotation.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
@@ -56,14 +63,52 @@ async function expectWhole(service: Service, { caller }: { caller: Caller }): Pr
   expect(service.alarms).toEqual([])
 }
 
-/** Has a new store key be as old as one that every process has read. */
-const age = async ({ services: { sql } }: Service) =>
-  void (await sql`update store_keys set created_at = created_at - interval '1 minute'`)
+describe('a thief of the root key', () => {
+  /** Whether a store key of the thief opens what the database holds of the installation. */
+  const opensWith = async ({ services: { sql } }: Service, keys: StoreKeys) => {
+    const wrapped = [(await findInstance(sql))?.wrapped_signing_key, await findInstallationKey(sql)]
+    return wrapped.map((sealed) => keys.keys.has(sealedUnder(sealed as Uint8Array)))
+  }
+  const plant = async ({ services: { sql } }: Service, number: number): Promise<StoreKeys> => {
+    const { row, keys } = await makeStoreKey(provider, number)
+    await sql`insert into store_keys (number, wrapped, created_at) values (${number}, ${row.wrapped}, now() - interval '1 hour')`
+    return keys
+  }
 
-async function rotateAged(service: Service, options: Partial<Parameters<typeof rotateStoreKey>[1]> = {}) {
-  const aging = setInterval(() => void age(service), 100)
-  return rotateStoreKey(service.services, { provider, ...options }).finally(() => clearInterval(aging))
-}
+  it.each([
+    ['after that of now', 2],
+    ['before that of now', 1],
+  ])('cannot have a rotation use a store key that he put %s', async (_, number) => {
+    const service = await startService()
+    const used = await use(service)
+    if (number === 1) await rotateAged(service)
+    const known = await plant(service, number)
+    const { to } = await newRootKey()
+    await rotateRootKey(service.services, { from: provider, to })
+    await service.refreshStoreKeys().catch(() => undefined)
+    expect(await rotateAged(service, { provider: to, rotatesKeys: true })).toMatchObject({ number: 3, rotated_keys: 1 })
+    expect(await opensWith(service, known)).toEqual([false, false])
+    expect((await listStoreKeys(service.services.sql)).map((row) => row.number)).toEqual([3])
+    expect(await used.opens(service)).toBe(true)
+    await expectWhole(service, used)
+    await service.close()
+  })
+
+  it('cannot use the store key of a rotation that was interrupted while he could read', async () => {
+    const service = await startService()
+    const used = await use(service)
+    const signal = AbortSignal.timeout(300)
+    await expect(rotateStoreKey(service.services, { provider, signal })).rejects.toThrow()
+    const known = await openStoreKeys(service.services.sql, provider)
+    expect([...known.keys.keys()]).toEqual([1, 2])
+    const { to } = await newRootKey()
+    await rotateRootKey(service.services, { from: provider, to })
+    expect(await rotateAged(service, { provider: to })).toMatchObject({ number: 3 })
+    expect(await opensWith(service, known)).toEqual([false, false])
+    await expectWhole(service, used)
+    await service.close()
+  })
+})
 
 describe('a root key that is rotated', () => {
   it('is needed by the next start, while who runs goes on, and is on record', async () => {
@@ -88,6 +133,14 @@ describe('a root key that is rotated', () => {
     if (backend() !== 'embedded') await service.close()
   })
 
+  it('is not rotated to itself: the advice to destroy the earlier one would cost the database', async () => {
+    const service = await startService()
+    await expect(rotateRootKey(service.services, { from: provider, to: provider })).rejects.toThrow(
+      'that is the root key of this database already',
+    )
+    await service.close()
+  })
+
   it('is not rotated by one that does not belong to the database', async () => {
     const service = await startService()
     const [before] = await listStoreKeys(service.services.sql)
@@ -106,7 +159,7 @@ describe('a store key that is rotated', () => {
     await expect(rotateStoreKey(service.services, { provider, signal })).rejects.toThrow()
     expect(service.services.storeKeys.current).toBe(1)
     expect([...service.services.storeKeys.keys.keys()]).toEqual([1, 2])
-    expect(await rotateAged(service)).toMatchObject({ number: 2 }) // the same one, not a third
+    expect(await rotateAged(service)).toMatchObject({ number: 3 })
     await service.close()
   })
 
@@ -149,10 +202,49 @@ describe('a store key that is rotated', () => {
       expect(await used.opens(service)).toBe(true)
       await expectWhole(service, used)
       if (done !== 'killed') {
-        expect(done).toMatchObject({ number: 2 })
+        expect(done).toMatchObject({ number: steps + 1 })
         break
       }
     }
+    await service.close()
+  })
+
+  it('gives each active key a new version if it is to, again where an earlier one was interrupted', async () => {
+    const service = await startService()
+    const used = await use(service)
+    const { call } = used.caller
+    const { body: disabled } = await call('POST', '/v1/keys', { name: 'disabled' })
+    expect((await call('DELETE', `/v1/keys/${disabled.id}`)).status).toBe(204)
+    const versionsOf = async () =>
+      ((await call('GET', '/v1/keys')).body.keys as { current_version: number }[])
+        .map(({ current_version }) => current_version)
+        .sort()
+    expect(await versionsOf()).toEqual([1, 2])
+    const stop = new AbortController()
+    const options = { rotatesKeys: true, signal: stop.signal, onProgress: () => stop.abort(new Error('killed')) }
+    await expect(rotateAged(service, options)).rejects.toThrow('killed')
+    expect(await versionsOf()).toEqual([1, 3])
+    expect(await rotateAged(service, { rotatesKeys: true })).toMatchObject({ rotated_keys: 1, unrotated_keys: [] })
+    expect(await versionsOf()).toEqual([1, 4])
+    expect(await used.opens(service)).toBe(true)
+    await expectWhole(service, used)
+    const [entry] = await service.services.sql<{ actor: string; key_version: number }[]>`
+      select actor, key_version from audit_log where key_id = ${used.key_id} and action = 'key.rotate' order by id desc`
+    expect(entry).toEqual({ actor: 'system', key_version: 4 })
+    await service.close()
+  })
+
+  it('names a key that could not be rotated, and rotates the others', async () => {
+    const service = await startService()
+    const { caller, key_id } = await use(service)
+    await caller.call('POST', '/v1/keys', { name: 'other' })
+    const { sql, states } = service.services
+    await sql`update keys set name = 'forged' where key_id = ${key_id}`
+    states.forget(caller.tenant.tenant_id)
+    const rotation = rotateAged(service, { rotatesKeys: true })
+    await expect(rotation).rejects.toThrow(new RegExp(`Key ${key_id}: .*changed outside the server`))
+    const versions = await sql`select current_version as version from keys where key_id <> ${key_id}`
+    expect(versions).toMatchObject([{ version: 2 }])
     await service.close()
   })
 
@@ -168,6 +260,21 @@ describe('a store key that is rotated', () => {
     await service.close()
   })
 
+  it('names a row of no tenant, which cannot be sealed again', async () => {
+    const service = await startService()
+    const { sql } = service.services
+    const [row] = await sql<{ tenant_id: string; key_id: string }[]>`
+      insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
+      values (pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid(), 1, 'active',
+              decode('0200000001' || repeat('ab', 60), 'hex'), pg_catalog.now(), 1, '\\x00') returning tenant_id, key_id`
+    await expect(rotateAged(service)).rejects.toThrow(
+      `key_versions: tenant ${row?.tenant_id}, key ${row?.key_id}, version 1`,
+    )
+    await sql`delete from key_versions where key_id = ${row?.key_id ?? ''}`
+    expect(await rotateAged(service)).toMatchObject({ number: 3 })
+    await service.close()
+  })
+
   it('cannot be deleted while it seals something, nor can anything be sealed under one that is gone', async () => {
     const service = await startService()
     await use(service)
@@ -175,6 +282,74 @@ describe('a store key that is rotated', () => {
     await expect(sql`delete from store_keys`).rejects.toThrow('foreign key')
     const forged = Buffer.concat([Buffer.from('02000000ff', 'hex'), Buffer.alloc(60)])
     await expect(sql`update key_versions set wrapped_kek = ${forged}`).rejects.toThrow('foreign key')
+    await service.close()
+  })
+
+  it('is given up where a server that runs cannot open the new one, and begun again once all can', async () => {
+    const service = await startService()
+    const used = await use(service)
+    const { sql, storeKeys } = service.services
+    // As by the command, after the root key was rotated: the settings of the server have the earlier one.
+    const { to, file } = await newRootKey()
+    await rotateRootKey(service.services, { from: provider, to })
+    const command = { ...service.services, storeKeys: await openStoreKeys(sql, to) }
+    const looking = setInterval(() => void service.refreshStoreKeys().catch(() => undefined), 50)
+    await expect(rotateStoreKey(command, { provider: to })).rejects.toThrow(/could not open the new store key/)
+    clearInterval(looking)
+    expect(await used.opens(service)).toBe(true)
+    expect((await used.caller.call('POST', `/v1/keys/${used.key_id}/rotate`)).status).toBe(200)
+    expect([storeKeys.current, await listStoreKeys(sql)]).toMatchObject([
+      1,
+      [{ number: 1 }, { number: 2, is_refused: true, may_seal: false }],
+    ])
+    await sql`update store_keys set created_at = created_at - interval '1 minute'`
+    expect((await listStoreKeys(sql)).map(({ may_seal }) => may_seal)).toEqual([true, false])
+    const { database } = service
+    await service.close()
+    const started = await startService({ database, environment: { EAAS_ROOT_KEY: await readFile(file, 'utf8') } })
+    expect(await rotateAged(started, { provider: to })).toMatchObject({ number: 3 })
+    expect((await listStoreKeys(started.services.sql)).map(({ number }) => number)).toEqual([3])
+    expect(await used.opens(started)).toBe(true)
+    await expectWhole(started, used)
+    await started.close()
+  })
+
+  it('that is the only one is refused by nobody, whatever a row says, and a refused one is no matter', async () => {
+    const service = await startService()
+    const used = await use(service)
+    const { sql } = service.services
+    await sql`update store_keys set refused_at = pg_catalog.now()`
+    await sql`insert into store_keys (number, wrapped, created_at, refused_at) values (2, '\\x01ab', now() - interval '1 day', now())`
+    expect((await openStoreKeys(sql, provider)).current).toBe(1)
+    const { to } = await newRootKey()
+    expect(await rotateRootKey(service.services, { from: provider, to })).toBe(1)
+    expect(await rotateAged(service, { provider: to })).toMatchObject({ number: 3 })
+    expect((await listStoreKeys(sql)).map(({ number }) => number)).toEqual([3])
+    expect(await used.opens(service)).toBe(true)
+    await service.close()
+  })
+
+  it('that somebody put back, wrapped with another root key, is named', async () => {
+    const service = await startService()
+    const { sql } = service.services
+    const [before] = await listStoreKeys(sql)
+    const { to } = await newRootKey()
+    await rotateRootKey(service.services, { from: provider, to })
+    await rotateAged(service, { provider: to })
+    await sql`insert into store_keys (number, wrapped, created_at) values (1, ${before?.wrapped as Uint8Array}, now())`
+    await expect(openStoreKeys(sql, to)).rejects.toThrow(
+      /opens other store keys of this database, but not 1, .*Delete it there/,
+    )
+    await service.close()
+  })
+
+  it('is not refused any more once something may be sealed under it', async () => {
+    const service = await startService()
+    const { sql } = service.services
+    await expect(rotateStoreKey(service.services, { provider, signal: AbortSignal.timeout(1_000) })).rejects.toThrow()
+    await sql`update store_keys set created_at = created_at - interval '1 minute'`
+    await refuseStoreKeysAfter(sql, 1)
+    expect(await listStoreKeys(sql)).toMatchObject([{ number: 1 }, { number: 2, may_seal: true }])
     await service.close()
   })
 
@@ -191,16 +366,26 @@ describe('a store key that is rotated', () => {
       await expect(
         rotateAged(service, { signal: stop.signal, onProgress: () => stop.abort(new Error('killed')) }),
       ).rejects.toThrow('killed')
-      // It seals under the old one still.
+      // It seals under the old one still, and opens what is under the new one.
+      await read()
+      other.services.storeKeys.current = 1
       const { call } = other.caller(used.caller.secret)
       expect((await call('POST', '/v1/keys', { name: 'between' })).status).toBe(201)
       await read()
       expect(other.services.storeKeys.current).toBe(2)
       await rotateAged(service)
+      await read()
       expect((await call('POST', `/v1/keys/${used.key_id}/rotate`)).status).toBe(200)
       expect(await used.opens(other)).toBe(true)
+      // A server that was stopped for so long that it missed both is told so by the database; nothing is half written.
+      await rotateAged(service)
+      expect(await call('POST', '/v1/keys', { name: 'late' })).toMatchObject({
+        status: 503,
+        body: { code: 'E_UNAVAILABLE', detail: expect.stringContaining('the store key was rotated') },
+      })
       await read()
-      expect([...other.services.storeKeys.keys.keys()]).toEqual([2])
+      expect([...other.services.storeKeys.keys.keys()]).toEqual([4])
+      expect((await call('POST', '/v1/keys', { name: 'late' })).status).toBe(201)
       expect((await call('POST', '/v1/keys', { name: 'after' })).status).toBe(201)
       await expectWhole(other, used)
       await other.close()

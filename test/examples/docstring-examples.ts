@@ -30,11 +30,11 @@ const ENTRIES = {
 const GIVEN: Record<string, string> = {
   'adapter/sealed-table.ts': `
     import { text } from '@eaas/sdk'
-    const users = eaas.model({ name: 'users', keyId, fields: { email: text() } })`,
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text() } })`,
   'backfill/backfill.ts': `
     import { text } from '@eaas/sdk'
     declare const query: (text: string, parameters: string[]) => Promise<object[]>
-    const users = eaas.model({ name: 'users', keyId, acceptPlaintext: true, fields: { email: text({ index: 'email_index' }) } })`,
+    const users = eaas.model({ name: 'users', keyId, bind: false, acceptPlaintext: true, fields: { email: text({ index: 'email_index' }) } })`,
   'broker.ts': 'declare function findSession(cookie: string | null): { id: string; isDoctor: boolean } | undefined',
   'broker/node.ts': `
     import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -49,11 +49,11 @@ const GIVEN: Record<string, string> = {
     declare const rows: { email: Envelope; phone: Envelope }[]`,
   'maintenance.ts': `
     import { text } from '@eaas/sdk'
-    const users = eaas.model({ name: 'users', keyId, fields: { email: text(), phone: text() } })
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text(), phone: text() } })
     const rows = await users.encryptMany([{ id: 7, email: 'ada@example.org', phone: '1' }])`,
   'models/model.ts': `
     import { text } from '@eaas/sdk'
-    const users = eaas.model({ name: 'users', keyId, fields: { email: text({ index: 'email_index' }) } })
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text({ index: 'email_index' }) } })
     const rows = await users.encryptMany([{ id: 7, email: 'ada@example.org' }])
     declare function store(row: (typeof rows)[number]): Promise<void>`,
   'offline.ts': `

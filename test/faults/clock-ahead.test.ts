@@ -1,8 +1,10 @@
 // Logs whose last entries a wrong clock dated a year ahead, after it was put right: the server says so, and an operator can accept it.
+
 import { randomBytes } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createRightsReader } from '../../packages/audit/src/verify/rights-report.js'
+import { currentKey } from '../../packages/server/src/audit/formats/chain.js'
 import { verifyByBoth } from '../audit/verify/other-verifier.js'
 import { checkChain } from '../independent/checker.js'
 import { verifyIndependently } from '../independent/verifier.js'
@@ -118,7 +120,7 @@ describe('logs that a wrong clock dated ahead', () => {
     const { tenant_id } = owner.tenant
     const state = await states.find(tenant_id)
     if (!state) throw new Error('no state')
-    const auditKey = state.auditKey.export()
+    const auditKey = currentKey(state.auditKey).export()
     expect(await verifyIndependently(sql as never, { tenant_id, auditKey })).toMatchObject({ valid: true })
     expect(await checkChain(sql as never, { tenant_id, auditKey })).toMatchObject({ valid: true })
     const file = Buffer.from((await owner.call('GET', '/v1/audit/export')).body as string)

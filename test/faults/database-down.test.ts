@@ -96,6 +96,8 @@ describe.skipIf(backend() === 'embedded')('while PostgreSQL does not answer', ()
   it('health says so, and calls go on once it answers again', async () => {
     const { status, body } = await owner.call('GET', '/health')
     expect([status, body]).toEqual([503, expect.objectContaining({ status: 'degraded', database: 'down' })])
+    expect(await owner.call('GET', '/readyz')).toMatchObject({ status: 503, body })
+    expect(await owner.call('GET', '/livez')).toMatchObject({ status: 200, body: { status: 'alive' } })
     await door.open()
     await expect.poll(async () => (await owner.call('GET', '/v1/keys')).status, { timeout: 5_000 }).toBe(200)
   })

@@ -1,11 +1,12 @@
 // EAAS_DRAIN_SECONDS: a stopping server first reports itself unhealthy, and serves until the balancer must have noticed.
 // The long form, behind haproxy, is slow/drain.test.ts.
+import { spawnSync } from 'node:child_process'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
-import { startEaas } from '../support/service/eaas-process.js'
+import { EAAS, environmentOf, startEaas } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import { restartRolling } from './rolling-restart.js'
 import { startTcpBalancer } from './tcp-balancer.js'
@@ -22,6 +23,21 @@ async function draining() {
   return { eaas, call, ended }
 }
 
+/** Runs a program on a terminal, sends it SIGHUP once it listens, and prints its exit code. */
+const ON_TERMINAL = `
+import os, pty, signal, sys
+child, terminal = pty.fork()
+if child == 0: os.execv(sys.argv[1], sys.argv[1:])
+shown = b''
+while b'Database:' not in shown: shown += os.read(terminal, 65536)
+os.kill(child, signal.SIGHUP)
+while True:
+    try:
+        if not os.read(terminal, 65536): break
+    except OSError: break
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+`
+
 describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
   it('says so on /health, goes on serving, asks clients to connect anew, and ends with code 0', async () => {
     const { eaas, call, ended } = await draining()
@@ -32,12 +48,28 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
     expect((await ended).code).toBe(0)
   })
 
-  it('begins to at SIGHUP too, as a terminal that is closed sends it, and ends at once at a second signal', async () => {
+  it('ends at once at a second signal', async () => {
     const database = await freshDatabase('drain', { migrated: true })
     const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: '3600' } })
-    process.kill(eaas.pid, 'SIGHUP')
+    process.kill(eaas.pid, 'SIGINT')
     await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
     await eaas.stop()
+  })
+
+  it('ends at SIGHUP on a terminal, as that sends it when it is closed, and elsewhere reads its files again', async () => {
+    const database = await freshDatabase('drain', { migrated: true })
+    const program = [process.execPath, EAAS, 'start']
+    const { stdout } = spawnSync('python3', ['-c', ON_TERMINAL, ...program], {
+      encoding: 'utf8',
+      env: environmentOf({ database }),
+    })
+    expect(stdout).toBe('0\n')
+    const eaas = await startEaas({ database })
+    process.kill(eaas.pid, 'SIGHUP')
+    await expect.poll(() => eaas.stderr).toContain('reloaded at SIGHUP')
+    process.kill(eaas.pid, 'SIGHUP')
+    expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+    expect((await eaas.stop()).code).toBe(0)
   })
 
   it('answers a call whose first byte had arrived when it closed', async () => {

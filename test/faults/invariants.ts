@@ -1,6 +1,6 @@
 // Checks the ledger against the database after a load, whatever was killed meanwhile: the invariants I1 to I6.
 import type postgres from 'postgres'
-import { checkTenant, type Entry, entriesOf, openAuditKey, openKeks, opens } from '../independent/checker.js'
+import { checkTenant, type Entry, entriesOf, openKeks, openLogKeys, opens } from '../independent/checker.js'
 import { callsOf, type LedgerEntry, type Load } from '../support/service/load.js'
 
 /** Wraps that are opened by the server at a time. */
@@ -41,10 +41,10 @@ export async function checkInvariants(
 ): Promise<Findings> {
   const violations: string[] = load.surprises.map((surprise) => `surprise: ${surprise}`)
   const root = Buffer.from(rootKey, 'base64')
-  const auditKey = await openAuditKey(sql, root, tenant_id)
+  const keys = await openLogKeys(sql, root, tenant_id)
 
   // I3, I4 by the ids of the chain, I6
-  const { verdict, faults } = await checkTenant(sql, { tenant_id, auditKey })
+  const { verdict, faults } = await checkTenant(sql, { tenant_id, ...keys })
   if (!verdict.valid) violations.push(`I3: the independent checker: ${JSON.stringify(verdict)}`)
   const call = callsOf(secret)
   const { status, body } = await call(url, 'GET', '/v1/audit/verify')

@@ -1,9 +1,11 @@
 // A server whose database role may only read and write rows; another role owns the schema.
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { guardedDir } from '../support/run/guarded-dir.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
 import { connectTo, startEaas } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
@@ -96,6 +98,23 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     const byOwner = await startServer({ database: owner, environment: { EAAS_LOG_LEVEL: 'info' } })
     await expect.poll(() => byOwner.log).toContain('erased what destroyed key versions had left')
     await byOwner.stop()
+  })
+
+  it('is told that only the owner replaces the root key and the store key, and changes neither', async () => {
+    const rows = await sql`select * from store_keys`
+    const to = join(guardedDir('eaas-serving-role').path, 'root-key')
+    expect((await runCommand(['root-key', 'generate', '--out', to], { database })).code).toBe(0)
+    for (const args of [
+      ['root-key', 'rotate', '--to-file', to],
+      ['store-key', 'rotate'],
+    ]) {
+      const { code, stderr } = await runCommand(args, { database })
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining('(42501): run this command as the owner of the tables'),
+      ])
+    }
+    expect(await sql`select * from store_keys`).toEqual(rows)
   })
 
   it('may neither alter the schema nor change an entry, and deletes entries only where a purge does', async () => {

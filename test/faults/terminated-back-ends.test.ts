@@ -1,6 +1,5 @@
 // An administrator, or a failover, ends the database's idle sessions: no call fails whose statement was not executed, and none is recorded twice.
 import { spawnSync } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend } from '../support/database/database.js'
 import { rounds } from '../support/run/rounds.js'
@@ -12,7 +11,8 @@ import { checkInvariants } from './invariants.js'
 const ROUNDS = rounds(10, 40)
 const CLIENTS = 4
 const PAUSE_MS = 5
-const BETWEEN_MS = 150
+/** How many calls succeed between two rounds: a call is sent once more, so it may meet one round and not two. */
+const CALLS_BETWEEN = 8 * CLIENTS
 
 /** Ends the idle sessions of servers; the number of them is the process's output. */
 const TERMINATE = `
@@ -40,7 +40,8 @@ describe.skipIf(backend() === 'embedded')('a server whose idle sessions the data
     let ended = 0
     try {
       for (let round = 0; round < ROUNDS; round++) {
-        await sleep(BETWEEN_MS)
+        const before = load.acked()
+        await expect.poll(load.acked, { interval: 10, timeout: 60_000 }).toBeGreaterThan(before + CALLS_BETWEEN)
         // The server, which is this process, learns of it after it has sent the calls that arrived meanwhile.
         const { stdout } = spawnSync(process.execPath, [
           '--input-type=module',

@@ -41,7 +41,24 @@ const PAGE = 2_000
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 /** The actions that change a key, an API key or the tenant, and so raise the policy version (chain.md 6). */
 const CHANGES =
-  /^(?:key\.(?:create|rotate|update|enable|disable|destroy|rotation_policy|restate)|api_key\..*|tenant\..*|audit\.purge)$/
+  /^(?:key\.(?:create|rotate|update|enable|disable|destroy|rotation_policy|restate)|api_key\..*|tenant\..*|audit\.(?:purge|key_renew))$/
+
+/** A key that a log had before, and the last id that it holds for (chain.md 14). */
+export interface FormerKey {
+  through: number
+  key: Buffer
+}
+
+/** The key of a log, and those before it, the earliest first. */
+export interface LogKeys {
+  auditKey: Buffer
+  former?: readonly FormerKey[]
+}
+
+/** The key of an entry. */
+export function keyAt({ auditKey, former = [] }: LogKeys, id: number): Buffer {
+  return former.find(({ through }) => id <= through)?.key ?? auditKey
+}
 
 /**
  * Checks everything of a tenant in one snapshot of the database: the chain, the counts, and, where nothing was purged, the
@@ -49,16 +66,16 @@ const CHANGES =
  */
 export async function checkTenant(
   sql: postgres.Sql,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: Buffer },
+  { tenant_id, ...keys }: { tenant_id: string } & LogKeys,
 ): Promise<Report> {
   const report = await sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const history = new History()
-    const verdict = await checkChain(snapshot, { tenant_id, auditKey, onEntry: (entry) => history.read(entry) })
+    const verdict = await checkChain(snapshot, { tenant_id, ...keys, onEntry: (entry) => history.read(entry) })
     if (!verdict.valid) return { verdict, faults: [] }
     const counts = await checkCounts(snapshot, tenant_id, verdict)
     // After a purge the log tells of a part only: what it leads to is not known.
     if (verdict.purged_through > 0) return { verdict, faults: counts }
-    const rows = await checkRows(snapshot, { tenant_id, auditKey, history })
+    const rows = await checkRows(snapshot, { tenant_id, auditKey: keys.auditKey, history })
     return { verdict, faults: [...counts, ...history.faults, ...rows] }
   })
   return report as Report
@@ -69,18 +86,17 @@ export async function checkChain(
   sql: Queryable,
   {
     tenant_id,
-    auditKey,
     existing,
     onEntry = () => undefined,
-  }: {
+    ...keys
+  }: LogKeys & {
     tenant_id: string
-    auditKey: Buffer
     /** all entries that there are, if the caller has read them with `entriesOf` */
     existing?: readonly Entry[] | undefined
     onEntry?: ((entry: Entry) => void) | undefined
   },
 ): Promise<Verdict> {
-  const marks = await checkMarks(sql, { tenant_id, auditKey })
+  const marks = await checkMarks(sql, { tenant_id, auditKey: keys.auditKey })
   if (!marks) return { valid: false, broken_at: 1, reason: 'mark_forged', entries: 0, purged_through: 0 }
   const { purged_through } = marks
   const [head] = await sql`
@@ -90,7 +106,8 @@ export async function checkChain(
   const lastId = Number(head?.last_id)
   const headTime = milliseconds(head?.created_at ?? '')
   const signed = ['eaas/audit/head/v1', tenant_id, lastId, head?.hash, Number(head?.policy_version), headTime]
-  const isHeadGood = head !== undefined && same(hmac(auditKey, JSON.stringify(signed)), Buffer.from(head.mac, 'hex'))
+  const isHeadGood =
+    head !== undefined && same(hmac(keys.auditKey, JSON.stringify(signed)), Buffer.from(head.mac, 'hex'))
 
   const genesis = sha256('eaas/audit/genesis/v1', tenant_id)
   let previous = { id: purged_through, hash: marks.hash ?? genesis, created_at: '' }
@@ -110,7 +127,7 @@ export async function checkChain(
       beyond.push(entry)
       continue
     }
-    const reason = findFault(entry, { tenant_id, previous, auditKey })
+    const reason = findFault(entry, { tenant_id, previous, keys })
     if (reason) return fault(reason)
     if (entry.action === 'audit.purge') purgedByLog = JSON.parse(entry.metadata ?? '{}').purged_through
     onEntry(entry)
@@ -123,7 +140,7 @@ export async function checkChain(
   const isEnd = previous.hash.toString('hex') === head.hash && (entries === 0 || previous.created_at === headTime)
   if (!isEnd) return fault('head_mismatch')
   const follows = (entry: Entry, at: number) =>
-    findFault(entry, { tenant_id, previous: beyond[at - 1] ?? previous, auditKey }) === undefined
+    findFault(entry, { tenant_id, previous: beyond[at - 1] ?? previous, keys }) === undefined
   if (beyond.some(follows)) return fault('head_behind')
   if (beyond.length > 0) return fault('entry_beyond_head', beyond[0]?.id)
   const [first] = await sql`select min(id)::text as id from audit_log where tenant_id = ${tenant_id} and id < 1`
@@ -160,11 +177,11 @@ function findFault(
   {
     tenant_id,
     previous,
-    auditKey,
+    keys,
   }: {
     tenant_id: string
     previous: { id: number; hash: Buffer; created_at: string }
-    auditKey: Buffer
+    keys: LogKeys
   },
 ): string | undefined {
   if (entry.id !== previous.id + 1) return 'entry_missing'
@@ -182,7 +199,7 @@ function findFault(
   ])
   const hash = sha256('eaas/audit/hash/v1', previous.hash, bytes)
   if (!same(hash, entry.hash)) return 'entry_altered'
-  if (!same(hmac(auditKey, 'eaas/audit/mac/v1', hash), entry.mac)) return 'entry_forged'
+  if (!same(hmac(keyAt(keys, entry.id), 'eaas/audit/mac/v1', hash), entry.mac)) return 'entry_forged'
   if (entry.created_at < previous.created_at) {
     const told = entry.action === 'audit.clock_accepted' ? JSON.parse(entry.metadata ?? '{}') : {}
     if (told.ahead_until !== previous.created_at) return 'time_went_back'
@@ -221,7 +238,7 @@ export async function* entriesOf(sql: Queryable, tenant_id: string, after_id = 0
   }
 }
 
-/** Compares the counters with the log that they sum up, less what a purge took. */
+/** Compares the counters of all API keys with the log that they sum up, less what a purge took. */
 export async function checkCounts(
   sql: Queryable,
   tenant_id: string,
@@ -230,18 +247,18 @@ export async function checkCounts(
   const wrong = await sql`
     with logged as (
       select (created_at at time zone 'UTC')::date as day, action, coalesce(key_id, ${NIL_UUID}::uuid) as key_id,
-             count(*) as entries
-      from audit_log where tenant_id = ${tenant_id} and id > ${purged_through} group by 1, 2, 3
+             coalesce(key_version, 0) as key_version, count(*) as entries
+      from audit_log where tenant_id = ${tenant_id} and id > ${purged_through} group by 1, 2, 3, 4
     ), counted as (
-      select day, action, key_id, entries - purged as entries from audit_counts
-      where tenant_id = ${tenant_id} and entries <> purged
+      select day, action, key_id, key_version, sum(entries - purged) as entries from audit_counts
+      where tenant_id = ${tenant_id} group by 1, 2, 3, 4 having sum(entries) <> sum(purged)
     )
-    select day::text, action, key_id::text, logged.entries::text as logged, counted.entries::text as counted
-    from logged full join counted using (day, action, key_id)
+    select day::text, action, key_id::text, key_version, logged.entries::text as logged, counted.entries::text as counted
+    from logged full join counted using (day, action, key_id, key_version)
     where logged.entries is distinct from counted.entries`
   return wrong.map(
-    ({ day, action, key_id, logged, counted }) =>
-      `audit_counts: ${action} of key ${key_id} on ${day} is ${counted}, the log has ${logged}`,
+    ({ day, action, key_id, key_version, logged, counted }) =>
+      `audit_counts: ${action} of key ${key_id}, version ${key_version}, on ${day} is ${counted}, the log has ${logged}`,
   )
 }
 
@@ -254,6 +271,8 @@ interface KeyHistory {
   versions: { made: Entry; retired: Entry | undefined }[]
   /** the oldest version that opens */
   least: number
+  /** the entries that destroyed a version alone, at version - 1 */
+  erased: Entry[]
   destroyed: Entry | undefined
 }
 
@@ -301,7 +320,7 @@ export class History {
 
   /** chain.md 11: a change names the last entry that wrote its row. */
   #checkReplaces(entry: Entry): void {
-    if (!CHANGES.test(entry.action) || /^(?:key|api_key)\.create$|^audit\.purge$/.test(entry.action)) return
+    if (!CHANGES.test(entry.action) || /^(?:key|api_key)\.create$|^audit\./.test(entry.action)) return
     const { replaces, api_key_id } = JSON.parse(entry.metadata ?? '{}') as { replaces?: number; api_key_id?: string }
     const written =
       entry.key_id === null ? this.apiKeys.get(api_key_id ?? '')?.written : this.keys.get(entry.key_id)?.written
@@ -351,6 +370,7 @@ export class History {
       written: entry,
       versions: [{ made: entry, retired: undefined }],
       least: 1,
+      erased: [],
       destroyed: undefined,
     })
   }
@@ -413,7 +433,7 @@ export class History {
           `it replaces ${told.min_unwrap_version_before}, not ${key.least}`,
         )
         key.least = told.min_unwrap_version ?? 0
-        demand(key.least >= 1 && key.least <= current, `version ${key.least} of ${current} opens first`)
+        demand(key.least > key.erased.length && key.least <= current, `version ${key.least} of ${current} opens first`)
         break
       }
       default:
@@ -423,7 +443,13 @@ export class History {
   }
 
   #readDestroy(entry: Entry, key: KeyHistory): void {
-    const { step } = JSON.parse(entry.metadata ?? '{}') as { step?: string }
+    const { step, version } = JSON.parse(entry.metadata ?? '{}') as { step?: string; version?: number }
+    if (step === 'version') {
+      if (!/^(?:active|disabled)$/.test(key.status)) this.#fault(entry, `the key was ${key.status}`)
+      if (version !== key.erased.length + 1 || version >= key.least) this.#fault(entry, `it destroyed ${version}`)
+      key.erased.push(entry)
+      return
+    }
     const next = { scheduled: 'pending_destruction', cancelled: 'disabled', completed: 'destroyed' }[step ?? '']
     if (!next) {
       this.#fault(entry, `unknown step ${step}`)
@@ -477,7 +503,8 @@ export async function checkRows(
   }
 
   const keys = await sql`
-    select tenant_id::text, key_id::text, name, algorithm, status, current_version, min_unwrap_version, rotation_interval_days,
+    select tenant_id::text, key_id::text, name, algorithm, status, current_version, min_unwrap_version, destroyed_through, rotation_interval_days,
+           ${time(sql, 'min_unwrap_since')},
            ${time(sql, 'next_rotation_at')}, ${time(sql, 'destroy_at')}, case when wrapped_hash_key is not null then true end as wrapped_hash_key,
            ${time(sql, 'created_at')}, ${time(sql, 'updated_at')}, entry_id::text, encode(mac, 'hex') as mac
     from keys where tenant_id = ${tenant_id}`
@@ -496,7 +523,14 @@ export async function checkRows(
       Number(row.entry_id),
     ]
     const least = row.min_unwrap_version === 1 ? [] : [row.min_unwrap_version]
-    checkMac(name, 'keys', [...columns, row.rotation_interval_days, ...times, ...rest, ...least], row.mac)
+    const since = row.min_unwrap_since === null ? [] : [milliseconds(row.min_unwrap_since)]
+    const through = row.destroyed_through === 0 ? [] : [`${row.destroyed_through}`]
+    checkMac(
+      name,
+      'keys',
+      [...columns, row.rotation_interval_days, ...times, ...rest, ...least, ...since, ...through],
+      row.mac,
+    )
     const recorded = history.keys.get(row.key_id)
     check(name, recorded !== undefined, 'no key.create entry tells of it')
     if (!recorded) continue
@@ -511,6 +545,7 @@ export async function checkRows(
       row.min_unwrap_version === recorded.least,
       `opens from ${row.min_unwrap_version}, by the log ${recorded.least}`,
     )
+    check(name, row.destroyed_through === recorded.erased.length, `destroyed through ${row.destroyed_through}`)
     check(
       name,
       row.current_version === recorded.versions.length,
@@ -543,8 +578,9 @@ export async function checkRows(
     const recorded = key?.versions[row.version - 1]
     check(name, recorded !== undefined, 'no entry made it')
     if (!key || !recorded) continue
-    const written = key.destroyed ?? recorded.retired ?? recorded.made
-    const status = key.destroyed ? 'destroyed' : recorded.retired ? 'retired' : 'active'
+    const erased = key.erased[row.version - 1]
+    const written = key.destroyed ?? erased ?? recorded.retired ?? recorded.made
+    const status = (key.destroyed ?? erased) ? 'destroyed' : recorded.retired ? 'retired' : 'active'
     check(name, Number(row.entry_id) === written.id, `entry_id ${row.entry_id}, last written by ${written.id}`)
     check(name, row.status === status, `status ${row.status}, by the log ${status}`)
     check(
@@ -552,11 +588,11 @@ export async function checkRows(
       milliseconds(row.created_at) === recorded.made.created_at,
       'its time of creation is not that of its entry',
     )
-    check(name, (row.wrapped_kek === null) === (key.destroyed !== undefined), 'its KEK')
+    check(name, (row.wrapped_kek === null) === ((key.destroyed ?? erased) !== undefined), 'its KEK')
   }
 
   const apiKeys = await sql`
-    select tenant_id::text, api_key_id::text, digest, name, prefix, permissions, allowed_ips, ${time(sql, 'expires_at')},
+    select tenant_id::text, api_key_id::text, digest, name, prefix, permissions, allowed_ips, keys, budgets, ${time(sql, 'expires_at')},
            ${time(sql, 'revoked_at')}, ${time(sql, 'created_at')}, entry_id::text, encode(mac, 'hex') as mac
     from api_keys where tenant_id = ${tenant_id}`
   const apiKeyIds = new Set(apiKeys.map((row) => row.api_key_id))
@@ -567,7 +603,13 @@ export async function checkRows(
     const name = `api_keys ${row.api_key_id}`
     const columns = [row.tenant_id, row.api_key_id, row.digest, row.name, row.prefix, row.permissions, row.allowed_ips]
     const times = [row.expires_at, row.revoked_at].map(millisecondsOrNull)
-    checkMac(name, 'api_keys', [...columns, ...times, milliseconds(row.created_at), Number(row.entry_id)], row.mac)
+    const limits = [row.keys, row.budgets].filter((limit) => limit !== null)
+    checkMac(
+      name,
+      'api_keys',
+      [...columns, ...times, milliseconds(row.created_at), Number(row.entry_id), ...limits],
+      row.mac,
+    )
     const recorded = history.apiKeys.get(row.api_key_id)
     check(name, recorded !== undefined, 'no api_key.create entry tells of it')
     if (!recorded) continue
@@ -624,11 +666,24 @@ export function openSecret(
 
 /** A tenant's audit key, from its row and the root key. */
 export async function openAuditKey(sql: Queryable, rootKey: Buffer, tenant_id: string): Promise<Buffer> {
+  return (await openLogKeys(sql, rootKey, tenant_id)).auditKey
+}
+
+/** A tenant's audit key and those before it (key-hierarchy.md 9). */
+export async function openLogKeys(sql: Queryable, rootKey: Buffer, tenant_id: string): Promise<Required<LogKeys>> {
   const [row] = await sql`
     select encode(wrapped_audit_key, 'hex') as sealed from tenants where tenant_id = ${tenant_id}`
   if (!row) throw new Error(`no tenant ${tenant_id}`)
   const storeKeys = await openStoreKeys(sql, rootKey)
-  return openSecret(storeKeys, { purpose: 'audit-key', tenant_id }, Buffer.from(row.sealed, 'hex'))
+  const sealed = Buffer.from(row.sealed, 'hex')
+  const place = { purpose: 'audit-key', tenant_id } as const
+  const former: FormerKey[] = []
+  for (let at = 65; at < sealed.length; at += 73) {
+    const through = Number(sealed.readBigUInt64BE(at))
+    const key = openSecret(storeKeys, { ...place, version: through }, sealed.subarray(at + 8, at + 73))
+    former.push({ through, key })
+  }
+  return { auditKey: openSecret(storeKeys, place, sealed.subarray(0, 65)), former }
 }
 
 /** The KEKs of a tenant's key versions, as `key_id version`. */

@@ -25,15 +25,21 @@ interface Thing {
   version: number | null
   /** of a key: the oldest version that opens */
   least?: number | null
+  /** of a key: the newest version that was destroyed alone */
+  gone?: number | null
+  /** of a key */
+  folder?: string | undefined
   /** of an API key */
   holds?: ReadonlySet<string> | undefined
+  /** of an API key: what it is limited to, null for all keys */
+  list?: readonly string[] | null | undefined
 }
 
 /** What an API key must hold for each action (chain.md 13); null where none may write it. */
 const NEEDED = new Map<string, string | null>(
   Object.entries({
-    'key.wrap': 'encrypt',
-    'key.unwrap': 'decrypt',
+    'key.wrap': 'wrap',
+    'key.unwrap': 'unwrap',
     encrypt: 'encrypt',
     decrypt: 'decrypt',
     'key.create': 'keys:create',
@@ -54,6 +60,8 @@ const NEEDED = new Map<string, string | null>(
     'audit.purge': null,
     'audit.rollback_accepted': null,
     'audit.clock_accepted': null,
+    'usage.doubled': null,
+    'audit.key_renew': null,
   }),
 )
 
@@ -78,6 +86,8 @@ const STATES = new Map<string, [from: string, to?: string]>(
     'key.rotation_policy disabled': ['disabled', 'disabled'],
     'key.update active': ['active', 'active'],
     'key.update disabled': ['disabled', 'disabled'],
+    'key.destroy version active': ['active', 'active'],
+    'key.destroy version disabled': ['disabled', 'disabled'],
     'key.restate active': ['active', 'active'],
     'key.restate disabled': ['disabled', 'disabled'],
     'key.restate pending_destruction': ['pending', 'pending'],
@@ -122,14 +132,41 @@ export class Rights {
   #actor(deed: Deed): void {
     const { actor } = deed
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(actor)) return
-    const { state, holds } = this.#known(`API key ${actor}`)
+    const { state, holds, list } = this.#known(`API key ${actor}`)
     this.#allow(state !== 'revoked')
     this.#allow(this.#status === undefined || this.#status === 'active')
     this.#allow(!(this.#isClosed === true && /^(?:en|de)crypt$/.test(deed.action)))
     for (const needed of this.#needs(deed)) {
       this.#allow(needed !== null)
-      this.#allow(!holds || holds.has(needed ?? '') || (needed === 'hash' && holds.has('encrypt')))
+      const wider = needed === 'unwrap' ? 'decrypt' : needed === 'wrap' || needed === 'hash' ? 'encrypt' : ''
+      this.#allow(!holds || holds.has(needed ?? '') || holds.has(wider))
     }
+    if (list) for (const items of this.#touches(deed)) this.#allow(this.#covers(list, items))
+  }
+
+  /** The lists that must be within the actor's: of the key that a deed names, or of an API key before and after. */
+  *#touches({ action, key_id, metadata }: Deed): Generator<readonly string[] | null> {
+    const told = tell(metadata)
+    if (key_id !== null) {
+      if (action === 'key.create')
+        yield [key_id, ...(typeof told.folder === 'string' ? [`${told.folder}*`] : [])].slice(-1)
+      else yield [key_id]
+    } else if (/^api_key\.(?:create|update|revoke)$/.test(action)) {
+      const before = action === 'api_key.create' ? undefined : this.#things.get(`API key ${told.api_key_id}`)?.list
+      const after = grantOf(told) && listOf(told)
+      for (const list of [before, after]) if (list !== undefined) yield list
+    }
+  }
+
+  /** Whether each item of a list is in another one. */
+  #covers(held: readonly string[] | null, list: readonly string[] | null): boolean {
+    if (held === null || list === null) return held === null
+    const prefixes = held.filter((item) => item.endsWith('/*')).map((item) => item.slice(0, -1))
+    return list.every((item) => {
+      if (held.includes(item)) return true
+      const where = item.endsWith('*') ? item.slice(0, -1) : this.#things.get(`key ${item}`)?.folder
+      return prefixes.length > 0 && (where === undefined || prefixes.some((prefix) => where.startsWith(prefix)))
+    })
   }
 
   /** Each permission that the actor must hold, null for one that no API key has. */
@@ -137,12 +174,18 @@ export class Rights {
     const told = tell(metadata)
     const needed = NEEDED.get(action)
     if (needed !== undefined) yield needed
-    if (action === 'key.wrap' && 'rewrapped_from' in told) yield 'decrypt'
+    if (action === 'key.wrap' && 'rewrapped_from' in told) yield 'unwrap'
     if (action === 'envelope_only.refused' && /^(?:en|de)crypt$/.test(`${told.operation}`)) yield `${told.operation}`
     if ('on_behalf_of' in told) yield 'audit:on_behalf_of'
     if (!/^api_key\.(?:create|update)$/.test(action)) return
-    const before = action === 'api_key.create' ? new Set() : this.#things.get(`API key ${told.api_key_id}`)?.holds
-    for (const granted of grantOf(told) ?? []) if (before && !before.has(granted)) yield granted
+    const had =
+      action === 'api_key.create'
+        ? { holds: new Set<string>(), list: [] }
+        : (this.#things.get(`API key ${told.api_key_id}`) ?? {})
+    const { holds: before, list } = had
+    const now = grantOf(told) && listOf(told)
+    const gets = list !== undefined && now !== undefined && !this.#covers(list, now)
+    for (const granted of grantOf(told) ?? []) if (gets || (before && !before.has(granted))) yield granted
   }
 
   #tenant(deed: Deed): void {
@@ -186,7 +229,10 @@ export class Rights {
     this.#allow(typeof api_key_id === 'string')
     const name = `API key ${api_key_id}`
     if (deed.action === 'api_key.create') {
-      this.#create(name, { last: deed.id, state: 'active', version: null, holds: grantOf(told) })
+      const holds = grantOf(told)
+      const list = holds && listOf(told)
+      this.#allow(!holds || list !== undefined)
+      this.#create(name, { last: deed.id, state: 'active', version: null, holds, list })
       if (deed.id !== 1) return
       this.#create('tenant', { last: 1, state: null, version: null })
       this.#status = 'active'
@@ -197,16 +243,21 @@ export class Rights {
     const thing = this.#known(name)
     this.#replace(thing, deed)
     const holds = grantOf(told)
+    const list = holds && listOf(told)
+    this.#allow(!holds || list !== undefined)
     if (deed.action === 'api_key.restate') {
       const isRevoked = told.revoked_at !== null
       this.#allow(told.revoked_at !== undefined && holds !== undefined)
       this.#allow(isNew || isRevoked === (thing.state === 'revoked'))
       this.#allow(!thing.holds || `${[...thing.holds].sort()}` === `${[...(holds ?? [])].sort()}`)
+      const [was, is] = [thing.list, list].map((one) => one && `${[...one].sort().map((item) => JSON.stringify(item))}`)
+      this.#allow(was === undefined || was === is)
       thing.state = isRevoked ? 'revoked' : 'active'
     } else {
       this.#allow(thing.state !== 'revoked')
       thing.state = deed.action === 'api_key.revoke' ? 'revoked' : 'active'
     }
+    if (holds) thing.list = list
     thing.holds = holds ?? thing.holds
   }
 
@@ -214,8 +265,10 @@ export class Rights {
     const { action, id } = deed
     const version = deed.key_version ?? 0
     if (action === 'key.create') {
-      this.#allow(version === 1)
-      this.#create(name, { last: id, state: 'active', version, least: 1 })
+      const { folder } = tell(deed.metadata)
+      this.#allow(version === 1 && (folder === undefined || typeof folder === 'string'))
+      const known = { least: 1, gone: 0, folder: folder as string | undefined }
+      this.#create(name, { last: id, state: 'active', version, ...known })
       return
     }
     const key = this.#known(name)
@@ -223,7 +276,8 @@ export class Rights {
     const { step, status, versions, rewrapped_from, ...told } = tell(deed.metadata)
     const states =
       action === 'key.restate' || action === 'key.update' || (action === 'key.rotation_policy' && status !== undefined)
-    const detail = action === 'key.destroy' ? ` ${step}` : states ? ` ${status}` : ''
+    const detail =
+      action === 'key.destroy' ? (step === 'version' ? ` version ${status}` : ` ${step}`) : states ? ` ${status}` : ''
     const rule = STATES.get(`${action}${detail}`)
     this.#allow(rule !== undefined || detail === '')
     if (!rule) return
@@ -232,7 +286,9 @@ export class Rights {
     key.state = to ?? key.state
     const opens = (one: unknown) =>
       this.#allow(
-        Number.isSafeInteger(one) && Number(one) >= (key.least ?? 1) && Number(one) <= (key.version ?? Number(one)),
+        Number.isSafeInteger(one) &&
+          Number(one) >= (key.least ?? (key.gone ?? 0) + 1) &&
+          Number(one) <= (key.version ?? Number(one)),
       )
     if (!NAMES_CURRENT.test(action)) {
       opens(version)
@@ -243,6 +299,12 @@ export class Rights {
     this.#allow(step !== 'completed' || versions === version)
     key.version = version
     if (action === 'key.wrap' && rewrapped_from !== undefined) opens(rewrapped_from)
+    if (action === 'key.destroy' && step === 'version') {
+      const number = Number(told.version)
+      this.#allow(told.version === number && number >= 1 && number === (key.gone ?? number - 1) + 1)
+      this.#allow(number < (key.least ?? version))
+      key.gone = number
+    }
     if (action === 'key.update') {
       this.#allow((key.least ?? told.min_unwrap_version_before) === told.min_unwrap_version_before)
       key.least = null
@@ -252,15 +314,33 @@ export class Rights {
     if (action === 'key.restate') {
       const { min_unwrap_version: least = 1 } = told
       this.#allow(least === (key.least ?? least))
+      const { destroyed_through: gone = 0 } = told
+      this.#allow(Number.isSafeInteger(gone) && Number(gone) >= 0 && gone === (key.gone ?? gone))
+      key.gone = Number(gone)
       key.least = null
       opens(least)
       key.least = Number(least)
+      const { folder = key.folder } = told
+      this.#allow(folder === undefined || typeof folder === 'string')
+      this.#allow(key.folder === undefined || key.folder === folder)
+      key.folder = folder as string | undefined
     }
   }
 }
 
 function grantOf({ permissions }: Record<string, unknown>): ReadonlySet<string> | undefined {
   return typeof permissions === 'string' ? new Set(permissions.split(' ').filter(Boolean)) : undefined
+}
+
+/** The keys that an entry limits an API key to, null for all; undefined if that is no list of texts. */
+function listOf({ keys }: Record<string, unknown>): readonly string[] | null | undefined {
+  if (keys === undefined) return null
+  try {
+    const list = JSON.parse(`${keys}`)
+    return Array.isArray(list) && list.every((item) => typeof item === 'string') ? list : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function tell(metadata: string | null): Record<string, unknown> {

@@ -19,14 +19,16 @@ library of OpenSSL 3 (libcrypto). Nothing is random: every key is SHA-256 of its
 import json
 import struct
 import sys
+from pathlib import Path
 
 from formats.anchor import anchor_vectors
+from formats.application_secret import application_secret_vectors
 from formats.bindings import binding_vectors
 from formats.blind_index import blind_index_vectors
 from formats.chain import chain_vectors
 from formats.checkpoint import checkpoint_vectors
 from formats.codecs import codec_vectors
-from formats.common import DoesNotOpen, ROOT, gcm_open, gcm_seal, prefixed
+from formats.common import DoesNotOpen, gcm_open, gcm_seal, prefixed
 from formats.compact_rows import compact_row_vectors
 from formats.cosignature import cosignature_vectors
 from formats.envelope import envelope_vectors
@@ -34,26 +36,33 @@ from formats.envelope_text import envelope_text_vectors
 from formats.envelope_v2 import envelope_v2_vectors, v2_envelope, v2_open
 from formats.export import export_vectors
 from formats.index_texts import index_column_vectors
+from formats.key_change import key_change_vectors
 from formats.key_hierarchy import key_hierarchy_vectors
 from formats.local_index import li_value, local_index_vectors
 from formats.merkle import merkle_vectors
+from formats.root_key_share import root_key_share_vectors
 from formats.row_mac import row_mac_vectors
 from formats.stream import s1_open, s1_seal, stream_vectors
 from formats.tree import tree_vectors
 from formats.wrapped_key import wrapped_key_vectors
+from formats.wrapped_key_v2 import wrapped_key_v2_vectors
 
 FILES = {
+    "packages/protocol/src/application-secret.vectors.json": application_secret_vectors,
     "packages/protocol/src/envelope-text.vectors.json": envelope_text_vectors,
     "packages/protocol/src/envelope-v2.vectors.json": envelope_v2_vectors,
     "packages/protocol/src/stream.vectors.json": stream_vectors,
     "packages/protocol/src/wrapped-key.vectors.json": wrapped_key_vectors,
+    "packages/protocol/src/wrapped-key-v2.vectors.json": wrapped_key_v2_vectors,
     "packages/server/src/crypto/key-hierarchy.vectors.json": key_hierarchy_vectors,
     "packages/server/src/crypto/blind-index.vectors.json": blind_index_vectors,
+    "packages/server/src/root-key/root-key-share.vectors.json": root_key_share_vectors,
     "packages/audit/src/formats/anchor.vectors.json": anchor_vectors,
     "packages/audit/src/formats/chain.vectors.json": chain_vectors,
     "packages/audit/src/formats/checkpoint.vectors.json": checkpoint_vectors,
     "packages/audit/src/formats/cosignature.vectors.json": cosignature_vectors,
     "packages/audit/src/formats/export.vectors.json": export_vectors,
+    "packages/audit/src/formats/key-change.vectors.json": key_change_vectors,
     "packages/audit/src/formats/merkle.vectors.json": merkle_vectors,
     "packages/server/src/audit/formats/row-mac.vectors.json": row_mac_vectors,
     "packages/audit/src/formats/tree.vectors.json": tree_vectors,
@@ -64,6 +73,8 @@ FILES = {
     "packages/sdk/src/models/compact-rows.vectors.json": compact_row_vectors,
     "test/independent/envelope.vectors.json": envelope_vectors,
 }
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def text_of(vectors):

@@ -1,7 +1,7 @@
 // An independent verifier of a tenant's log, written from chain.md 9, checkpoint.md, row-mac.md and the migrations
 // alone. Like the checker beside it, it imports nothing of the project: every attack must be told alike by two programs.
 import { createDecipheriv, createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
-import { type Entry, entriesOf, type Queryable } from './checker.js'
+import { type Entry, entriesOf, type FormerKey, keyAt, type Queryable } from './checker.js'
 import { Rights } from './rights.js'
 
 /** What chain.md 9 says of a log. */
@@ -16,6 +16,8 @@ export interface Finding {
 export interface Question {
   tenant_id: string
   auditKey: Buffer
+  /** the keys before it, each with the last id that it holds for (chain.md 14), the earliest first */
+  former?: readonly FormerKey[]
   /** the store keys, to open the secrets in the rows; without them only the MACs are checked */
   storeKeys?: ReadonlyMap<number, Buffer>
   /** what a note that was kept states */
@@ -45,7 +47,8 @@ const ROWS = {
     name: (row: Row) => `key ${row.key_id}`,
     columns:
       'tenant_id key_id name algorithm status current_version rotation_interval_days next_rotation_at:time destroy_at:time ' +
-      'wrapped_hash_key:present created_at:time updated_at:time entry_id:int min_unwrap_version:unless-1',
+      'wrapped_hash_key:present created_at:time updated_at:time entry_id:int min_unwrap_version:unless-1 min_unwrap_since:time-unless-null ' +
+      'destroyed_through:text-unless-0',
   },
   key_versions: {
     name: (row: Row) => `version ${row.version} of key ${row.key_id}`,
@@ -54,13 +57,14 @@ const ROWS = {
   api_keys: {
     name: (row: Row) => `API key ${row.api_key_id}`,
     columns:
-      'tenant_id api_key_id digest name prefix permissions allowed_ips expires_at:time revoked_at:time created_at:time entry_id:int',
+      'tenant_id api_key_id digest name prefix permissions allowed_ips expires_at:time revoked_at:time created_at:time ' +
+      'entry_id:int keys:unless-null budgets:unless-null',
   },
 } as const
 
 /** Verifies a log in the order of chain.md 9; to be called within one snapshot while others write. */
 export async function verifyIndependently(sql: Queryable, question: Question): Promise<Finding> {
-  const { tenant_id, auditKey, checkpoint } = question
+  const { tenant_id, checkpoint } = question
   const mark = await newestMark(sql, question)
   if (mark === 'forged') {
     return { valid: false, reason: 'mark_forged', broken_at: 1, verified_entries: 0, purged_through: 0 }
@@ -97,7 +101,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
     const hash = sha256('eaas/audit/hash/v1', at.hash, bytesOf(entry))
     if (entry.id !== at.id + 1) return fault('entry_missing')
     if (!entry.hash.equals(hash)) return fault('entry_altered')
-    if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', hash))) return fault('entry_forged')
+    if (!same(entry.mac, hmac(keyAt(question, entry.id), 'eaas/audit/mac/v1', hash))) return fault('entry_forged')
     if (wentBack(at, entry)) return fault('time_went_back')
     const wrong = rights.read(entry)
     if (wrong) return fault(wrong)
@@ -115,7 +119,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   const follows = (entry: Entry, index: number) => {
     const before = beyond[index - 1] ?? at
     const hash = sha256('eaas/audit/hash/v1', before.hash, bytesOf(entry))
-    return same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', hash))
+    return same(entry.mac, hmac(keyAt(question, entry.id), 'eaas/audit/mac/v1', hash))
   }
   if (beyond.some(follows)) return fault('head_behind')
   if (beyond.length > 0) return fault('entry_beyond_head', beyond[0]?.id)
@@ -135,15 +139,15 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
  */
 export async function isChainSound(
   sql: Queryable,
-  { tenant_id, auditKey, existing }: Question,
+  { existing, ...question }: Question,
   start: { id: number; hash: Buffer },
 ): Promise<boolean> {
   let before: Entry | undefined
-  for await (const entry of existing ?? entriesOf(sql, tenant_id, Number.MIN_SAFE_INTEGER)) {
+  for await (const entry of existing ?? entriesOf(sql, question.tenant_id, Number.MIN_SAFE_INTEGER)) {
     if (before && (entry.id !== before.id + 1 || wentBack(before, entry))) return false
     const known = before ?? (entry.id === start.id + 1 ? start : undefined)
     if (known && !entry.hash.equals(sha256('eaas/audit/hash/v1', known.hash, bytesOf(entry)))) return false
-    if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', entry.hash))) return false
+    if (!same(entry.mac, hmac(keyAt(question, entry.id), 'eaas/audit/mac/v1', entry.hash))) return false
     before = entry
   }
   return true
@@ -203,6 +207,7 @@ function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): strin
   if (action === 'key.rotate') return [key, version(Number(key_version)), version(Number(key_version) - 1)]
   if (action === 'key.destroy') {
     const names = [key]
+    if (told.step === 'version') names.push(version(Number(told.version)))
     if (told.step === 'completed') for (let at = 1; at <= Number(told.versions); at++) names.push(version(at))
     return names
   }
@@ -248,7 +253,8 @@ async function findWrongRow(
       if (!version.endsWith(` of ${name}`)) continue
       const number = Number(row.version)
       const live = number === current ? 'active' : 'retired'
-      const due = key.status === 'destroyed' ? 'destroyed' : live
+      const isGone = key.status === 'destroyed' || number <= Number(key.destroyed_through)
+      const due = isGone ? 'destroyed' : live
       if (number >= 1 && number <= current && row.status === due) continue
       wrong.push({ reason: 'row_replaced', broken_at: writers.get(version) ?? Math.min(Number(row.entry_id), end + 1) })
     }
@@ -263,7 +269,7 @@ async function readRows(
   const forms = columns.split(' ').map((column) => column.split(':') as [string, string?])
   const selected = forms.map(([column, form]) => {
     if (form === 'present') return `encode(${column}, 'hex') as ${column}`
-    if (form === 'time') {
+    if (form?.startsWith('time')) {
       return `coalesce(to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${column}::text) as ${column}`
     }
     return /_id$/.test(column) || form === 'int' ? `${column}::text` : column
@@ -276,27 +282,42 @@ async function readRows(
     row: row as unknown as Row,
     mac: Buffer.from(row.mac, 'hex'),
     values: forms
-      .filter(([column, form]) => form !== `unless-${row[column]}`)
+      .filter(([column, form]) => !form?.endsWith(`unless-${row[column]}`))
       .map(([column, form]) => {
         const value = row[column]
         if (value === null) return null
         if (form === 'present') return true
-        return form === 'int' ? Number(value) : form === 'time' ? cut(value) : value
+        if (form?.startsWith('time')) return cut(value)
+        return form === 'int' ? Number(value) : form?.startsWith('text') ? `${value}` : value
       }),
   }))
 }
 
 /** Whether the secret in a row opens in its place (key-hierarchy.md 2 and 3). */
 function secretOpens(table: string, row: Row, storeKeys: ReadonlyMap<number, Buffer>): boolean {
+  if (table === 'tenants') return auditKeysOpen(row, storeKeys)
   const { tenant_id, key_id = '', version = 0 } = row
   const [hex, ...place] =
-    table === 'tenants'
-      ? [row.wrapped_audit_key, 'audit-key', tenant_id, '', 0]
-      : table === 'keys'
-        ? [row.wrapped_hash_key, 'hash-key', tenant_id, key_id, 0]
-        : [row.wrapped_kek, 'kek', tenant_id, key_id, version]
+    table === 'keys'
+      ? [row.wrapped_hash_key, 'hash-key', tenant_id, key_id, 0]
+      : [row.wrapped_kek, 'kek', tenant_id, key_id, version]
   if (table === 'api_keys' || hex === null) return true
-  const sealed = Buffer.from(String(hex), 'hex')
+  return opens(Buffer.from(String(hex), 'hex'), place, storeKeys)
+}
+
+/** The current audit key, and behind it each earlier one with the last id that it holds for (key-hierarchy.md 9). */
+function auditKeysOpen({ tenant_id, wrapped_audit_key }: Row, storeKeys: ReadonlyMap<number, Buffer>): boolean {
+  const all = Buffer.from(String(wrapped_audit_key), 'hex')
+  if (!opens(all.subarray(0, 65), ['audit-key', tenant_id, '', 0], storeKeys)) return false
+  for (let at = 65; at < all.length; at += 73) {
+    if (all.length < at + 73) return false
+    const place = ['audit-key', tenant_id, '', String(all.readBigUInt64BE(at))]
+    if (!opens(all.subarray(at + 8, at + 73), place, storeKeys)) return false
+  }
+  return true
+}
+
+function opens(sealed: Buffer, place: readonly unknown[], storeKeys: ReadonlyMap<number, Buffer>): boolean {
   if (sealed.length !== 65 || sealed[0] !== 2) return false
   const number = sealed.readUInt32BE(1)
   const storeKey = storeKeys.get(number)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Verifies an export of an EaaS audit log from the file and a public key alone.
 
-Written from export.md, checkpoint.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
+Written from export.md, checkpoint.md, key-change.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
 compared with the checkpoint if one was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
 cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: the
-checkpoint could not be compared; 6: only the file itself vouches for the key.
+checkpoint could not be compared; 6: only the file itself vouches for the key, or a statement of the key that was given.
 """
 import argparse, base64, hashlib, json, os, re, sys
 try:
@@ -16,7 +16,7 @@ except ImportError:
 INTEGER, STRING = "(0|[1-9][0-9]{0,15})", r'("(?:[^"\\\0-\x1f]|\\["\\bfnrt]|\\u00(?:0[1-7be-f]|1[0-9a-f]))*")'
 UUID, HASH = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", '"([0-9a-f]{64})"'
 TIME = r"[0-9]{4}(?:-[0-9]{2}){2}T(?:[0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z"
-HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","after_id":{INTEGER},"after_hash":{HASH}}}\n')
+HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","after_id":{INTEGER},"after_hash":{HASH}(?:,"key_changes":\\[({STRING[1:-1]}(?:,{STRING[1:-1]})*)\\])?}}\n')
 ENTRY_TEXT = (f'{{"id":{INTEGER},"action":{STRING},"key_id":(null|"{UUID}"),"key_version":(null|{INTEGER[1:-1]}),'
               f'"actor":{STRING},"ip_address":(null|{STRING[1:-1]}),"metadata":(null|{STRING[1:-1]}),'
               f'"created_at":("{TIME}"),"hash":{HASH}}}')
@@ -34,6 +34,7 @@ TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}}}
 END = "([1-9][0-9]{0,15})\n(.+)\n"
 NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n\u2014 eaas-audit (.+)\n")
          for kind, ends in (("checkpoint", END), ("stretch", END + END))}
+KEY_CHANGE = re.compile(f"eaas/audit/key-change/v1\n(.+)\n(.+)\n({TIME})\n")
 SIGNATURE = re.compile("\u2014 ([^\\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})")
 TREE = re.compile("(eaas/audit/tree/v1/[0-9a-f]{32})\n([1-9][0-9]{0,15})\n(.+)\n")
 LAST_SECOND = 253402300799  # of the year 9999 (cosignature.md 2)
@@ -52,7 +53,7 @@ def demand(condition, reason):
 def read(form, text, what):
     match = form.fullmatch(text)
     demand(match, f"this is not {what}, spelt as the format demands")
-    demand(not any(len(part) == 16 and part.isdigit() and int(part) >= 2**53 for part in match.groups()), "a number is too high")
+    demand(not any(len(part) == 16 and part.isdigit() and int(part) >= 2**53 for part in match.groups() if part), "a number is too high")
     return match.groups()
 
 
@@ -69,15 +70,46 @@ def unbase64(text, length):
     return data
 
 
-def read_note(note, public_key, kind="checkpoint"):
-    """The tenant, one or two pairs of an id and its h, and the time."""
+def read_key(public_key):
+    """The id and the 33 bytes of a public key in its written form."""
     name, key_id, encoded = [*public_key.split("+", 2), "", ""][:3]
     key = unbase64(encoded, 33)
     known = hashlib.sha256(b"eaas-audit\n" + key).digest()[:4]
     demand((name, key_id, key[:1]) == ("eaas-audit", known.hex(), b"\1"), "this is no public key of an audit log")
+    return known, key
+
+
+def follow(notes):
+    """The changes of keys that statements tell of (key-change.md 4): from, to and time of each."""
+    changes, seen = [], []
+    for note in notes:
+        text, _, signatures = note.rpartition("\n\n")
+        text, lines = text + "\n", signatures.split("\n")
+        before, after, time = read(KEY_CHANGE, text, "a statement about a new signing key")
+        demand(len(lines) == 3 and lines[2] == "" and before != after, "this is no statement of two keys")
+        for public_key, line in zip((before, after), lines):
+            key = read_key(public_key)[1]
+            signature = signed_by(key[1:], "eaas-audit", b"\1", text, [line])
+            demand(signature and len(signature) == 64, "the statement was not signed by both keys, the earlier one first")
+            check(key[1:], signature, text.encode())
+        demand(not changes or changes[-1]["to"] == before, "the statements do not follow from one another")
+        seen.append(before)
+        demand(after not in seen, "the statements lead back to an earlier key")
+        changes.append({"from": before, "to": after, "created_at": time})
+    return changes
+
+
+def keys_of(changes):
+    return [change["from"] for change in changes[:1]] + [change["to"] for change in changes]
+
+
+def read_note(note, public_keys, kind="checkpoint"):
+    """The tenant, one or two pairs of an id and its h, and the time. One of the keys must have signed it."""
+    keys = [read_key(public_key) for public_key in ([public_keys] if isinstance(public_keys, str) else public_keys)]
     text, tenant, *ends, time, signed = read(NOTES[kind], note, f"a {kind}")
     ends, signature = [(int(id_), unbase64(h, 32)) for id_, h in zip(ends[::2], ends[1::2])], unbase64(signed, 68)
-    demand(signature[:4] == known, "the checkpoint was signed by another key")
+    key = next((key for known, key in keys if signature[:4] == known), None)
+    demand(key, "the checkpoint was signed by another key")
     if Ed25519PublicKey:
         Ed25519PublicKey.from_public_bytes(key[1:]).verify(signature[4:], text.encode())
     demand(ends == sorted(ends) and len({id_ for id_, _ in ends}) == len(ends), "the stretch would end after the log")
@@ -109,26 +141,27 @@ def read_witness_key(text):
     return name, key[1:]
 
 
-def read_tree(note, public_key):
+def read_tree(note, public_keys, first):
     """The size and the root that the installation signed (tree.md), the text, and the lines of signatures."""
-    key = unbase64(public_key.split("+", 2)[2], 33)[1:]
-    origin = "eaas/audit/tree/v1/" + hashlib.sha256(key).digest()[:16].hex()
+    origin = "eaas/audit/tree/v1/" + hashlib.sha256(read_key(first)[1][1:]).digest()[:16].hex()
     text, _, signatures = note.rpartition("\n\n")
     text, lines = text + "\n", signatures.split("\n")
     demand(lines.pop() == "", "the last line is not ended")
     name, size, root = read(TREE, text, "a statement of a tree")
-    signature = signed_by(key, origin, b"\1", text, lines)
-    demand(name == origin and signature, "this is not the tree of this installation")
-    check(key, signature, text.encode())
+    signed = [(key, signed_by(key, origin, b"\1", text, lines)) for key in (read_key(public_key)[1][1:] for public_key in public_keys)]
+    demand(name == origin and any(signature for _, signature in signed), "this is not the tree of this installation")
+    for key, signature in signed:
+        if signature:
+            check(key, signature, text.encode())
     return int(size), unbase64(root, 32), text, lines
 
 
-def read_witnessed(line, public_key, witnesses):
+def read_witnessed(line, public_keys, witnesses):
     """The checkpoint of a line of the checkpoint file that each of the witnesses cosigned (tree.md 5), and its last id."""
     note, tree = line["checkpoint"], line.get("tree")
-    tenant, [(last_id, last)], _ = read_note(note, public_key)
+    tenant, [(last_id, last)], _ = read_note(note, public_keys)
     demand(tenant == INSTALLATION and type(tree) is dict, "no witness has seen it")
-    size, root, text, lines = read_tree(tree["checkpoint"], public_key)
+    size, root, text, lines = read_tree(tree["checkpoint"], public_keys, public_keys[0])
     demand(size == last_id, "this is not the tree at this entry")
     nodes = [unbase64(node, 32) for node in tree["proof"]]
     demand(root_of(last, last_id - 1, last_id, nodes) == root, "the tree does not end with the entry of the checkpoint")
@@ -142,12 +175,14 @@ def read_witnessed(line, public_key, witnesses):
 def find_witnessed(kept, public_key, witnesses, export):
     """The newest such checkpoint; one that the export can be compared with comes first."""
     demand(public_key, "witnesses need the public key that the checkpoint is checked by")
-    _, ids, _ = read_beginning(export)
+    header, ids, _ = read_beginning(export)
+    changes = json.loads(f"[{header[4]}]") if header and header[4] else []
+    keys = keys_of(follow(changes)) or [public_key]
     found, fault = [], "there is no checkpoint of the installation's log"
     for text in kept.split("\n"):
         try:
             line = json.loads(text)
-            found.append(read_witnessed(line, public_key, witnesses))
+            found.append(read_witnessed(line, keys if public_key in keys else [public_key], witnesses))
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
@@ -155,15 +190,15 @@ def find_witnessed(kept, public_key, witnesses, export):
 
 
 def read_beginning(export):
-    """The tenant, the entries of the installation's log that an export can be compared at, and where that log ended; checks nothing."""
+    """The match of the header, the entries of the installation's log that an export can be compared at, and where that log ended; checks nothing."""
     header, anchor, links = (form.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace")) for form in (HEADER, ANCHOR, LINKS))
     export.seek(0)
     if not anchor:
-        return header and header[1], set(), 0
+        return header, set(), 0
     signed = json.loads(anchor.groups()[-1]).split("\n")
     head = signed[2 if signed[0] == "eaas/audit/checkpoint/v1" else 4 : 5][:1]
     ends = [int(id_) for id_ in [anchor[1], *head, *(link[0] for link in LINK.findall(links[3] if links else ""))] if id_.isdigit()]
-    return header and header[1], set(ends), ends[1] if len(ends) > 1 else 0
+    return header, set(ends), ends[1] if len(ends) > 1 else 0
 
 
 def find_note(kept, export):
@@ -171,7 +206,8 @@ def find_note(kept, export):
     notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
     if len(notes) < 2:
         return kept
-    tenant, ids, end = read_beginning(export)
+    header, ids, end = read_beginning(export)
+    tenant = header and header[1]
     read_notes = []
     for note in notes:
         owner, last_id, _, time = read(NOTES["checkpoint"], note, "a checkpoint")[1:5]
@@ -247,6 +283,21 @@ def permissions_of(told):
     return {name for name in text.split(" ") if name} if type(text) is str else None
 
 
+def limit_of(told):
+    """The keys that an entry limits an API key to: None for all. What is no list of texts is refused."""
+    if "keys" not in told:
+        return None
+    try:
+        keys = json.loads(told["keys"])
+        assert type(keys) is list and all(type(item) is str for item in keys)
+        return frozenset(keys)
+    except (AssertionError, TypeError, ValueError, RecursionError):
+        return ...
+
+
+UNKNOWN = ...  # what only entries that were not read say
+
+
 class Rights:
     """Reads the entries as a history of rights (chain.md 11)."""
     CHANGES = {  # action, or step of key.destroy: the states that allow it, and the state after it
@@ -255,12 +306,12 @@ class Rights:
         "completed": ("active disabled pending_destruction", "destroyed")}
     IS_UUID = re.compile(UUID)
     NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes those of None
-        "key.wrap": "encrypt", "key.unwrap": "decrypt", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
+        "key.wrap": "wrap", "key.unwrap": "unwrap", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
         "key.disable": "keys:disable", "key.destroy": "keys:destroy", "key.export": "keys:export", "key.rotation_policy": "keys:rotate",
         "key.update": "keys:destroy",
         "encrypt": "encrypt", "decrypt": "decrypt", "api_key.create": "api_keys:manage", "api_key.update": "api_keys:manage",
         "api_key.revoke": "api_keys:manage", "key.restate": None, "api_key.restate": None, "tenant.update": None, "tenant.restate": None,
-        "audit.purge": None, "audit.rollback_accepted": None, "audit.clock_accepted": None}
+        "usage.doubled": None, "audit.purge": None, "audit.rollback_accepted": None, "audit.clock_accepted": None, "audit.key_renew": None}
 
     def __init__(self, after_id):
         self.after_id, self.keys, self.api_keys, self.tenant, self.settings = after_id, {}, {}, None, {}
@@ -269,26 +320,48 @@ class Rights:
         ok = type(replaces) is int and (replaces == last if last is not None else 1 <= replaces <= self.after_id)
         demand(ok, f"entry {id_} was not made on the last state of its row: an older row was put back before it")
 
-    def may_act(self, action, told, held):
-        """Whether an API key that holds these permissions, None if that is not known, may do what an entry tells of."""
+    def has(self, keys, key_id, folder):
+        """Whether a key is on a list. One whose folder is not known is, if the list has folders."""
+        folders = [item[:-1] for item in keys if item.endswith("/*")]
+        return key_id in keys or bool(folders) and (folder is None or any(folder.startswith(item) for item in folders))
+
+    def within(self, held, keys):
+        """Whether each key on a list is on the one that is held; None is all of them."""
+        if held is None or keys is None:
+            return held is None
+        folder_of = lambda item: item[:-1] if item.endswith("/*") else self.keys.get(item, {}).get("folder")
+        return all(self.has(held, item, folder_of(item)) for item in keys)
+
+    def may_act(self, action, key_id, told, held, limit):
+        """Whether an API key that holds these permissions, None if that is not known, may do what an entry tells of. `limit` is what
+        it is limited to."""
         if self.NEEDS.get(action, "") is None or self.settings.get("status", "active") != "active":
             return False
         if action in ("encrypt", "decrypt") and self.settings.get("envelope_only") is True:
             return False
         needed = {self.NEEDS.get(action, "")} - {""}
         if action == "key.wrap" and "rewrapped_from" in told:
-            needed.add("decrypt")
+            needed.add("unwrap")
         if action == "envelope_only.refused" and told.get("operation") in ("encrypt", "decrypt"):
             needed.add(told["operation"])
         if "on_behalf_of" in told:
             needed.add("audit:on_behalf_of")
-        granted = permissions_of(told)
-        if granted is not None and action == "api_key.create":
-            needed |= granted
-        if granted is not None and action == "api_key.update":
-            before = self.api_keys.get(str(told.get("api_key_id")), [None, False, None])[2]
-            needed |= set() if before is None else granted - before
-        return held is None or needed <= held | ({"hash"} if "encrypt" in held else set())
+        granted, had, had_keys = permissions_of(told), set(), frozenset()
+        if action in ("api_key.update", "api_key.revoke"):
+            _, _, had, had_keys = self.api_keys.get(str(told.get("api_key_id")), [None, False, None, UNKNOWN])
+        gets = limit_of(told) if granted is not None else had_keys
+        if action in ("api_key.create", "api_key.update"):
+            is_wider = UNKNOWN not in (gets, had_keys) and granted is not None and not self.within(had_keys, gets)
+            needed |= granted if is_wider else granted - had if None not in (granted, had) else set()
+        if limit not in (None, UNKNOWN):
+            if key_id is not None:
+                folder = told.get("folder") if action == "key.create" else self.keys.get(key_id, {}).get("folder")
+                if not self.has(limit, key_id, folder if type(folder) is str else None):
+                    return False
+            elif action in ("api_key.create", "api_key.update", "api_key.revoke"):
+                if not all(keys is UNKNOWN or self.within(limit, keys) for keys in (had_keys, gets)):
+                    return False
+        return held is None or needed <= held | ({"wrap", "hash"} if "encrypt" in held else set()) | ({"unwrap"} if "decrypt" in held else set())
 
     def read(self, id_, action, key_id, version, actor, metadata):
         def allow(condition):
@@ -296,15 +369,17 @@ class Rights:
 
         if actor != "system" and self.IS_UUID.fullmatch(actor):
             if self.after_id:
-                self.api_keys.setdefault(actor, [None, False, None])
+                self.api_keys.setdefault(actor, [None, False, None, UNKNOWN])
             allow(actor in self.api_keys and not self.api_keys[actor][1])
-            allow(self.may_act(action, metadata_of(metadata), self.api_keys[actor][2]))
+            allow(self.may_act(action, key_id, metadata_of(metadata), *self.api_keys[actor][2:]))
         if action == "key.create" and key_id is not None:
             allow(key_id not in self.keys and version == 1)
-            self.keys[key_id] = {"last": id_, "status": "active", "version": 1, "least": 1}
+            folder = metadata_of(metadata).get("folder")
+            allow("folder" not in metadata_of(metadata) or type(folder) is str)
+            self.keys[key_id] = {"last": id_, "status": "active", "version": 1, "least": 1, "destroyed": 0, "folder": folder}
         elif key_id is not None:
             if self.after_id:
-                self.keys.setdefault(key_id, {"last": None, "status": None, "version": None, "least": None})
+                self.keys.setdefault(key_id, dict.fromkeys(("last", "status", "version", "least", "destroyed", "folder")))
             allow(key_id in self.keys)
             self.read_key(id_, action, self.keys[key_id], version, metadata, allow)
         elif action in ("api_key.create", "api_key.update", "api_key.revoke", "api_key.restate"):
@@ -320,13 +395,16 @@ class Rights:
                 allow(known or self.after_id)
                 self.demand_replaced(id_, told.get("replaces"), known and known[0])
             granted, is_revoked = permissions_of(told), action == "api_key.revoke"
+            keys = limit_of(told)
+            allow(granted is None or keys is not ...)
             if action == "api_key.restate":
                 is_revoked = told.get("revoked_at") is not None
                 allow("revoked_at" in told and granted is not None)
-                allow(not known or known[1] == is_revoked and known[2] in (None, granted))
+                allow(not known or known[1] == is_revoked and known[2] in (None, granted) and known[3] in (UNKNOWN, keys))
             else:
                 allow(not known or not known[1])
-            self.api_keys[name] = [id_, is_revoked, known[2] if granted is None and known else granted]
+            said = [None, UNKNOWN] if granted is None else [granted, keys]
+            self.api_keys[name] = [id_, is_revoked, *(known[2:] if granted is None and known else said)]
         elif action in ("tenant.update", "tenant.restate"):
             told = metadata_of(metadata)
             self.demand_replaced(id_, told.get("replaces"), self.tenant)
@@ -358,25 +436,38 @@ class Rights:
             key["status"] = "active"
             allow_current(version)
             if action == "key.wrap" and "rewrapped_from" in told:
-                allow_opens(told["rewrapped_from"], key["least"])
+                allow_opens(told["rewrapped_from"], key["least"] or (key["destroyed"] or 0) + 1)
         elif action in ("key.unwrap", "decrypt"):
             allow_state("active disabled")
-            allow_opens(version, key["least"])
+            allow_opens(version, key["least"] or (key["destroyed"] or 0) + 1)
         elif action == "key.export":
             allow_state("active disabled")
             allow_current(version)
-        elif action in ("key.restate", "key.update") or action == "key.rotation_policy" and "status" in told:
+        elif (action in ("key.restate", "key.update") or action == "key.rotation_policy" and "status" in told
+              or action == "key.destroy" and told.get("step") == "version"):
             self.demand_replaced(id_, told.get("replaces"), key["last"])
             allow(told.get("status") in ("active", "disabled") + (("pending_destruction", "destroyed") if action == "key.restate" else ()))
             allow_state(told["status"])
             allow_current(version)
             key.update(last=id_, status=told["status"])
-            if action != "key.rotation_policy":
+            if action == "key.destroy":
+                number = told.get("version")
+                allow_opens(number, 1)
+                allow(key["destroyed"] in (None, number - 1) and number < (key["least"] or key["version"]))
+                key["destroyed"] = number
+            elif action != "key.rotation_policy":
                 before = told.get("min_unwrap_version_before") if action == "key.update" else told.get("min_unwrap_version", 1)
                 allow(key["least"] in (None, before))
                 least = told.get("min_unwrap_version", None if action == "key.update" else 1)
                 allow_opens(least, None)
-                key["least"] = least
+                destroyed = told.get("destroyed_through", 0) if action == "key.restate" else key["destroyed"]
+                allow(action == "key.update" or type(destroyed) is int and destroyed >= 0 and key["destroyed"] in (None, destroyed))
+                allow((destroyed or 0) < least)
+                key.update(least=least, destroyed=destroyed)
+            if action == "key.restate":
+                folder = told.get("folder", key["folder"])
+                allow((folder is None and "folder" not in told or type(folder) is str) and key["folder"] in (None, folder))
+                key["folder"] = folder
         elif action == "key.destroy" or action in self.CHANGES:
             self.demand_replaced(id_, told.get("replaces"), key["last"])
             step = told.get("step") if action == "key.destroy" else action
@@ -394,12 +485,15 @@ def verify(file, public_key=None, checkpoint=None):
     """Reads a binary file to its end; returns the verdict, which says why and at which line where it is not valid."""
     verdict, line = {"valid": False, "verified_entries": 0}, 1
     try:
-        tenant, after_id, after_hash = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
+        tenant, after_id, after_hash, notes = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
         last_id, last, time, purge, compared = int(after_id), bytes.fromhex(after_hash), "", None, False
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
+        changes = follow(json.loads(f"[{notes or ''}]"))
+        keys = keys_of(changes)
+        demand(not keys or public_key in (None, *keys), "the export is of an installation whose signing keys do not include the one given")
         demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
         none = (-1, b"")
-        owner, [kept], kept_at = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, public_key)
+        owner, [kept], kept_at = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, keys or public_key)
         demand(owner in (tenant, INSTALLATION), "the checkpoint belongs to another tenant")
         if checkpoint is not None:
             verdict["checkpoint"] = {"tenant_id": owner, "id": kept[0], "hash": base64.b64encode(kept[1]).decode(), "signed_at": kept_at}
@@ -437,9 +531,12 @@ def verify(file, public_key=None, checkpoint=None):
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
         note, signer = map(json.loads, rest)
-        demand(public_key in (None, signer), "the export names a different public key from the one given")
+        demand(not keys or keys[-1] == signer, "the statements about new signing keys do not lead to the key that signed the export")
+        demand(keys or public_key in (None, signer), "the export names a different public key from the one given")
         owner, ends, signed_at = read_note(note, signer, kind)
-        verdict["public_key"] = signer
+        verdict.update(public_key=signer, trusted_key=public_key == signer)
+        if public_key and public_key != signer:
+            verdict["key_changes"] = changes[keys.index(public_key):]
         demand(owner == tenant, "the last line is of another log")
         if ends[0][0] != last_id:
             verdict["signed_through"] = ends[0][0]
@@ -455,7 +552,7 @@ def verify(file, public_key=None, checkpoint=None):
             owner, states, at = read_note(signed, signer, kind)
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
             for id_, hash_, nodes in links and [(*position, links[1]), *links[2]] or []:
-                size, root, *_ = read_tree(links[0], signer)
+                size, root, *_ = read_tree(links[0], [signer], [*keys, signer][0])
                 demand(size == states[-1][0], "the tree is not that of the installation's log that was signed")
                 demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")
             states += [link[:2] for link in links[2]] if links else []
@@ -476,13 +573,13 @@ def verify(file, public_key=None, checkpoint=None):
     return {**verdict, "valid": True, "signed_at": signed_at, "head_id": head[0], "missing": missing, "whole": not missing}
 
 
-def exit_code(verdict, is_key_known):
+def exit_code(verdict):
     if not verdict["valid"]:
         return 1
     if not Ed25519PublicKey:
         return 3
     part, unused = PART * (not verdict["whole"]), UNUSED * (verdict.get("checkpoint_compared") is False)
-    return max(part, unused, UNTRUSTED * (not is_key_known))
+    return max(part, unused, UNTRUSTED * (not verdict["trusted_key"]))
 
 
 if __name__ == "__main__":
@@ -517,4 +614,6 @@ if __name__ == "__main__":
         print("WARNING: the public key came from the file itself: give the one that you know", file=sys.stderr)
     if not Ed25519PublicKey:
         print("!!! THE SIGNATURE WAS NOT CHECKED: this needs the Python package cryptography", file=sys.stderr)
-    sys.exit(exit_code(answer, bool(known)))
+    if "key_changes" in answer:
+        print("WARNING: the key that you gave was replaced: compare the new one with the operator's over another channel", file=sys.stderr)
+    sys.exit(exit_code(answer))

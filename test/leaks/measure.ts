@@ -4,6 +4,7 @@ import { decodeHex, encodeBase64 } from '../../packages/protocol/src/index.js'
 import { createClient, type Fetch, text } from '../../packages/sdk/src/index.js'
 import { readIndexKey } from '../../packages/sdk/src/models/index-key.js'
 import vectors from '../../packages/sdk/src/models/local-index.vectors.json' with { type: 'json' }
+import { nameRows } from './known-rows.js'
 
 const indexKey = vectors.text[0]?.text ?? ''
 const keyId = readIndexKey(indexKey).wrapped.key_id
@@ -12,7 +13,7 @@ interface Setting {
   name: string
   indexes: Record<
     string,
-    { prefix: 'name'; length: number; bits?: number } | { ngram: 'name'; length: number; bits?: number }
+    { prefix: 'name'; length: number } | { ngram: 'name'; length: number; bits: number; acceptLeakage: true }
   >
   whole?: { bits?: number }
 }
@@ -26,8 +27,8 @@ const SETTINGS: Setting[] = [
     indexes: Object.fromEntries([1, 2, 3, 4].map((length) => [`p${length}`, { prefix: 'name', length }])),
   },
   ...[256, 16, 12, 10, 8, 6].map((bits) => ({
-    name: `parts of 3, \`bits: ${bits}\`${bits === 8 ? ' (default)' : ''}`,
-    indexes: { g: { ngram: 'name', length: 3, bits } } as const,
+    name: `parts of 3, \`bits: ${bits}\``,
+    indexes: { g: { ngram: 'name', length: 3, bits, acceptLeakage: true } } as const,
   })),
 ]
 
@@ -122,6 +123,7 @@ export async function measure(names: readonly string[]): Promise<Measured[]> {
     const model = eaas.model({
       name: 'people',
       keyId,
+      bind: false,
       indexKey,
       warn: false,
       fields: { name: text({ normalize: ['trim', 'lowercase'], ...(whole && { index: 'w', ...whole }) }) },
@@ -161,6 +163,45 @@ function readColumn(path: string, name: string): string[] {
   }
   const [header = [], ...cells] = rows
   return cells.flatMap((row) => row[header.indexOf(name)] ?? [])
+}
+
+const ATTACKED_BITS = [6, 8, 12]
+const KNOWN_ROWS = [0, 3]
+const SHORT_LIST = 100
+
+/** The share of the rows that the attacker does not know and then names: an index of parts of 3. */
+async function attackedShare(names: readonly string[], bits: number, knownRows: number): Promise<number> {
+  const eaas = fixedClient()
+  const indexes = { parts: { ngram: 'name', length: 3, bits, acceptLeakage: true } } as const
+  const fields = { name: text({ normalize: ['trim', 'lowercase'] }) }
+  const model = eaas.model({ name: 'people', keyId, bind: false, indexKey, fields, indexes })
+  const rows = await model.encryptMany(names.map((name, number) => ({ name, number })))
+  eaas.close()
+  rows.sort((a, b) => (a.parts.join() < b.parts.join() ? -1 : 1)) // the order of the table tells nothing
+  const rowOf = new Map(rows.map(({ number }, row) => [number, row]))
+  const spread = Array.from({ length: knownRows }, (_, at) => Math.floor(((at + 0.5) * names.length) / knownRows))
+  const known = new Map(spread.map((number) => [number, rowOf.get(number) ?? 0]))
+  const list = names.map((name) => knownParts(name, { name: '', indexes })[0] ?? [])
+  const given = nameRows(
+    rows.map(({ parts }) => parts),
+    list,
+    known,
+  )
+  const right = given.filter((row, number) => !known.has(number) && rowOf.get(number) === row)
+  return right.length / (names.length - known.size)
+}
+
+/** Returns the lines of the page on the attack that learns tokens, in Markdown: for a short list, and for the whole one. */
+export async function measureAttack(whole: boolean): Promise<string> {
+  const names = readColumn('legislators.csv', 'full_name')
+  const list = whole ? names : names.slice(0, SHORT_LIST)
+  const lines: string[] = []
+  for (const known of KNOWN_ROWS) {
+    const cells = [String(list.length), String(known)]
+    for (const bits of ATTACKED_BITS) cells.push(`${Math.round((await attackedShare(list, bits, known)) * 100)} %`)
+    lines.push(`| ${cells.join(' | ')} |`)
+  }
+  return lines.join('\n')
 }
 
 /** Returns the table of the page, in Markdown. */

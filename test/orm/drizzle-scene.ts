@@ -125,5 +125,5 @@ async function connect(sent: Sent[]) {
     eaas.close()
     await database.drop()
   }
-  return { client, raw, db, pairs, seed, close }
+  return { client, raw, db, pairs, seed, close, eaas, keyId }
 }

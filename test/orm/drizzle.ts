@@ -1,26 +1,31 @@
 // Drizzle, as an application would use it: the contract's operations.
+import { randomUUID } from 'node:crypto'
 import {
   and,
   asc,
+  between,
   count,
   desc,
   eq,
   exists,
   gt,
   gte,
+  ilike,
   inArray,
   isNull,
   like,
+  lt,
   ne,
   or,
   relations,
   sql,
   sum,
 } from 'drizzle-orm'
-import { alias, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { alias, integer, jsonb, pgTable, serial, text, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import { encrypted } from '../../packages/drizzle/src/index.js'
+import { expectRefused } from './refused.js'
 import type { Models, Orm, Prefs, Tree } from './scene.js'
 
 export const users = pgTable('users', {
@@ -72,6 +77,38 @@ export const pairs = pgTable('pairs', {
 })
 const LEADS = { leads, pairs }
 
+export const vaults = pgTable('vaults', {
+  id: uuid().primaryKey(),
+  mail: jsonb().$type<string>().notNull(),
+  mail_index: text(),
+  note: jsonb().$type<string>(),
+  row_seal: jsonb(),
+})
+
+export const logs = pgTable('logs', {
+  id: uuid().primaryKey(),
+  fault: jsonb().$type<string>().notNull(),
+  fault_start: text(),
+  fault_parts: text().array(),
+  due: jsonb().$type<Date>().notNull(),
+  due_month: text(),
+  amount: jsonb().$type<number>().notNull(),
+  amount_step: text(),
+  number: integer(),
+})
+
+const labeled = () => ({ label: text().notNull(), label_index: text() })
+export const tickets = pgTable('tickets', { id: serial().primaryKey(), ...labeled() })
+export const drafts = pgTable('drafts', { id: uuid().primaryKey().defaultRandom(), ...labeled() })
+export const locals = pgTable('locals', {
+  id: text()
+    .primaryKey()
+    .$defaultFn(() => randomUUID()),
+  ...labeled(),
+})
+// Drizzle's types do not take one of several tables.
+const MADE = { tickets, drafts, locals } as unknown as Record<string, typeof locals>
+
 const schema = {
   users,
   posts,
@@ -89,10 +126,17 @@ export async function connectDrizzle(url: string, models: Models): Promise<Orm> 
     [samples, models.samples],
     [people, models.people],
     [leads, models.leads],
+    [vaults, models.vaults],
     [pairs, models.pairs],
+    [tickets, models.tickets],
+    [drafts, models.drafts],
+    [locals, models.locals],
+    [logs, models.logs],
   ])
   return { ...ormOf(db), close: () => client.end() }
 }
+
+const madeOf = (table: string) => MADE[table] as typeof locals
 
 function open(url: string) {
   return drizzle(postgres(url), { schema })
@@ -216,6 +260,43 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
           target: LEADS[table].id,
           set: Object.fromEntries(fields.map((field) => [field, excludedOf(LEADS[table][field])])),
         }),
+    insertVault: (vault) => db.insert(vaults).values(vault),
+    vaultById: async (id) => (await db.select().from(vaults).where(eq(vaults.id, id)))[0],
+    updateVault: (id, changes) => db.update(vaults).set(changes).where(eq(vaults.id, id)),
+    insertMade: (table, labels) =>
+      db
+        .insert(madeOf(table))
+        .values(labels.map((label) => ({ label })))
+        .returning(),
+    made: (table) => db.select().from(madeOf(table)),
+    upsertMade: async (table, label, changed) =>
+      db
+        .insert(madeOf(table))
+        .values({ label })
+        .onConflictDoUpdate({ target: madeOf(table).label, set: { label: changed } }),
+    insertLogs: async (list) => db.insert(logs).values(list),
+    findLogs: async ({ starts, contains, due, amount }, { skip, take } = {}) => {
+      const where = and(
+        starts === undefined ? undefined : ilike(logs.fault, `${starts}%`),
+        contains === undefined ? undefined : like(logs.fault, `%${contains}%`),
+        due && and(gte(logs.due, due[0]), lt(logs.due, due[1])),
+        amount && between(logs.amount, ...amount),
+      )
+      const query = db.select({ fault: logs.fault, due: logs.due, amount: logs.amount }).from(logs).where(where)
+      const ordered = query.orderBy(logs.number).$dynamic()
+      if (skip !== undefined) ordered.offset(skip)
+      return take === undefined ? ordered : ordered.limit(take)
+    },
+    // PostgreSQL counts before the rows are filtered, so that this is refused: the rows are counted.
+    countLogs: async ({ starts }) => {
+      const where = like(logs.fault, `${starts}%`)
+      await expectRefused(db.select({ n: count() }).from(logs).where(where))
+      await expectRefused(db.$count(logs, where))
+      await expectRefused(db.update(logs).set({ number: 1 }).where(where))
+      await expectRefused(db.update(logs).set({ fault: 'all' }).where(where))
+      await expectRefused(db.delete(logs).where(where))
+      return (await db.select({ id: logs.id }).from(logs).where(where)).length
+    },
     byLowerEmail: async (email) => select().where(sql`lower(${users.email}) = ${email}`),
     orderedByEmail: async () => select().orderBy(desc(users.email)),
     groupedByEmail: async () => db.select({ n: count() }).from(users).groupBy(users.email),

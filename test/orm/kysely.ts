@@ -1,4 +1,5 @@
 // Kysely, as an application would use it: the contract's operations.
+import { randomUUID } from 'node:crypto'
 import {
   type Generated,
   HandleEmptyInListsPlugin,
@@ -11,7 +12,8 @@ import {
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { encrypted } from '../../packages/kysely/src/index.js'
-import type { Lead, Models, Orm, Person, Post, Sample, User } from './scene.js'
+import { expectRefused } from './refused.js'
+import type { Lead, Log, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface Database {
   users: { [K in keyof User]: K extends 'prefs' ? Generated<User[K]> : User[K] } & {
@@ -23,7 +25,14 @@ interface Database {
   people: Person
   leads: Lead & { envelope: Generated<null> }
   pairs: Lead
+  vaults: Lead & { mail_index: Generated<string>; row_seal: Generated<null> }
+  tickets: MadeRow<number>
+  drafts: MadeRow<string>
+  locals: MadeRow<string>
+  logs: Log & { number: number | null; fault_start: Generated<string>; fault_parts: Generated<string[]> }
 }
+
+type MadeRow<Id> = { id: Generated<Id>; label: string; label_index: Generated<string> }
 
 export async function connectKysely(url: string, models: Models): Promise<Orm> {
   const pool = new pg.Pool({ connectionString: url, max: 3 })
@@ -252,6 +261,44 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
             .doUpdateSet((eb) => Object.fromEntries(fields.map((field) => [field, eb.ref(`excluded.${field}`)]))),
         )
         .execute(),
+    insertVault: (vault) => db.insertInto('vaults').values(vault).execute(),
+    vaultById: (id) => db.selectFrom('vaults').selectAll().where('id', '=', id).executeTakeFirst(),
+    updateVault: (id, changes) => db.updateTable('vaults').set(changes).where('id', '=', id).execute(),
+    // Kysely makes no ids itself: those of `locals` are the application's.
+    insertMade: (table, labels) => {
+      const rows = labels.map((label) => ({ label, ...(table === 'locals' ? { id: randomUUID() } : {}) }))
+      return db.insertInto(table).values(rows).returning(['id', 'label']).execute()
+    },
+    made: (table) => db.selectFrom(table).selectAll().execute(),
+    upsertMade: (table, label, changed) =>
+      db
+        .insertInto(table)
+        .values({ label, ...(table === 'locals' ? { id: randomUUID() } : {}) })
+        .onConflict((on) => on.column('label').doUpdateSet({ label: changed }))
+        .execute(),
+    insertLogs: (logs) =>
+      db
+        .insertInto('logs')
+        .values(logs as never)
+        .execute(),
+    findLogs: ({ starts, contains, due, amount }, { skip, take } = {}) => {
+      let query = db.selectFrom('logs').select(['fault', 'due', 'amount']).orderBy('number')
+      if (starts !== undefined) query = query.where('fault', 'ilike', `${starts}%`)
+      if (contains !== undefined) query = query.where('fault', 'like', `%${contains}%`)
+      if (due) query = query.where('due', '>=', due[0]).where('due', '<', due[1])
+      if (amount) query = query.where((eb) => eb.between('amount', ...amount))
+      if (take !== undefined) query = query.limit(take)
+      return (skip === undefined ? query : query.offset(skip)).execute()
+    },
+    // PostgreSQL counts before the rows are filtered, so that this is refused: the rows are counted.
+    countLogs: async ({ starts }) => {
+      const logs = db.selectFrom('logs').where('fault', 'like', `${starts}%`)
+      await expectRefused(logs.select(({ fn }) => fn.countAll().as('n')).execute())
+      const update = db.updateTable('logs').where('fault', 'like', `${starts}%`)
+      await expectRefused(update.set({ number: 1 }).execute())
+      await expectRefused(update.set({ fault: 'all' }).execute())
+      return (await logs.select('id').execute()).length
+    },
     byLowerEmail: (email) =>
       select()
         .where(sql`lower(${sql.ref('email')})`, '=', email)

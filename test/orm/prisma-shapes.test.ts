@@ -8,7 +8,7 @@ import { type Client, createClient, text } from '../../packages/sdk/src/index.js
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
-import { type Models, modelsOf, tables } from './scene.js'
+import { modelsOf, tables } from './scene.js'
 
 /** A plaintext of an encrypted field, in every query below. */
 const SECRET = 'ada@secret.example'
@@ -17,7 +17,7 @@ const ID = randomUUID()
 const postgres = await openCreatedCluster(inject('runDir'))
 let eaas: Client
 let keyId: string
-let models: Models
+let models: ReturnType<typeof modelsOf>
 let client: PrismaClient
 let db: ReturnType<typeof connect>
 const sent: string[] = []
@@ -112,6 +112,35 @@ const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
   ],
   ['update', (db) => db.user.update({ where: { id: ID }, data: { email: { set: SECRET } } })],
   ['updateMany', (db) => db.user.updateMany({ where: { AND: [{ id: { equals: ID } }] }, data: { nick: SECRET } })],
+  ['an update of many rows', (db) => db.user.updateMany({ data: { nick: SECRET } })],
+  [
+    'an update by a condition that is not of its row',
+    (db) =>
+      db.user.updateMany({
+        where: { NOT: { id: randomUUID() }, OR: [{ id: ID }], posts: { some: { id: ID } } },
+        data: { nick: SECRET },
+      }),
+  ],
+  [
+    'an update by a text of any case',
+    (db) => db.user.updateMany({ where: { city: { equals: 'LONDON', mode: 'insensitive' } }, data: { nick: SECRET } }),
+  ],
+  [
+    'an update by an id and another operator',
+    (db) => db.user.updateMany({ where: { id: { equals: ID, not: randomUUID() } }, data: { nick: SECRET } }),
+  ],
+  [
+    'an update by a list of ids, which returns them',
+    (db) => db.user.updateManyAndReturn({ where: { id: { in: [ID] } }, data: { nick: SECRET } }),
+  ],
+  [
+    'an update that returns a field without its id',
+    (db) => db.user.update({ where: { id: ID }, data: { nick: SECRET }, omit: { id: true } }),
+  ],
+  [
+    'an upsert by another field',
+    (db) => db.user.upsert({ where: { email_index: 'x' }, create: user(), update: { nick: SECRET } }),
+  ],
   [
     'upsert',
     (db) => db.user.upsert({ where: { id: ID }, create: { ...user(), email: SECRET }, update: { email: SECRET } }),
@@ -163,57 +192,6 @@ const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
 ]
 
 const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown>][] = [
-  ['an update of many rows', /bound to id/, (db) => db.user.updateMany({ data: { nick: SECRET } })],
-  [
-    'an update by a condition that is not of its row',
-    /bound to id/,
-    (db) =>
-      db.user.updateMany({
-        where: { NOT: { id: ID }, OR: [{ id: ID }], posts: { some: { id: ID } } },
-        data: { nick: SECRET },
-      }),
-  ],
-  [
-    'an update by an id of any case',
-    /bound to id/,
-    (db) => db.user.updateMany({ where: { id: { equals: ID, mode: 'insensitive' } }, data: { nick: SECRET } }),
-  ],
-  [
-    'an update by an id and another operator',
-    /bound to id/,
-    (db) => db.user.updateMany({ where: { id: { equals: ID, not: randomUUID() } }, data: { nick: SECRET } }),
-  ],
-  [
-    'an update by a list of ids',
-    /bound to id/,
-    (db) => db.user.updateMany({ where: { id: { in: [ID] } }, data: { nick: SECRET } }),
-  ],
-  [
-    'to return a field without its id',
-    /users\.email cannot be selected without id/,
-    (db) => db.user.create({ data: { ...user(), nick: SECRET }, select: { email: true } }),
-  ],
-  [
-    'to return a field and to omit its id',
-    /users\.email cannot be selected without id/,
-    (db) => db.user.update({ where: { id: ID }, data: { nick: SECRET }, omit: { id: true } }),
-  ],
-  [
-    'to return a field of a relation without its id',
-    /posts\.title cannot be selected without id/,
-    (db) =>
-      db.user.update({ where: { id: ID }, data: { nick: SECRET }, include: { posts: { select: { title: true } } } }),
-  ],
-  [
-    'to return a field whose id the client omits',
-    /posts\.title cannot be selected without id/,
-    () => omitting().post.create({ data: { ...post(), user_id: ID } }),
-  ],
-  [
-    'an upsert by another field',
-    /bound to id/,
-    (db) => db.user.upsert({ where: { email_index: 'x' }, create: user(), update: { nick: SECRET } }),
-  ],
   [
     'a nested update of the row that another belongs to',
     /bound to id/,
@@ -238,8 +216,8 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
   ['a range', /cannot compare it by "lte"/, (db) => db.user.findMany({ where: { email: { lte: SECRET } } })],
   [
     'an index that would have to ignore case',
-    /cannot compare it by "mode"/,
-    (db) => db.user.findMany({ where: { email: { equals: SECRET, mode: 'insensitive' } } }),
+    /users\.nick is encrypted: its index does not compare by mode "insensitive"/,
+    (db) => db.user.findMany({ where: { nick: { equals: SECRET, mode: 'insensitive' } } }),
   ],
   [
     'a pattern in a relation',
@@ -308,6 +286,39 @@ describe('Prisma', () => {
       posts: [{ title: SECRET, user: { nick: 'new', posts: [{ title: SECRET }] } }],
     })
   })
+  it('opens a field without its id, on every level, and returns no more than was asked for', async () => {
+    const selected = { nick: true, posts: { select: { title: true } } }
+    const expected = { nick: 'ada', posts: [{ title: SECRET }] }
+    expect(await db.user.findMany({ select: selected })).toEqual([expected])
+    expect(await db.user.findUnique({ where: { id: ID } }).posts({ select: { title: true } })).toEqual([
+      { title: SECRET },
+    ])
+    const row = await db.user.findFirst({ omit: { id: true }, include: { posts: { omit: { id: true } } } })
+    expect(row).toMatchObject({ nick: 'ada', posts: [{ title: SECRET }] })
+    expect(JSON.stringify(row)).not.toContain('"id"')
+    expect(await omitting().post.findFirst()).toEqual({ user_id: ID, title: SECRET, likes: 3 })
+    const where = { email: `${ID}@x.org` } as never
+    const update = db.user.update({ where, data: { nick: 'new' }, select: { nick: true } })
+    expect(await update).toEqual({ nick: 'new' })
+    expect(await db.user.update({ where, data: { nick: 'new' } }).posts()).toMatchObject([{ title: SECRET }])
+  })
+  it('changes many rows, counts them, and no more than its limit', async () => {
+    await db.user.create({ data: { ...user(), nick: 'bob' } })
+    expect(await db.user.updateMany({ data: { nick: 'all' }, limit: 1 })).toEqual({ count: 1 })
+    expect(await db.user.updateMany({ data: { nick: 'all' } })).toEqual({ count: 2 })
+    expect(await db.user.updateMany({ where: { city: 'x' }, data: { nick: 'all' } })).toEqual({ count: 0 })
+    expect((await db.user.findMany()).map(({ nick }) => nick)).toEqual(['all', 'all'])
+  })
+  it('fails as Prisma does where no row is found', async () => {
+    const where = { email_index: 'x' }
+    await expect(db.user.update({ where, data: { nick: 'new' } })).rejects.toMatchObject({ code: 'P2025' })
+  })
+  it('refuses, in a list of operations, an update whose row must be read before', async () => {
+    const update = () => db.user.updateMany({ where: { city: 'London' }, data: { nick: SECRET } })
+    await expect(db.$transaction([update()])).rejects.toThrow('in a list of operations, an update of User')
+    await db.$transaction((tx) => tx.user.updateMany({ where: { city: 'London' }, data: { nick: 'ben' } }))
+    expect((await db.user.findFirst())?.nick).toBe('ben')
+  })
   it('executes statements of SQL that name no encrypted column', async () => {
     expect(await db.$queryRaw`select count(*)::int as n from users where city = ${'London'}`).toEqual([{ n: 1 }])
   })
@@ -366,12 +377,17 @@ describe('Prisma', () => {
       await bound().post.create({ data: { ...post(), user: { connect: { id: found.toUpperCase() } } } })
       expect([await titles(made), await titles(found)]).toEqual([[SECRET], [SECRET]])
     })
+    it('is sealed to that of a row which is found by another unique field', async () => {
+      const id = randomUUID()
+      await bound().user.create({ data: plain(id) })
+      await bound().user.update({ where: { email_index: id }, data: { posts: { create: post() } } })
+      expect(await titles(id)).toEqual([SECRET])
+    })
     it('is refused where the id is not known', async () => {
       const { id: _, ...without } = plain()
       const message = /field "user_id": a column of bind must hold text or a whole number/
       for (const run of [
         () => bound().user.create({ data: { ...without, posts: { create: post() } } as never }),
-        () => bound().user.update({ where: { email_index: 'x' }, data: { posts: { create: post() } } }),
         () => bound().post.create({ data: { ...post(), user: { connect: { email_index: 'x' } } } }),
       ]) {
         await expect(run()).rejects.toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })

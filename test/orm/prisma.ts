@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { encrypted } from '../../packages/prisma/src/index.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
-import type { Lead, Models, Orm, Post, Sample, User } from './scene.js'
+import { expectRefused } from './refused.js'
+import type { Lead, LogSearch, Models, Orm, Post, Sample, User } from './scene.js'
 
 export async function connectPrisma(url: string, models: Models): Promise<Orm> {
   const db = connect(url, models)
@@ -19,14 +20,31 @@ function connect(url: string, models: Models) {
       Sample: models.samples,
       Person: models.people,
       Lead: models.leads,
+      Vault: models.vaults,
       Pair: models.pairs,
+      Ticket: models.tickets,
+      Draft: models.drafts,
+      Local: models.locals,
+      Log: models.logs,
     }),
   )
 }
 
 type Inner = Pick<
   ReturnType<typeof connect>,
-  'user' | 'post' | 'sample' | 'person' | 'lead' | 'pair' | '$transaction' | '$queryRawUnsafe'
+  | 'user'
+  | 'post'
+  | 'sample'
+  | 'person'
+  | 'lead'
+  | 'pair'
+  | 'vault'
+  | 'ticket'
+  | 'draft'
+  | 'local'
+  | 'log'
+  | '$transaction'
+  | '$queryRawUnsafe'
 >
 
 /** Prisma has a null of its own for JSON. */
@@ -48,6 +66,16 @@ function sampleOf({ data, amount, taken, good, tree }: Partial<Sample>) {
     ...(good === undefined ? {} : { good: good ?? Prisma.DbNull }),
     ...(tree === undefined ? {} : { tree: tree === null ? Prisma.DbNull : { ...tree } }),
   }
+}
+
+/** Prisma types JSON, of which these are values of the model. */
+function whereOf({ starts, contains, due, amount }: LogSearch): Prisma.LogWhereInput {
+  const fault = { startsWith: starts, contains }
+  return {
+    ...((starts ?? contains) ? { fault } : {}),
+    ...(due ? { AND: [{ due: { gte: due[0], lt: due[1] } }] } : {}),
+    ...(amount ? { amount: { gte: amount[0], lte: amount[1] } } : {}),
+  } as never
 }
 
 const leadOf = ({ note, ...lead }: Lead) => ({ ...lead, note: note ?? Prisma.DbNull })
@@ -130,6 +158,40 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         update: Object.fromEntries(fields.map((field) => [field, create[field]])),
       }
       return table === 'leads' ? db.lead.upsert(args) : db.pair.upsert(args)
+    },
+    insertVault: (vault) => db.vault.create({ data: leadOf(vault) }),
+    vaultById: async (id) => ((await db.vault.findUnique({ where: { id } })) as Lead | null) ?? undefined,
+    updateVault: (id, changes) => {
+      const data = Object.entries(changes).map(([field, value]) => [field, value ?? Prisma.DbNull] as const)
+      return db.vault.update({ where: { id }, data: Object.fromEntries(data) })
+    },
+    insertMade: (table, labels) => {
+      const data = labels.map((label) => ({ label }))
+      if (table === 'tickets') return db.ticket.createManyAndReturn({ data })
+      return table === 'drafts' ? db.draft.createManyAndReturn({ data }) : db.local.createManyAndReturn({ data })
+    },
+    made: (table) => {
+      if (table === 'tickets') return db.ticket.findMany()
+      return table === 'drafts' ? db.draft.findMany() : db.local.findMany()
+    },
+    upsertMade: (table, label, changed) => {
+      const args = { where: { label } as never, create: { label }, update: { label: changed } }
+      if (table === 'tickets') return db.ticket.upsert(args)
+      return table === 'drafts' ? db.draft.upsert(args) : db.local.upsert(args)
+    },
+    insertLogs: (logs) => db.log.createMany({ data: logs as never }),
+    findLogs: async (search, page) => {
+      const select = { fault: true, due: true, amount: true }
+      const found = await db.log.findMany({ where: whereOf(search), select, orderBy: { number: 'asc' }, ...page })
+      return found as never
+    },
+    countLogs: async (search) => {
+      const where = whereOf(search)
+      await expectRefused(db.log.updateMany({ where, data: { number: 1 } }))
+      await expectRefused(db.log.updateMany({ where, data: { fault: 'all' } }))
+      await expectRefused(db.log.deleteMany({ where }))
+      await expectRefused(db.log.findMany({ where: { OR: [where, { number: 1 }] } }))
+      return db.log.count({ where })
     },
     orderedByEmail: () => db.user.findMany({ orderBy: { email: 'desc' } }),
     groupedByEmail: () => db.user.groupBy({ by: ['email'], _count: true }),

@@ -49,12 +49,39 @@ export interface Person {
   city: string
 }
 
-/** A row of `leads`, which are compact, or of `pairs`, which have one index of both fields. */
+/** A row of `leads`, which are compact, of `pairs`, which have one index of both fields, or of `vaults`, which are sealed as a whole. */
 export interface Lead {
   id: string
   mail: string
   note: string | null
 }
+
+/** A row whose id the database makes, or a default of the ORM's client. */
+export interface Made {
+  id: string | number
+  label: string
+}
+
+/** A row that is searched by the beginning and the parts of a text, and by ranges. */
+export interface Log {
+  id: string
+  fault: string
+  due: Date
+  amount: number
+}
+
+/** What of the logs to find; all of it. */
+export interface LogSearch {
+  starts?: string
+  contains?: string
+  /** From the first, and before the second. */
+  due?: readonly [Date, Date]
+  /** From the first to the second. */
+  amount?: readonly [number, number]
+}
+
+/** `tickets` have a serial id, `drafts` a uuid by the database's default, `locals` one by a default of the client. */
+export type MadeTable = 'tickets' | 'drafts' | 'locals'
 
 /** The form of the users' values: `full` in columns of JSON, `text` in columns of text. */
 export type UserFormat = 'full' | 'text'
@@ -103,10 +130,41 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     fields: ofLead,
     indexes: { pair_index: { fields: ['mail', 'note'] } },
   })
-  return { users, posts, samples, people, leads, pairs }
+  const vaults = eaas.model({
+    name: 'vaults',
+    keyId,
+    bind: ['id'],
+    sealed: 'row',
+    fields: { mail: text({ index: 'mail_index' }), note: text().nullable() },
+  })
+  const label = { label: text({ index: 'label_index' }) }
+  const tickets = eaas.model({ name: 'tickets', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
+  const drafts = eaas.model({ name: 'drafts', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
+  const locals = eaas.model({ name: 'locals', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
+  return { users, posts, samples, people, leads, pairs, vaults, tickets, drafts, locals }
 }
 
-export type Models = ReturnType<typeof modelsOf>
+/** With indexes of parts and of buckets, which need an index key. */
+export function logModelOf(eaas: Client, keyId: string, indexKey: string) {
+  return eaas.model({
+    name: 'logs',
+    keyId,
+    bind: ['id'],
+    warn: false,
+    indexKey,
+    fields: {
+      fault: text({ normalize: ['trim', 'lowercase'] }),
+      due: date({ index: 'due_month', range: 'month' }),
+      amount: number({ index: 'amount_step', range: { step: 100 } }),
+    },
+    indexes: {
+      fault_start: { prefix: 'fault', length: 3 },
+      fault_parts: { ngram: 'fault', length: 3, bits: 6, acceptLeakage: true },
+    },
+  })
+}
+
+export type Models = ReturnType<typeof modelsOf> & { logs: ReturnType<typeof logModelOf> }
 
 export type LeadTable = 'leads' | 'pairs'
 
@@ -189,6 +247,18 @@ export interface Orm {
   updateLead(id: string, changes: Partial<Lead> & { envelope?: null }): Promise<unknown>
   /** Inserts, or sets these fields of the row that is there to those of the lead. */
   upsertLead(table: LeadTable, lead: Lead, fields: readonly ('mail' | 'note')[]): Promise<unknown>
+  insertVault(vault: Lead): Promise<unknown>
+  vaultById(id: string): Promise<Lead | undefined>
+  updateVault(id: string, changes: Partial<Lead>): Promise<unknown>
+  /** Inserts rows without ids, and returns them. */
+  insertMade(table: MadeTable, labels: readonly string[]): Promise<Made[]>
+  made(table: MadeTable): Promise<Made[]>
+  /** Inserts a row without an id or, where there is one of the label, gives that another label. */
+  upsertMade(table: MadeTable, label: string, changed: string): Promise<unknown>
+  insertLogs?(logs: Log[]): Promise<unknown>
+  /** Finds logs by their due date, without their ids. */
+  findLogs?(search: LogSearch, page?: { skip?: number; take?: number }): Promise<Omit<Log, 'id'>[]>
+  countLogs?(search: LogSearch): Promise<number>
   byLowerEmail?(email: string): Promise<unknown>
   orderedByEmail(): Promise<unknown>
   groupedByEmail?(): Promise<unknown>
@@ -260,6 +330,15 @@ const ALL: Record<keyof Orm, true> = {
   insertLead: true,
   updateLead: true,
   upsertLead: true,
+  insertVault: true,
+  vaultById: true,
+  updateVault: true,
+  insertMade: true,
+  made: true,
+  upsertMade: true,
+  insertLogs: true,
+  findLogs: true,
+  countLogs: true,
   byLowerEmail: true,
   orderedByEmail: true,
   groupedByEmail: true,
@@ -284,6 +363,9 @@ export interface Scene {
 
 const TYPES = { full: 'jsonb', text: 'text' }
 
+/** The constraint holds for every row, also in a transaction: whatever is not sealed is never in the table. */
+const LABEL = `label text not null check (label like 'eaas.2.%'), label_index text not null unique`
+
 export const tables = (format: UserFormat) => `
   create table users (
     id uuid primary key,
@@ -304,7 +386,15 @@ export const tables = (format: UserFormat) => `
   create table samples (id uuid primary key, data jsonb, amount jsonb, taken jsonb, good jsonb, tree jsonb);
   create table people (id uuid primary key, key_id uuid not null, name text not null, city text not null);
   create table leads (id uuid primary key, mail jsonb not null, note jsonb, envelope jsonb);
-  create table pairs (id uuid primary key, mail jsonb not null, note jsonb, pair_index text);`
+  create table pairs (id uuid primary key, mail jsonb not null, note jsonb, pair_index text);
+  create table vaults (id uuid primary key, mail jsonb not null, mail_index text, note jsonb, row_seal jsonb);
+  create table tickets (id serial primary key, ${LABEL});
+  create table drafts (id uuid primary key default gen_random_uuid(), ${LABEL});
+  create table locals (id text primary key, ${LABEL});
+  create table logs (
+    id uuid primary key, fault jsonb not null, fault_start text, fault_parts text[], due jsonb, due_month text, amount jsonb,
+    amount_step text, number integer
+  );`
 
 /** Makes the tables on PostgreSQL, and the models over a service in memory. */
 export async function createScene(connect: (url: string, models: Models) => Promise<Orm>, format: UserFormat) {
@@ -315,13 +405,18 @@ export async function createScene(connect: (url: string, models: Models) => Prom
   const service = createTestService()
   const eaas = createClient(service)
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
-  const models = modelsOf(eaas, keyId, format)
+  const indexKey = await eaas.createIndexKey(keyId, { model: 'logs' })
+  const allOf = (client: Client) => ({
+    ...modelsOf(client, keyId, format),
+    logs: logModelOf(client, keyId, indexKey),
+  })
+  const models = allOf(eaas)
   const orm = await connect(database.directUrl, models)
   const newKey = async () => (await eaas.keys.create({ name: randomUUID() })).id
   const opened: { close(): unknown }[] = [eaas, orm]
   const restarted = async () => {
     const later = createClient(service)
-    const other = await connect(database.directUrl, modelsOf(later, keyId, format))
+    const other = await connect(database.directUrl, allOf(later))
     opened.push(later, other)
     return other
   }
@@ -352,6 +447,10 @@ export function sampleOf(sample: Partial<Sample> = {}): Sample {
 
 export function personOf(key_id: string, person: Partial<Person> = {}): Person {
   return { id: randomUUID(), key_id, name: 'Ada', city: 'London', ...person }
+}
+
+export function logOf(log: Partial<Log> = {}): Log {
+  return { id: randomUUID(), fault: 'Pump blocked', due: new Date('2026-02-10'), amount: 700, ...log }
 }
 
 export function leadOf(lead: Partial<Lead> = {}): Lead {

@@ -1,7 +1,22 @@
 // TypeORM, as an application would use it: the contract's operations.
-import { DataSource, EntitySchema, Equal, In, IsNull, Like, MoreThan, MoreThanOrEqual, Not } from 'typeorm'
+import {
+  And,
+  Between,
+  DataSource,
+  EntitySchema,
+  Equal,
+  ILike,
+  In,
+  IsNull,
+  LessThan,
+  Like,
+  MoreThan,
+  MoreThanOrEqual,
+  Not,
+} from 'typeorm'
 import { encrypted } from '../../packages/typeorm/src/index.js'
-import type { Lead, Models, Orm, Person, Post, Sample, User } from './scene.js'
+import { expectRefused } from './refused.js'
+import type { Lead, Log, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface UserRow extends User {
   email_index?: string | null
@@ -91,8 +106,66 @@ export const pairs = new EntitySchema<Lead & { pair_index?: string | null }>({
 })
 const LEADS = { leads, pairs }
 
+export const vaults = new EntitySchema<Lead & { mail_index?: string; row_seal?: null }>({
+  name: 'Vault',
+  tableName: 'vaults',
+  columns: {
+    id: { type: 'uuid', primary: true },
+    mail: { type: 'jsonb' },
+    mail_index: { type: 'text', nullable },
+    note: { type: 'jsonb', nullable },
+    row_seal: { type: 'jsonb', nullable },
+  },
+})
+
+interface MadeRow {
+  id: string | number
+  label: string
+  label_index?: string | null
+}
+const labeled = { label: { type: 'text' }, label_index: { type: 'text', nullable, unique: true } } as const
+export const tickets = new EntitySchema<MadeRow>({
+  name: 'Ticket',
+  tableName: 'tickets',
+  columns: { id: { type: 'int', primary: true, generated: 'increment' }, ...labeled },
+})
+export const drafts = new EntitySchema<MadeRow>({
+  name: 'Draft',
+  tableName: 'drafts',
+  columns: { id: { type: 'uuid', primary: true, default: () => 'gen_random_uuid()' }, ...labeled },
+})
+export const locals = new EntitySchema<MadeRow>({
+  name: 'Local',
+  tableName: 'locals',
+  columns: { id: { type: 'text', primary: true, generated: 'uuid' }, ...labeled },
+})
+const MADE = { tickets, drafts, locals }
+
+interface LogRow extends Log {
+  fault_start?: string | null
+  fault_parts?: string[] | null
+  due_month?: string | null
+  amount_step?: string | null
+  number?: number
+}
+export const logs = new EntitySchema<LogRow>({
+  name: 'Log',
+  tableName: 'logs',
+  columns: {
+    id: { type: 'uuid', primary: true },
+    fault: { type: 'jsonb' },
+    fault_start: { type: 'text', nullable },
+    fault_parts: { type: 'text', array: true, nullable },
+    due: { type: 'jsonb' },
+    due_month: { type: 'text', nullable },
+    amount: { type: 'jsonb' },
+    amount_step: { type: 'text', nullable },
+    number: { type: 'int', nullable },
+  },
+})
+
 export async function connectTypeorm(url: string, models: Models): Promise<Orm> {
-  const entities = [users, posts, samples, people, leads, pairs]
+  const entities = [users, posts, samples, people, leads, pairs, vaults, tickets, drafts, locals, logs]
   const source = new DataSource({ type: 'postgres', url, entities, poolSize: 3 })
   const db = encrypted(source, [
     [users, models.users],
@@ -100,7 +173,12 @@ export async function connectTypeorm(url: string, models: Models): Promise<Orm> 
     [samples, models.samples],
     [people, models.people],
     [leads, models.leads],
+    [vaults, models.vaults],
     [pairs, models.pairs],
+    [tickets, models.tickets],
+    [drafts, models.drafts],
+    [locals, models.locals],
+    [logs, models.logs],
   ])
   await db.initialize()
   return { ...ormOf(db.manager), close: () => db.destroy() }
@@ -271,6 +349,47 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
             .values({ ...lead })
             .orUpdate([...fields], ['id'])
             .execute(),
+    insertVault: (vault) => db.insert(vaults, { ...vault }),
+    vaultById: async (id) => (await db.findOne(vaults, { where: { id } })) ?? undefined,
+    updateVault: (id, changes) => db.update(vaults, id, changes),
+    insertMade: async (table, labels) => {
+      const rows: MadeRow[] = labels.map((label) => ({ label }) as MadeRow)
+      await db.insert(MADE[table], rows as never)
+      return rows
+    },
+    made: (table) => db.find(MADE[table]),
+    upsertMade: async (table, label, changed) => {
+      const entity = MADE[table]
+      const found = await db.findOneBy(entity, { label })
+      if (found) return db.createQueryBuilder().update(entity).set({ label: changed }).where({ label }).execute()
+      return db.upsert(entity, { label } as never, ['label_index'])
+    },
+    insertLogs: (list) => db.insert(logs, list.map((log) => ({ ...log })) as never),
+    findLogs: async ({ starts, contains, due, amount }, page = {}) => {
+      const faults = [
+        ...(starts === undefined ? [] : [{ fault: ILike(`${starts}%`) }]),
+        ...(contains === undefined ? [] : [{ fault: Like(`%${contains}%`) }]),
+      ]
+      const query = db.createQueryBuilder(logs, 'log').select(['log.fault', 'log.due', 'log.amount'])
+      for (const one of faults) query.andWhere(one)
+      if (due) query.andWhere({ due: And(MoreThanOrEqual(due[0]), LessThan(due[1])) })
+      if (amount) query.andWhere({ amount: Between(...amount) })
+      const found = await query.orderBy('log.number').limit(page.take).offset(page.skip).getMany()
+      return found.map(({ fault, due, amount }) => ({ fault, due, amount }))
+    },
+    // PostgreSQL counts before the rows are filtered, so that this is refused: the rows are counted.
+    countLogs: async ({ starts }) => {
+      const where = { fault: Like(`${starts}%`) }
+      await expectRefused(db.countBy(logs, where))
+      await expectRefused(db.findBy(logs, [where, { number: 1 }]))
+      await expectRefused(db.findBy(logs, { fault: Not(Like(`${starts}%`)) }))
+      await expectRefused(db.delete(logs, where))
+      await expectRefused(db.update(logs, where, { number: 1 }))
+      await expectRefused(db.update(logs, where, { fault: 'all' }))
+      const [one] = await db.find(logs, { where, order: { number: 'ASC' }, take: 1, skip: 1 })
+      if (one?.fault !== 'pump leaks') throw new Error('the page is not that of the rows that match')
+      return (await db.findBy(logs, where)).length
+    },
     byLowerEmail: (email) =>
       db.createQueryBuilder(users, 'user').where('lower(user.email) = :email', { email }).getMany(),
     orderedByEmail: () => db.find(users, { order: { email: 'DESC' } }),

@@ -33,10 +33,13 @@ async function judge(file: Uint8Array, options: VerifyExportOptions): Promise<Ex
 }
 
 describe('@eaas/audit in a page', () => {
-  it.each(vectors.valid)('takes the export: $name', async ({ file, verdict, checkpoint }) => {
-    const options = { publicKey: vectors.public_key, ...(checkpoint === undefined ? {} : { checkpoint }) }
-    expect(await judge(Buffer.from(file), options)).toMatchObject({ ...verdict, valid: true })
-  })
+  it.each(vectors.valid)(
+    'takes the export: $name',
+    async ({ file, verdict, checkpoint, public_key: publicKey = vectors.public_key }) => {
+      const options = { publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) }
+      expect(await judge(Buffer.from(file), options)).toMatchObject({ ...verdict, valid: true })
+    },
+  )
 
   it.each(vectors.refuse)('refuses the export: $name', async (row) => {
     const options = {

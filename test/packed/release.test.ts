@@ -152,7 +152,9 @@ describe.each([
 })
 
 describe('the tarball of the server', () => {
-  it('holds the specifications that its README looks for in dist/formats', { timeout: 60_000 }, async () => {
+  it('holds the specifications that its README looks for in dist/formats, and the program that opens kits', {
+    timeout: 60_000,
+  }, async () => {
     const { files } = await pack('@eaas/server')
     const protocol = filesBelow('packages/protocol/src').filter((path) => path.endsWith('.md'))
     expect(protocol.length).toBeGreaterThan(1)
@@ -161,5 +163,6 @@ describe('the tarball of the server', () => {
       expect(readme).toContain(`\`${posix.basename(path)}\``)
       expect(files).toContain(`dist/formats/${posix.basename(path)}`)
     }
+    expect(files).toContain('dist/open-kit/open_kit.py')
   })
 })

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
+import { PIN_REFUSED } from '../../packages/server/src/root-key/program.js'
 
 const UNITS = ['eaas.service', 'eaas@.service']
 const pathOf = (unit: string) => fileURLToPath(new URL(`../../packages/server/systemd/${unit}`, import.meta.url))
@@ -18,6 +19,10 @@ describe.each(UNITS)('the systemd unit %s', (unit) => {
     const lines = linesOf(unit)
     for (const line of ['StartLimitIntervalSec=0', 'Restart=always', 'RestartSec=2']) expect(lines).toContain(line)
     expect(lines.join('\n')).toMatch(/^Environment=.*EAAS_DRAIN_SECONDS=15$/m)
+  })
+
+  it('does not restart after a device refused its PIN, which its next start would lock', () => {
+    expect(linesOf(unit)).toContain(`RestartPreventExitStatus=${PIN_REFUSED}`)
   })
 
   it.skipIf(!hasSystemd)('is scored below 2 by systemd-analyze security', () => {

@@ -1,7 +1,9 @@
 // The runner of all tests: what it prints and exits with when a test file goes wrong in a way that vitest does not end.
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { BUILT, builtEntries } from '../built.mjs'
 import { ROOT } from '../support/sources/source-files.js'
 
 const ERRORS_SHOWN = 5
@@ -37,5 +39,13 @@ describe('test/run.mjs', () => {
     const { code, output } = await run('passing.spec.mjs')
     expect(code).toBe(0)
     expect(output).toMatch(/^1 passed, 0 failed$/m)
+  })
+
+  it('knows of each package which files a build makes, so that it builds again only what is out of date', () => {
+    for (const folder of BUILT) {
+      const entries = builtEntries(folder)
+      expect([folder, entries.length > 0]).toEqual([folder, true])
+      expect(entries.filter((entry) => !existsSync(entry))).toEqual([])
+    }
   })
 })

@@ -26,7 +26,7 @@ describe('the guides of the server', () => {
   it('name each metric that the server has, and no other', () => {
     const sources = readdirSync(HTTP).filter((name) => /metrics?\.ts$/.test(name))
     const metrics = sources.flatMap((name) =>
-      [...readFileSync(join(HTTP, name), 'utf8').matchAll(/(?:name: |= )'(eaas_[a-z0-9_]+)'/g)].map(
+      [...readFileSync(join(HTTP, name), 'utf8').matchAll(/(?:name: '|= '|^ {4})(eaas_[a-z0-9_]+)/gm)].map(
         ([, metric]) => metric,
       ),
     )

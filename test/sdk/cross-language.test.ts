@@ -141,7 +141,7 @@ describe.skipIf(obstacle)('another language, live', () => {
     const plain = Array.from({ length: 20 }, (_, id) => ({ id, email: `${id}@example.org`, a: { b: `Ž${id}` } }))
     const rows = await users.encryptMany(plain)
     const exported = openExport(await eaas.keys.export(keyId))
-    const dek = await exported.unwrap(rows[0]?.email.wrapped_key ?? '')
+    const dek = await exported.unwrap(rows[0]?.email.wrapped_key ?? '', { context: { model: 'users' } })
     const jobsOf = (shift: number) =>
       rows.flatMap(({ id, email, a }) => [
         { dek, envelope: email, context: { model: 'users', field: 'email', 'row.id': `${id + shift}` } },

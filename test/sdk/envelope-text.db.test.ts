@@ -41,6 +41,7 @@ describe('the text of an envelope', () => {
     const people = eaas.model({
       name: 'people',
       keyId,
+      bind: false,
       format: 'text',
       fields: { phone: text(), email: text({ index: 'email_index' }) },
     })

@@ -23,6 +23,7 @@ const membersOf = (eaas: Client) =>
   eaas.model({
     name: 'members',
     keyId,
+    bind: false,
     indexKey,
     fields: {
       email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
@@ -82,7 +83,7 @@ describe('an index key of a real server', () => {
   ])('is refused to an API key with %s, which is told what it lacks', async (_, permissions) => {
     const error = await failure(membersOf(await connectWith(permissions)).index({ email: 'ada@example.org' }))
     expect(error).toMatchObject({ code: 'E_API', status: 403, problem: 'E_MISSING_PERMISSION' })
-    expect(error.message).toContain('missing permission: decrypt')
+    expect(error.message).toContain('missing permission: unwrap')
     expect(error.hint).toContain('permissions')
   })
 
@@ -90,7 +91,7 @@ describe('an index key of a real server', () => {
     const reader = await connectWith(['decrypt', 'keys:read'])
     const error = await failure(reader.createIndexKey(keyId, { model: 'members' }))
     expect(error).toMatchObject({ code: 'E_API', problem: 'E_MISSING_PERMISSION' })
-    expect(error.message).toContain('missing permission: encrypt')
+    expect(error.message).toContain('missing permission: wrap')
   })
 
   it("is refused to another tenant, as if the key did not exist, and not made under another tenant's key", async () => {
@@ -106,7 +107,13 @@ describe('an index key of a real server', () => {
     const { id } = await stranger.keys.create({ name: 'members' })
     const planted = await stranger.createIndexKey(id, { model: 'members' })
     expect(() =>
-      connect().model({ name: 'members', keyId, indexKey: planted, fields: { email: text({ index: 'email_index' }) } }),
+      connect().model({
+        name: 'members',
+        keyId,
+        bind: false,
+        indexKey: planted,
+        fields: { email: text({ index: 'email_index' }) },
+      }),
     ).toThrow(`indexKey was made under the key ${id}`)
   })
 })

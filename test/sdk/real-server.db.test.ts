@@ -70,7 +70,7 @@ describe(`${VALUES} random values`, () => {
     const values = randomValues()
     const rows = await writer.encryptMany(
       values.map((value) => ({ value: new Uint8Array(value) })),
-      { keyId, fields: ['value'], dek },
+      { keyId, fields: ['value'], dek, envelope: 1 }, // that of server mode
     )
     expect(new Set(rows.map(({ value }) => value.wrapped_key)).size).toBe(dek === 'shared' ? 1 : VALUES)
     const opened = await batch<{ plaintext: string }>(
@@ -88,7 +88,7 @@ describe(`${VALUES} random values`, () => {
     expect((await reader.decryptMany(rows, { fields: ['value'] })).map(({ value }) => value)).toEqual(values)
     const sealed = await writer.encryptMany(
       values.map((value) => ({ value })),
-      { keyId, fields: ['value'] },
+      { keyId, fields: ['value'], envelope: 1 },
     )
     const opened = await batch<{ plaintext: string }>(sealed.map(({ value }) => ({ op: 'decrypt', ...value })))
     expect(opened.map(({ plaintext }) => plaintext)).toEqual(values)

@@ -69,7 +69,7 @@ beforeAll(async () => {
   }
   await symlink(join(PROJECT, 'node_modules'), join(copy, 'node_modules'))
   // The built server, for the witnesses that a few of the tests start: it is the genuine one.
-  for (const name of ['packages/server/node_modules', 'packages/server/dist'])
+  for (const name of ['packages/audit/node_modules', 'packages/server/node_modules', 'packages/server/dist'])
     await symlink(join(PROJECT, name), join(copy, name))
 })
 afterAll(() => rm(copy, { recursive: true, force: true }))

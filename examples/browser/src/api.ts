@@ -4,7 +4,6 @@ import type { SealedCustomer, StoredCustomer } from './customers.js'
 /** What the page needs to know of the keys; none of it is secret. */
 export interface Keys {
   key_id: string
-  index_key_id: string
   /** The index key, wrapped. */
   index_key: string
 }

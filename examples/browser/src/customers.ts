@@ -6,6 +6,7 @@ import type { Keys } from './api.js'
 // Each value is stored as one text. The index is made in the page, so no server is sent an e-mail.
 const MODEL = {
   name: 'customers',
+  bind: false as const,
   format: 'text' as const,
   fields: {
     name: text(),
@@ -14,9 +15,9 @@ const MODEL = {
     note: text(),
   },
 }
-// The index key has a key of its own, which the broker lets everybody use: those who may not read must search and add too.
-const modelOf = (eaas: Client, { key_id, index_key_id, index_key }: Keys) =>
-  eaas.model({ ...MODEL, keyId: key_id, formerKeyIds: [index_key_id], indexKey: index_key })
+// Who may not read must search and add too: the broker opens the index key for them, and no row.
+const modelOf = (eaas: Client, { key_id, index_key }: Keys) =>
+  eaas.model({ ...MODEL, keyId: key_id, indexKey: index_key })
 
 /** A customer as people see it. */
 export type Customer = PlainRow<ReturnType<typeof modelOf>>

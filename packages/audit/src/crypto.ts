@@ -32,7 +32,8 @@ export interface SigningKey {
 }
 
 /** SHA-256: 32 bytes. */
-// By way of a text, because taking 32 bytes from Node's buffer pool costs a third of allocating a buffer.
+// Node returns a binary text here, which is copied into its buffer pool: that costs a third of allocating a
+// buffer.
 export const sha256: (bytes: Uint8Array) => Uint8Array =
   node?.hash && nodeBuffer
     ? (bytes) => nodeBuffer.from((node as Required<NodeCrypto>).hash('sha256', bytes, 'binary'), 'binary')

@@ -6,7 +6,13 @@ import { ArgumentsError } from './io.js'
 /** The options of the commands that use the service. */
 export interface ServiceOptions {
   apiKeyFile?: string
+  secretFile?: string
   allowInsecure?: boolean
+}
+
+/** The options of the commands that decrypt, with the service or with a recovery kit. */
+export interface DecryptingOptions extends ServiceOptions {
+  kit?: string
 }
 
 /** The options of the commands that write a file. */
@@ -18,7 +24,7 @@ export interface OutputOptions {
 
 const SERVICE_HELP = `
 Environment:
-  EAAS_BASE_URL           URL of the service, as in https://eaas.example.org;
+  EAAS_URL                URL of the service, as in https://eaas.example.org;
                           http://127.0.0.1:8420 if not set
   EAAS_API_KEY            the API key; --api-key-file takes precedence`
 
@@ -29,11 +35,27 @@ export function addServiceOptions(command: Command): Command {
       new Option('--api-key-file <file>', 'a file with the API key, and nothing else').helpGroup('The service:'),
     )
     .addOption(
+      new Option(
+        '--secret-file <file>',
+        "a file with the base64 of the application's secret, 32 bytes, which is mixed into all keys",
+      ).helpGroup('The service:'),
+    )
+    .addOption(
       new Option('--allow-insecure', 'allow http to another machine, which shows the API key to the network').helpGroup(
         'The service:',
       ),
     )
     .addHelpText('after', SERVICE_HELP)
+}
+
+/** Adds the options and the help of a command that decrypts, with the service or with a recovery kit. */
+export function addDecryptingOptions(command: Command): Command {
+  return addServiceOptions(command).addOption(
+    new Option(
+      '--kit <file>',
+      'keys from a decrypted recovery kit, or export of a key, instead of the service; - for standard input',
+    ).helpGroup('Without the service:'),
+  )
 }
 
 /** Adds the options of a command that writes a file. */
@@ -133,6 +155,6 @@ export function readPairs(option: string, pairs: readonly string[] = []): Record
 }
 
 /** Reads the pairs of a context; undefined where there are none. @throws ArgumentsError */
-export function readContextPairs(pairs: readonly string[] = []): Record<string, string> | undefined {
-  return pairs.length === 0 ? undefined : readPairs('context', pairs)
+export function readContextPairs(pairs: readonly string[] = []): { context?: Record<string, string> } {
+  return pairs.length === 0 ? {} : { context: readPairs('context', pairs) }
 }

@@ -1,38 +1,46 @@
-/**
- * Says what the errors of the SDK say in words of the command: options and variables instead of the members
- * that a program passes.
- */
+/** Says what the errors of the SDK say of its options in words of the command, which has others. */
 import type { EaasError } from '@eaas/sdk'
 
-const WORDS: readonly (readonly [RegExp, string])[] = [
-  [/pass `allowInsecure: true`/, 'pass --allow-insecure'],
-  [/Check that baseUrl names/, 'Check that EAAS_BASE_URL names'],
-  [/\bbaseUrl\b/g, 'EAAS_BASE_URL'],
-  [/Pass an absolute URL/, 'Set it to an absolute URL'],
-  [/^apiKey must/, 'the API key must'],
-  [/ With a broker, log in\./, ''],
-  [/^(batchSize|rowsPerSecond) must/, '--$1 must'],
-  [/--batchSize/, '--batch-size'],
-  [/--rowsPerSecond/, '--rows-per-second'],
-  [/Name it in `columns`/, 'Name it by --column <name=column>'],
-  [/^columns: /, '--column: '],
-  [/, in `key`\./, ', by --key-columns.'],
-  [/or a reader of the column in `read`/, 'or a reader of the column by --read'],
-  [/^after (is|belongs)/, 'the key in the file of --state $1'],
-  [/Pass the text that progress told, or omit it\./, 'Remove the file to begin at the first row.'],
-  [/Omit it to begin/, 'Remove the file to begin'],
-  [/^read: /, '--read: '],
-  [/`read` refused/, 'the reader of --read refused'],
-]
-
-/** What was wrong, and what to do about it. */
-export function inCommandWords({ message, hint }: Pick<EaasError, 'message' | 'hint'>): {
-  message: string
-  hint: string
-} {
-  return { message: translate(message), hint: translate(hint) }
+interface Words {
+  /** what the option is here */
+  name: string
+  /** what to do about it here, if that is not what the SDK advises */
+  remedy?: string
 }
 
-function translate(text: string): string {
-  return WORDS.reduce((changed, [pattern, words]) => changed.replace(pattern, words), text)
+const OPTIONS: Readonly<Record<string, Words>> = {
+  baseUrl: {
+    name: 'EAAS_URL',
+    remedy:
+      'Set it to an absolute URL, such as https://example.org/eaas; for http to another machine also pass --allow-insecure.',
+  },
+  apiKey: { name: 'the API key' },
+  batchSize: { name: '--batch-size' },
+  rowsPerSecond: { name: '--rows-per-second' },
+  columns: { name: '--column', remedy: 'Name it by --column <name=column>.' },
+  key: {
+    name: '--key-columns',
+    remedy: 'Name columns of a unique index by --key-columns, none of which may be null, of types such as uuid.',
+  },
+  read: { name: '--read' },
+  after: {
+    name: 'the key in the file of --state',
+    remedy: 'Remove the file to begin at the first row: rows that are done cost reading only.',
+  },
+}
+
+/** What was wrong, and what to do about it. */
+export function inCommandWords(error: EaasError): { message: string; hint: string } {
+  const { code, message, hint } = error
+  if (code === 'E_API' && error.status === 401) {
+    return { message, hint: 'Check the API key: it is missing, unknown, expired or revoked.' } // the command has no broker
+  }
+  const option = code === 'E_INVALID_INPUT' ? error.option : undefined
+  const words = option === undefined ? undefined : OPTIONS[option]
+  if (option === undefined || words === undefined) return { message, hint }
+  const [first = ''] = message.split(/\W/, 1)
+  return {
+    message: first === option ? words.name + message.slice(option.length) : message,
+    hint: words.remedy ?? hint,
+  }
 }

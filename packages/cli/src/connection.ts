@@ -4,18 +4,20 @@
 import { readFile, stat } from 'node:fs/promises'
 import { isUuid } from '@eaas/protocol'
 import { type Client, createClient } from '@eaas/sdk'
-import type { ServiceOptions } from './arguments.js'
+import type { DecryptingOptions } from './arguments.js'
 import { refusePath, resolvePath } from './files.js'
-import { CommandError, type Io, tell, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, tell, UsageError } from './io.js'
+import { openKit } from './kit.js'
 
 const LOCAL_SERVER = 'http://127.0.0.1:8420'
 /** Permissions of a file that let others than its owner read it. */
 const READABLE_BY_OTHERS = 0o044
+const SECRET_BYTES = 32
 
 export interface ClientUse {
   /**
    * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy
-   * of a value: after a wrong wrapped key it could never be read again. Needs `decrypt` beside `encrypt`.
+   * of a value: after a wrong wrapped key it could never be read again. Needs `unwrap` beside `wrap`.
    */
   verify?: boolean
 }
@@ -23,16 +25,19 @@ export interface ClientUse {
 /** Runs a command with a client, and closes it. */
 export async function withClient<T>(
   io: Io,
-  given: ServiceOptions,
+  given: DecryptingOptions,
   { verify = false }: ClientUse,
   run: (eaas: Client) => Promise<T>,
 ): Promise<T> {
+  const secret = given.secretFile !== undefined && { secret: await readSecret(io, given.secretFile) }
+  if (given.kit !== undefined) return withKit(io, given.kit, secret, run)
   const eaas = createClient({
     baseUrl: baseUrlOf(io),
     apiKey: await readApiKey(io, given.apiKeyFile),
     allowInsecure: given.allowInsecure ?? false,
     fetch: io.fetch,
     deks: { verify },
+    ...secret,
   })
   try {
     return await run(eaas)
@@ -41,30 +46,62 @@ export async function withClient<T>(
   }
 }
 
+/** Refuses standard input as both what is decrypted and the kit. @throws ArgumentsError */
+export function assertOneInput(name: string, { kit }: DecryptingOptions): void {
+  if (kit !== '-' || name !== '-') return
+  throw new ArgumentsError('--kit -: standard input is the kit, so name the file that is decrypted')
+}
+
+async function withKit<T>(
+  io: Io,
+  name: string,
+  secret: false | { secret: Uint8Array },
+  run: (eaas: Client) => Promise<T>,
+): Promise<T> {
+  const kit = await openKit(io, name)
+  const eaas = createClient({ baseUrl: LOCAL_SERVER, apiKey: 'none', fetch: kit.fetch, retries: 0, ...secret })
+  try {
+    return await run(eaas)
+  } catch (error) {
+    throw kit.refusal() ?? error
+  } finally {
+    eaas.close()
+    kit.close()
+  }
+}
+
 /** Says which service did not answer, where nobody named one. */
 export function tellService(io: Io): void {
-  if (io.env.EAAS_BASE_URL) return
-  tell(
-    io,
-    `EAAS_BASE_URL is not set, so the service was looked for on this machine. npx @eaas/server start starts one.`,
-  )
+  if (io.env.EAAS_URL) return
+  tell(io, `EAAS_URL is not set, so the service was looked for on this machine. npx @eaas/server start starts one.`)
 }
 
 /** The URL of the service that a command uses. */
 export function baseUrlOf({ env }: Io): string {
-  return env.EAAS_BASE_URL || LOCAL_SERVER
+  return env.EAAS_URL || LOCAL_SERVER
 }
 
 async function readApiKey(io: Io, file: string | undefined): Promise<string> {
-  if (file === undefined) {
-    if (io.env.EAAS_API_KEY) return io.env.EAAS_API_KEY.trim()
-    throw new UsageError('no API key: set EAAS_API_KEY, or pass --api-key-file <file>')
-  }
+  if (file !== undefined) return readPrivate(io, file, 'API key')
+  if (io.env.EAAS_API_KEY) return io.env.EAAS_API_KEY.trim()
+  throw new UsageError('no API key: set EAAS_API_KEY, or pass --api-key-file <file>')
+}
+
+/** Reads the application's secret. @throws UsageError when the file does not hold the base64 of 32 bytes */
+async function readSecret(io: Io, file: string): Promise<Uint8Array> {
+  const text = await readPrivate(io, file, 'secret')
+  const bytes = Buffer.from(text, 'base64')
+  if (bytes.length === SECRET_BYTES && bytes.toString('base64') === text) return bytes
+  throw new UsageError(`${file}: expected the base64 of ${SECRET_BYTES} bytes, as openssl rand -base64 32 makes it`)
+}
+
+/** Reads a file that holds a secret alone, and warns where other users can read it. */
+async function readPrivate(io: Io, file: string, what: string): Promise<string> {
   const path = resolvePath(io, file)
   const text = await readFile(path, 'utf8').catch((error: unknown) => refusePath(file, error))
   const { mode } = await stat(path)
   if ((mode & READABLE_BY_OTHERS) !== 0 && process.platform !== 'win32')
-    tell(io, `${file}: other users can read this API key; run chmod 600 on it`)
+    tell(io, `${file}: other users can read this ${what}; run chmod 600 on it`)
   if (text.trim() === '') throw new UsageError(`${file}: the file is empty`)
   return text.trim()
 }

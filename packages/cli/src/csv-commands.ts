@@ -3,15 +3,15 @@ import { type Client, isEaasError, isEnvelope, text } from '@eaas/sdk'
 import { withoutPlace } from '@eaas/sdk/maintenance'
 import type { Command } from 'commander'
 import {
+  addDecryptingOptions,
   addOutputOptions,
   addServiceOptions,
   collect,
+  type DecryptingOptions,
   type OutputOptions,
   readNames,
-  type ServiceOptions,
 } from './arguments.js'
-import { inCommandWords } from './command-words.js'
-import { findKeyId, withClient } from './connection.js'
+import { assertOneInput, findKeyId, withClient } from './connection.js'
 import { type Cell, writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'
 import { openInput } from './files.js'
@@ -28,7 +28,7 @@ import {
 } from './output.js'
 import { showProgress } from './progress.js'
 
-interface CsvOptions extends ServiceOptions, OutputOptions {
+interface CsvOptions extends DecryptingOptions, OutputOptions {
   key: string
   createKey?: boolean
   model: string
@@ -56,7 +56,9 @@ export function addEncryptCsv(program: Command, io: Io): void {
     )
     .argument('[file]')
     .option('--create-key', 'create the key if there is none of that name')
-  addCsvOptions(command).action((file: string | undefined, options: CsvOptions) => runCsv(io, file, options, true))
+  addServiceOptions(addCsvOptions(command)).action((file: string | undefined, options: CsvOptions) =>
+    runCsv(io, file, options, true),
+  )
 }
 
 /** Adds `decrypt-csv`. */
@@ -69,7 +71,9 @@ export function addDecryptCsv(program: Command, io: Io): void {
       'Decrypts the columns of a file that encrypt-csv made, with the same --model, --columns, --index and --bind, and leaves the index columns out. All cells come back as they were. Only its owner may read the new file (mode 0600). A cell that does not decrypt ends the command with exit code 3.',
     )
     .argument('[file]')
-  addCsvOptions(command).action((file: string | undefined, options: CsvOptions) => runCsv(io, file, options, false))
+  addDecryptingOptions(addCsvOptions(command)).action((file: string | undefined, options: CsvOptions) =>
+    runCsv(io, file, options, false),
+  )
 }
 
 function addCsvOptions(command: Command): Command {
@@ -96,7 +100,7 @@ function addCsvOptions(command: Command): Command {
       '--empty-is-null',
       'an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Otherwise both are an empty text',
     )
-  return addServiceOptions(addOutputOptions(command)).addHelpText('after', CSV_HELP)
+  return addOutputOptions(command).addHelpText('after', CSV_HELP)
 }
 
 interface Choice {
@@ -119,6 +123,7 @@ async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boole
   const choice = readChoice(given)
   const out = readOut(given, () => (isEncrypting ? sealedName(name) : plainName(name)))
   assertReportable(given, out)
+  assertOneInput(name, given)
   await withClient(io, given, {}, async (eaas) => {
     const input = await openInput(io, name)
     const output = await openOutput(io, out, {
@@ -190,7 +195,7 @@ async function* convert(
       yield { part: mark + write(written.map((name) => name || null)), rows: 0 }
       continue
     }
-    const model = eaas.model({ name: choice.model, keyId, bind, format: 'text', fields })
+    const model = eaas.model({ name: choice.model, keyId, bind: bind.length > 0 && bind, format: 'text', fields })
     const read = (cells: readonly Cell[]) =>
       header.map((name, at): [string, Cell] => [name, cells[at] ?? (isText.has(name) ? '' : null)])
     const records = rows.map((cells): Row => Object.fromEntries(read(cells)))
@@ -228,11 +233,11 @@ function refuseCell(error: unknown, before: number, index?: number): never {
   const at = place?.index ?? index
   if (at === undefined) throw error
   const field = place === undefined ? '' : `, column ${JSON.stringify(place.field)}`
-  const found = inCommandWords({ message: withoutPlace(error), hint: error.hint })
+  const message = withoutPlace(error)
   const isAltered = error.code === 'E_DECRYPTION'
-  const hint = isAltered ? 'Pass the same --model, --columns and --bind as to encrypt-csv.' : found.hint
+  const hint = isAltered ? 'Pass the same --model, --columns and --bind as to encrypt-csv.' : error.hint
   const exitCode = isAltered ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : 1
-  throw new CommandError(`row ${before + at + 1}${field}: ${found.message}. ${hint}`, exitCode)
+  throw new CommandError(`row ${before + at + 1}${field}: ${message}. ${hint}`, exitCode)
 }
 
 /** Refuses a header that does not fit the choice. @throws UsageError */

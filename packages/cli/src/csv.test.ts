@@ -32,7 +32,7 @@ beforeEach(async () => {
 
 const command = (argv: string[], input: string | Readable) =>
   runCommand(argv, {
-    env: { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
+    env: { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
     folder,
     fetch: service.fetch,
     input,

@@ -2,14 +2,14 @@
 import { decryptStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
 import {
+  addDecryptingOptions,
   addOutputOptions,
-  addServiceOptions,
   collect,
+  type DecryptingOptions,
   type OutputOptions,
   readContextPairs,
-  type ServiceOptions,
 } from './arguments.js'
-import { withClient } from './connection.js'
+import { assertOneInput, withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'
 import type { Io } from './io.js'
@@ -17,7 +17,7 @@ import { assertReportable, openOutput, PRIVATE_MODE, plainName, readOut, report,
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
 
-interface DecryptOptions extends ServiceOptions, OutputOptions {
+interface DecryptOptions extends DecryptingOptions, OutputOptions {
   context?: string[]
 }
 
@@ -32,7 +32,7 @@ export function addDecrypt(program: Command, io: Io): void {
     )
     .argument('[file]')
     .option('--context <name=value>', 'the context that it was encrypted with. May be repeated', collect)
-  addServiceOptions(addOutputOptions(command)).action((file: string | undefined, options: DecryptOptions) =>
+  addDecryptingOptions(addOutputOptions(command)).action((file: string | undefined, options: DecryptOptions) =>
     decrypt(io, file, options),
   )
 }
@@ -41,6 +41,7 @@ async function decrypt(io: Io, name = '-', given: DecryptOptions): Promise<void>
   const context = readContextPairs(given.context)
   const out = readOut(given, () => plainName(name))
   assertReportable(given, out)
+  assertOneInput(name, given)
   const { signal } = io
   await withClient(io, given, {}, async (eaas) => {
     const input = await openInput(io, name)
@@ -49,14 +50,14 @@ async function decrypt(io: Io, name = '-', given: DecryptOptions): Promise<void>
     const bytes = await writing(output, async () => {
       if (content.form === 'stream') {
         const progress = showProgress(io, 'decrypting', { total: input.size })
-        const { bytesOut } = await pump(content.bytes, decryptStream(eaas, { context, signal }), {
+        const { bytesOut } = await pump(content.bytes, decryptStream(eaas, { ...context, signal }), {
           output,
           progress,
           signal,
         })
         return bytesOut
       }
-      const value = await eaas.decrypt(await content.readText(), { context, signal })
+      const value = await eaas.decrypt(await content.readText(), { ...context, signal })
       await output.write(value)
       return value.length
     })

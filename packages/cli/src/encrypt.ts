@@ -13,7 +13,7 @@ import {
 import { findKeyId, withClient } from './connection.js'
 import { streamOf } from './content.js'
 import { openInput, readAll } from './files.js'
-import type { Io } from './io.js'
+import { ArgumentsError, type Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, sealedName, writing } from './output.js'
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
@@ -27,6 +27,7 @@ interface EncryptOptions extends ServiceOptions, OutputOptions {
   createKey?: boolean
   context?: string[]
   format: (typeof FORMATS)[number]
+  envelope: string
 }
 
 /** Adds `encrypt`. */
@@ -47,6 +48,11 @@ export function addEncrypt(program: Command, io: Io): void {
         .choices(FORMATS)
         .default('stream'),
     )
+    .addOption(
+      new Option('--envelope <version>', 'version of the envelope: 1 is what clients in other languages read')
+        .choices(['1', '2'])
+        .default('2'),
+    )
   addServiceOptions(addOutputOptions(command)).action((file: string | undefined, options: EncryptOptions) =>
     encrypt(io, file, options),
   )
@@ -55,6 +61,9 @@ export function addEncrypt(program: Command, io: Io): void {
 async function encrypt(io: Io, name = '-', given: EncryptOptions): Promise<void> {
   const { format, key, force = false } = given
   const context = readContextPairs(given.context)
+  const envelope = given.envelope === '1' ? 1 : 2
+  if (envelope === 1 && (format === 'stream' || given.context))
+    throw new ArgumentsError('--envelope 1 needs --format text or json, and no --context')
   const out = readOut(given, () => sealedName(name))
   assertReportable(given, out)
   if (format === 'stream') assertNoTerminal(io, out, force)
@@ -68,7 +77,7 @@ async function encrypt(io: Io, name = '-', given: EncryptOptions): Promise<void>
         const chunks = (input.stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
         const source = streamOf(chunks, () => input.stream.destroy())
         const progress = showProgress(io, 'encrypting', { total: input.size })
-        const { bytesOut } = await pump(source, encryptStream(eaas, { keyId, context, signal }), {
+        const { bytesOut } = await pump(source, encryptStream(eaas, { keyId, ...context, signal }), {
           output,
           progress,
           signal,
@@ -76,9 +85,9 @@ async function encrypt(io: Io, name = '-', given: EncryptOptions): Promise<void>
         return { keyId, bytesOut }
       }
       const value = await readAll({ name, chunks: input.stream }, MAX_VALUE_BYTES)
-      const envelope = await eaas.encrypt(value, { keyId, context, signal })
+      const sealed = await eaas.encrypt(value, { keyId, ...context, envelope, signal })
       value.fill(0)
-      const text = `${format === 'text' ? toText(envelope) : JSON.stringify(envelope)}\n`
+      const text = `${format === 'text' ? toText(sealed) : JSON.stringify(sealed)}\n`
       await output.write(text)
       return { keyId, bytesOut: text.length }
     })

@@ -25,6 +25,8 @@ interface Inspected {
   claimed_key_version?: number
   /** Whether an envelope is bound to a context. A stream does not tell. */
   bound?: boolean
+  /** Whether it was sealed with the application's secret. */
+  needs_secret?: true
   ciphertext_bytes?: number
   plaintext_bytes?: number
 }
@@ -66,7 +68,7 @@ export function readFirstLine(head: Uint8Array) {
 }
 
 /** The decoded parts of an envelope, from its text or its JSON. @throws CommandError when it is none */
-export function readEnvelope(text: string): EnvelopeParts & { commitment?: Uint8Array } {
+export function readEnvelope(text: string): EnvelopeParts & { commitment?: Uint8Array; needsSecret?: true } {
   try {
     const envelope = text.startsWith('{') ? parseJson(text) : decodeEnvelopeText(text)
     return envelope.envelope_version === 2 ? decodeEnvelopeV2(envelope) : decodeEnvelope(envelope)
@@ -85,21 +87,26 @@ function parseJson(text: string): { envelope_version?: unknown } {
 
 function inspectStream({ form, head }: Content, size: number | undefined): Inspected {
   const { end, ...line } = readFirstLine(head)
-  const found = { format: 'eaas/stream/v1', form, key_id: line.key_id, ...readKeyVersions(line) }
+  const found = { format: 'eaas/stream/v1', form, key_id: line.key_id, ...readKeyVersions(line), ...secretOf(line) }
   if (size === undefined) return found
   const sealed = size - end
   const segments = Math.max(1, Math.ceil(sealed / SEALED_SEGMENT_BYTES))
   return { ...found, ciphertext_bytes: sealed, plaintext_bytes: Math.max(0, sealed - segments * TAG_BYTES) }
 }
 
+function secretOf({ needsSecret }: { needsSecret?: true | undefined }): { needs_secret?: true } {
+  return needsSecret ? { needs_secret: true } : {}
+}
+
 async function inspectEnvelope(content: Content): Promise<Inspected> {
-  const { sealed, commitment, ...wrapped } = readEnvelope(await content.readText())
+  const { sealed, commitment, needsSecret, ...wrapped } = readEnvelope(await content.readText())
   return {
     format: commitment ? 'envelope v2' : 'envelope v1',
     form: content.form,
     key_id: wrapped.key_id,
     ...readKeyVersions(wrapped),
     bound: commitment !== undefined,
+    ...secretOf({ needsSecret }),
     ciphertext_bytes: sealed.length,
     plaintext_bytes: sealed.length - TAG_BYTES,
   }

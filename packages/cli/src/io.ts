@@ -15,20 +15,20 @@ export interface Io {
   fetch?: Fetch | undefined
 }
 
-/** What whoever called the command can correct. Exit code 2. */
+/** An error that the caller of the command can correct. Exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** What is wrong with the options and arguments themselves, which the help of the command describes. */
+/** A mistake in the options or arguments themselves, which the command's help describes. */
 export class ArgumentsError extends UsageError {}
 
-/** Exit code of what whoever called the command can correct. */
+/** Exit code of a `UsageError`. */
 export const USAGE = 2
-/** Exit code of what does not decrypt: altered, another context, or another key. */
+/** Exit code if a value does not decrypt: it was altered, or has another context or key. */
 export const NOT_AUTHENTIC = 3
 
-/** What failed otherwise, with a message that is enough. */
+/** Any other failure whose message says enough without a stack. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
   readonly exitCode: number
@@ -40,8 +40,8 @@ export class CommandError extends Error {
 }
 
 /**
- * Prints lines on standard output, by one write, which a pipe takes whole: whoever reads only the first of
- * them stops nothing.
+ * Prints lines on standard output in one write, which a pipe takes whole: a reader that stops after the first
+ * line, such as `head -1`, does not interrupt the command.
  */
 export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void> {
   return write(stdout, lines.map((line) => `${printable(line)}\n`).join(''))
@@ -52,14 +52,16 @@ export function tell(io: Io, line: string): void {
   io.stderr.write(`${printable(line)}\n`)
 }
 
-/** Writes to a stream, and waits until it was taken. */
+/** Writes to a stream, and waits until the stream has taken the chunk. */
 export function write(stream: Writable, chunk: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(chunk, (error) => (error ? reject(error) : resolve()))
   })
 }
 
-/** Tells whether a text has nothing that a terminal would obey, besides tabs and line breaks. */
+/**
+ * Tells whether a text has no control characters, which a terminal would obey, besides tabs and line breaks.
+ */
 export function isPlain(text: string): boolean {
   return !/[^\P{Cc}\t\n\r]/u.test(text)
 }

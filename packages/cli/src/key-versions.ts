@@ -2,7 +2,7 @@
  * Under which version of a key encrypted data is: what the wrapped key says, which nobody can change, and
  * what only stands beside it.
  */
-import { readWrappedKey, type WrappedKey } from '@eaas/protocol'
+import { findWrappedVersion, type WrappedKey } from '@eaas/protocol'
 import { type Io, tell } from './io.js'
 
 export interface KeyVersions {
@@ -16,7 +16,7 @@ export interface KeyVersions {
 }
 
 export function readKeyVersions({ wrapped_key, key_version: claimed }: WrappedKey): KeyVersions {
-  const key_version = readWrappedKey(wrapped_key)?.version
+  const key_version = findWrappedVersion(wrapped_key)
   if (key_version === claimed) return { key_version }
   return { ...(key_version !== undefined && { key_version }), claimed_key_version: claimed }
 }

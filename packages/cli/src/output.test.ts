@@ -48,7 +48,7 @@ beforeEach(async () => {
 
 const command = (argv: string[], more: Partial<CommandOptions> = {}) =>
   runCommand(argv, {
-    env: { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
+    env: { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
     folder,
     fetch: service.fetch,
     ...more,
@@ -282,6 +282,6 @@ describe('a terminal', () => {
     const text = terminal()
     const argv = ['encrypt', 'a.txt', '--key', 'files', '-o', '-', '--format', 'text']
     expect(await command(argv, text)).toMatchObject({ code: 0 })
-    expect(text.shown()).toMatch(/^eaas\.1\.[\w-]+\n$/)
+    expect(text.shown()).toMatch(/^eaas\.2\.[\w-]+\n$/)
   })
 })

@@ -2,7 +2,14 @@
 
 import { rewrapStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
-import { addOutputOptions, addServiceOptions, type OutputOptions, type ServiceOptions } from './arguments.js'
+import {
+  addOutputOptions,
+  addServiceOptions,
+  collect,
+  type OutputOptions,
+  readContextPairs,
+  type ServiceOptions,
+} from './arguments.js'
 import { withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'
@@ -23,12 +30,18 @@ export function addRewrap(program: Command, io: Io): void {
       'Has the data key of an encrypted stream, or of the text or the JSON of an envelope, wrapped under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
     )
     .argument('[file]')
-  addServiceOptions(addOutputOptions(command)).action(
-    (file: string | undefined, options: ServiceOptions & OutputOptions) => rewrap(io, file, options),
+    .option('--context <name=value>', 'of a value that a model sealed: its context. May be repeated', collect)
+  addServiceOptions(addOutputOptions(command)).action((file: string | undefined, options: RewrapOptions) =>
+    rewrap(io, file, options),
   )
 }
 
-async function rewrap(io: Io, name = '-', given: ServiceOptions & OutputOptions): Promise<void> {
+interface RewrapOptions extends ServiceOptions, OutputOptions {
+  context?: string[]
+}
+
+async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
+  const context = readContextPairs(given.context)
   const out = readOut(given, () => name)
   assertReportable(given, out)
   const { signal } = io
@@ -57,7 +70,7 @@ async function rewrap(io: Io, name = '-', given: ServiceOptions & OutputOptions)
         return { before: readKeyVersions(readFirstLine(content.head)), after: after ?? {} }
       }
       const text = await content.readText()
-      const rewrapped = await eaas.rewrap(text, { signal })
+      const rewrapped = await eaas.rewrap(text, { ...context, signal })
       await output.write(`${rewrapped}\n`)
       return { before: readKeyVersions(readEnvelope(text)), after: readKeyVersions(readEnvelope(rewrapped)) }
     })

@@ -33,7 +33,7 @@ beforeEach(async () => {
 /** Runs a command line. What it reads from standard input is `input`. */
 const command = (argv: string[], input?: string | Uint8Array | Readable, more: Partial<CommandOptions> = {}) =>
   runCommand(argv, {
-    env: { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
+    env: { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
     folder,
     fetch: service.fetch,
     input,
@@ -60,7 +60,7 @@ function raise(sealed: Buffer, format: string): Buffer {
     return Buffer.from(sealed.toString('latin1').replace('"key_version":1', '"key_version":7'), 'latin1')
   const bytes = Buffer.from(sealed.toString().split('.')[2] ?? '', 'base64url')
   bytes.writeUInt32BE(7, 16) // behind the id of the key (envelope-text.md 1)
-  return Buffer.from(`eaas.1.${bytes.toString('base64url')}\n`)
+  return Buffer.from(`eaas.2.${bytes.toString('base64url')}\n`)
 }
 
 describe('encrypt and decrypt', () => {
@@ -91,6 +91,26 @@ describe('encrypt and decrypt', () => {
       out: Buffer.alloc(0),
       err: expect.stringContaining('could not decrypt'),
     })
+  })
+
+  it.each(['stream', 'text'])("need the application's secret that was mixed in, by the format %s", async (format) => {
+    const [secret, other] = [randomBytes(32), randomBytes(32)].map((bytes) => bytes.toString('base64'))
+    put('secret', `${secret}\n`)
+    put('other', other ?? '')
+    put('short', 'AAAA')
+    const withSecret = ['--secret-file', 'secret']
+    for (const file of ['secret', 'other', 'short']) chmodSync(join(folder, file), 0o600)
+    const sealed = await done(command(['encrypt', '--key', 'files', '--format', format, ...withSecret], 'hello'))
+    expect(await done(command(['decrypt', ...withSecret], sealed))).toEqual(Buffer.from('hello'))
+    expect(await command(['decrypt'], sealed)).toMatchObject({ code: 3, err: expect.stringContaining('secret') })
+    put('kit', JSON.stringify(await createClient(service).keys.export(keyId)))
+    chmodSync(join(folder, 'kit'), 0o600)
+    expect(await done(command(['decrypt', '--kit', 'kit', ...withSecret], sealed))).toEqual(Buffer.from('hello'))
+    expect(await command(['decrypt', '--kit', 'kit'], sealed)).toMatchObject({ code: 3 })
+    expect(await command(['decrypt', '--secret-file', 'other'], sealed)).toMatchObject({ code: 3 })
+    const { code, err } = await command(['decrypt', '--secret-file', 'short'], sealed)
+    expect([code, err.includes('AAAA'), err.includes('base64 of 32 bytes')]).toEqual([2, false, true])
+    expect(String(await done(command(['inspect'], sealed)))).toMatch(/^needs_secret +true$/m)
   })
 
   it('report what they did as JSON', async () => {
@@ -210,7 +230,7 @@ describe('an API key', () => {
   it('is read from a file, with a warning if others can read it too', async () => {
     put('key', `${service.apiKey}\n`)
     chmodSync(join(folder, 'key'), 0o600)
-    const env = { EAAS_BASE_URL: service.baseUrl }
+    const env = { EAAS_URL: service.baseUrl }
     await done(command(['encrypt', '--key', 'files', '--api-key-file', 'key'], 'x', { env }))
     chmodSync(join(folder, 'key'), 0o644)
     const { code, err } = await command(['encrypt', '--key', 'files', '--api-key-file', 'key'], 'x', { env })
@@ -241,7 +261,7 @@ describe('an API key', () => {
   })
 
   it('stands in no output, also where the service refuses it', async () => {
-    const env = { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: 'eaas_sk_WRONG' }
+    const env = { EAAS_URL: service.baseUrl, EAAS_API_KEY: 'eaas_sk_WRONG' }
     const { code, out, err } = await command(['doctor', '--key', 'files'], undefined, { env })
     expect(code).toBe(1)
     expect(out.toString()).toContain('FAIL')
@@ -270,7 +290,7 @@ describe('inspect', () => {
     ['text', 2],
     ['json', 1],
   ])('shows an envelope as %s, of format v%d, and none of its secrets', async (format, version) => {
-    const context = version === 2 ? ENVELOPE_CONTEXT : []
+    const context = version === 2 ? ENVELOPE_CONTEXT : ['--envelope', '1']
     const sealed = await done(command(['encrypt', '--key', 'files', '--format', format, ...context], 'hello'))
     const printed = String(await done(command(['inspect'], sealed, offline)))
     expect(printed).toContain(`envelope v${version}`)
@@ -526,20 +546,15 @@ describe('the command line', () => {
   })
 
   it.each([
-    [{ EAAS_BASE_URL: 'http://eaas.example.org' }, 2, 'EAAS_BASE_URL is http to another', 'or pass --allow-insecure.'],
-    [
-      { EAAS_BASE_URL: 'eaas.example.org' },
-      2,
-      'EAAS_BASE_URL must be an http or https URL',
-      'Set it to an absolute URL',
-    ],
+    [{ EAAS_URL: 'http://eaas.example.org' }, 2, 'EAAS_URL is http to another', 'also pass --allow-insecure.'],
+    [{ EAAS_URL: 'eaas.example.org' }, 2, 'EAAS_URL must be an http or https URL', 'Set it to an absolute URL'],
     [{ EAAS_API_KEY: 'two words' }, 2, 'the API key must be text', 'where the API key is read from'],
     [{ EAAS_API_KEY: 'eaas_sk_WRONG' }, 1, '401', 'it is missing, unknown, expired or revoked.\n'],
-    [{ EAAS_BASE_URL: '' }, 1, 'no answer from http://127.0.0.1:8420', 'EAAS_BASE_URL is not set'],
+    [{ EAAS_URL: '' }, 1, 'no answer from http://127.0.0.1:8420', 'EAAS_URL is not set'],
   ])('says in its own words what is wrong with %j', async (wrong, exitCode, message, hint) => {
-    const env = { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: service.apiKey, ...wrong }
+    const env = { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey, ...wrong }
     const unreachable = async () => Promise.reject(new TypeError('fetch failed'))
-    const fetch = env.EAAS_BASE_URL === '' ? unreachable : service.fetch
+    const fetch = env.EAAS_URL === '' ? unreachable : service.fetch
     for (const argv of [['encrypt', '--key', 'files'], ['doctor']]) {
       const { code, out, err } = await command(argv, 'x', { env, fetch })
       const printed = String(out) + err

@@ -5,8 +5,9 @@
 
 import { isEaasError } from '@eaas/sdk'
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { and, type SQL } from 'drizzle-orm'
 import { run } from './conditions.js'
-import { readSelection } from './results.js'
+import { filteredKey, readSelection, withBound, withFiltered } from './results.js'
 import {
   assertFinal,
   buildChecked,
@@ -15,6 +16,7 @@ import {
   type SelectConfig,
   type WriteConfig,
 } from './rewriting.js'
+import { areRight, numberOf, searchFor, takeSearches } from './searches.js'
 import { columnsIn } from './selections.js'
 import type { KnownTables } from './tables.js'
 
@@ -60,11 +62,67 @@ export function wrapBuilder<T extends object>(tables: KnownTables, builder: T, a
 }
 
 async function execute(tables: KnownTables, query: Query, placeholders?: Row): Promise<unknown> {
+  const { config } = query
+  if ('fields' in config && takesColumns(config)) return executeSelect(tables, query, config, placeholders)
   const rewriting = createRewriting(tables)
-  rewriteBuilder(rewriting, query.config)
+  rewriteBuilder(rewriting, config)
   const open = readSelection(tables, selectionOf(query))
   await run(rewriting)
   return open((await query.execute(placeholders)) as Row[])
+}
+
+/** Runs a select to which columns can be added. What is changed in its state is changed back. */
+async function executeSelect(
+  tables: KnownTables,
+  query: Query,
+  config: SelectConfig,
+  placeholders: Row | undefined,
+): Promise<unknown> {
+  const { where, fields, limit, offset } = config
+  const { rest, asked } = takeSearches(tables, where)
+  const [skip, take] = asked.length > 0 ? [numberOf(offset, 'offset'), numberOf(limit, 'limit')] : []
+  const rewriting = createRewriting(tables)
+  config.where = rest
+  try {
+    rewriteBuilder(rewriting, config)
+    const found = searchFor(rewriting, asked)
+    const filtered = withFiltered(
+      fields,
+      asked.map(({ column }) => column),
+    )
+    const selected = withBound(tables, filtered, sourcesOf(config))
+    const isRight = (row: Row) =>
+      areRight(
+        asked,
+        asked.map((_, at) => row[filteredKey(at)]),
+      )
+    const open = readSelection(tables, selected, asked.length > 0 ? isRight : undefined)
+    await run(rewriting)
+    config.fields = selected
+    if (asked.length > 0) {
+      assertRows(fields)
+      Object.assign(config, { where: and(config.where as SQL | undefined, found), limit: undefined, offset: undefined })
+    }
+    const rows = await open((await query.execute(placeholders)) as Row[])
+    return asked.length > 0 ? rows.slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
+  } finally {
+    Object.assign(config, { fields, limit, offset }, asked.length > 0 ? { where } : {})
+  }
+}
+
+/** Refuses to count, or the like, before the rows are filtered. */
+function assertRows(fields: Row): void {
+  if (columnsIn(fields).length > 0) return
+  refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
+}
+
+/** Nothing can be added to a query whose rows are compared with each other, or with those of another one. */
+function takesColumns({ distinct, groupBy = [], setOperators = [] }: SelectConfig): boolean {
+  return !distinct && groupBy.length === 0 && setOperators.length === 0
+}
+
+function sourcesOf({ table, joins = [] }: SelectConfig): unknown[] {
+  return [table, ...joins.map((join) => join.table)]
 }
 
 function touches(tables: KnownTables, query: Query): boolean {

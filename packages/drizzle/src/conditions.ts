@@ -67,7 +67,7 @@ export function rewrite(rewriting: Rewriting, condition: unknown): unknown {
 function rewriteAll(rewriting: Rewriting, chunks: readonly unknown[]): unknown[] {
   return chunks.map((chunk, at) => {
     const before = chunks[at - 1]
-    // Whether a row exists can be told of rows with sealed columns too.
+    // `exists` reads no value, so its query may select sealed columns.
     if (!is(before, StringChunk) || !/\bexists$/.test(textOf(before)) || is(chunk, SQL))
       return rewrite(rewriting, chunk)
     rewriting.visit(chunk, true)
@@ -86,6 +86,10 @@ const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> =
   'not in': { many: true, negated: true },
 }
 
+/** `searches.ts` has taken such comparisons out where they can be answered. */
+const SEARCH_HINT =
+  'Search so in the `where` of a select, alone or within `and`, by an index of parts or of buckets; then write or join by the ids. Or filter the rows after they are decrypted.'
+
 interface Comparison {
   condition: SQL
   column: Column
@@ -100,7 +104,9 @@ function compare({ searches }: Rewriting, known: KnownTable, { condition, column
   if (/^is( not)? null$/.test(operator) && rest.length === 0) return condition
   const how = OPERATORS[operator]
   const [value] = rest
-  if (!how || rest.length !== 1 || how.many !== Array.isArray(value)) return refuseOperator(sealed.name, key, operator)
+  if (!how || rest.length !== 1 || how.many !== Array.isArray(value)) {
+    return refuseOperator(sealed.name, key, operator, SEARCH_HINT)
+  }
   const values = (how.many ? (value as readonly unknown[]) : [value]).map((one) => valueIn(known, key, one))
   const gap = new SQL([])
   const fill = async () => {

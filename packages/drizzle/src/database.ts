@@ -11,7 +11,8 @@ import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './
 import { createRewriting, visitSource } from './rewriting.js'
 import { assertStatement } from './statements.js'
 import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
-import { wrapWrite } from './writes.js'
+import { wrapWrite } from './write-builders.js'
+import type { Database, WriteMethod } from './writes.js'
 
 type Anything = (...args: unknown[]) => unknown
 
@@ -36,9 +37,8 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
           if (!known) return wrapBuilder(tables, call(...args) as object)
           const table = args[0] as Table
           assertSameColumns(known, table)
-          const from = (Reflect.get(target, '$primary') ?? target) as Reader
-          const read = (columns: Row, condition: unknown) => from.select(columns).from(table).where(condition)
-          return wrapWrite({ tables, known, table, read }, () => call(...args) as object)
+          const on = (Reflect.get(target, '$primary') ?? target) as Database
+          return wrapWrite({ tables, known, table, on, method: name as WriteMethod })
         }
       }
       if (EXECUTES.includes(String(name))) {
@@ -62,11 +62,6 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       return call
     },
   })
-}
-
-/** A database that reads rows as they are stored. */
-interface Reader {
-  select(columns: Row): { from(table: Table): { where(condition: unknown): Promise<Row[]> } }
 }
 
 interface With {
@@ -139,7 +134,7 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
             const rewritten = rewriteQuery(rewriting, of, config, find)
             await run(rewriting)
             const result = await builder[method](rewritten)
-            await openLevels(tables, of, [result ?? []].flat() as Row[], find)
+            await openLevels(tables, { of, config, rows: [result ?? []].flat() as Row[] }, find)
             return result
           })
       return [table, { findMany: awaited('findMany'), findFirst: awaited('findFirst') }]

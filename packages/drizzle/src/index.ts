@@ -4,12 +4,26 @@
  */
 
 import { InvalidInputError } from '@eaas/sdk'
-import type { AnyModel } from '@eaas/sdk/adapter'
+import type { AnyModel, Declared } from '@eaas/sdk/adapter'
 import type { Table } from 'drizzle-orm'
 import { wrapDatabase } from './database.js'
 import { knowTables } from './tables.js'
 
 export type { AnyModel } from '@eaas/sdk/adapter'
+
+type Selected<T extends Table> = T['$inferSelect']
+
+/** Each table with its model, whose fields have the types of the table's columns. */
+export type ModelsOf<Tables extends readonly Table[]> = {
+  readonly [At in keyof Tables]: readonly [
+    table: Tables[At],
+    model: AnyModel & {
+      readonly '~types'?: {
+        plain: { [Name in keyof Selected<Tables[At]>]?: Declared<Selected<Tables[At]>[Name]> | undefined }
+      }
+    },
+  ]
+}
 
 /**
  * Returns the database with the same types, which encrypts the fields of these tables' models when rows are
@@ -17,12 +31,15 @@ export type { AnyModel } from '@eaas/sdk/adapter'
  * names that the model gives its fields, its indexes and the columns of `bind`. Transactions are included.
  *
  * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with
- * encrypted values: sort by them, compare them by anything but equality, or compute with them.
+ * encrypted values: sort by them, compare them by what no index answers, or compute with them.
  *
  * @param tables each table with its model
- * @throws InvalidInputError when a table lacks a column of its model
+ * @throws InvalidInputError when a table lacks a column of its model, or has one that cannot hold what is stored
  */
-export function encrypted<D extends object>(database: D, tables: readonly (readonly [Table, AnyModel])[]): D {
+export function encrypted<D extends object, const Tables extends readonly Table[]>(
+  database: D,
+  tables: ModelsOf<Tables>,
+): D {
   const given: unknown = tables
   if (!Array.isArray(given) || !given.every(Array.isArray)) {
     throw new InvalidInputError(
@@ -30,5 +47,5 @@ export function encrypted<D extends object>(database: D, tables: readonly (reado
       'Write encrypted(db, [[users, userModel]]).',
     )
   }
-  return wrapDatabase(knowTables(tables), database)
+  return wrapDatabase(knowTables(tables as unknown as readonly (readonly [Table, AnyModel])[]), database)
 }

@@ -35,10 +35,9 @@ export function rewriteQuery(
   find: FindConfig,
 ): QueryConfig {
   const { where, orderBy, extras } = config
-  findKnown(rewriting.tables, of)?.sealed.assertReadable(selectedColumns(of, config))
   const call = (given: unknown, operators: unknown) =>
     typeof given === 'function' ? given(of.columns, operators) : given
-  const out = { ...config }
+  const out = withBound(config, lackingColumns(rewriting.tables, of, config))
   if (where !== undefined) {
     const searches = rewriting.searches.length
     const rewritten = rewrite(rewriting, call(where, getOperators()))
@@ -58,23 +57,46 @@ export function rewriteQuery(
   return out
 }
 
-/** Opens the rows of a relational query in place, the tables of one level at once. */
-export async function openLevels(
-  tables: KnownTables,
-  of: TableConfig,
-  rows: readonly Row[],
-  find: FindConfig,
-): Promise<void> {
-  // All are waited for at once: a second one that fails while nobody waited for it would end the process.
-  await Promise.all([openOwn(tables, of, rows), ...openInner(tables, of, rows, find)])
+/** The rows of one level of a relational query, and how the application asked for them. */
+interface Level {
+  of: TableConfig
+  config: QueryConfig
+  rows: readonly Row[]
 }
 
-function openInner(tables: KnownTables, of: TableConfig, rows: readonly Row[], find: FindConfig): Promise<void>[] {
+/** Opens the rows of a relational query in place, the tables of one level at once. */
+export async function openLevels(tables: KnownTables, level: Level, find: FindConfig): Promise<void> {
+  const { of, config, rows } = level
+  // All are waited for at once: a second one that fails while nobody waited for it would end the process.
+  await Promise.all([openOwn(tables, of, rows), ...openInner(tables, level, find)])
+  const hidden = lackingColumns(tables, of, config)
+  if (hidden.length > 0) for (const row of rows) for (const key of hidden) delete row[key]
+}
+
+function openInner(tables: KnownTables, { of, config, rows }: Level, find: FindConfig): Promise<void>[] {
   return Object.keys(of.relations).flatMap((name) => {
     const next = findNext(of, name, find)
     const found = rows.flatMap((row) => row[name] ?? []) as Row[]
-    return next && found.length > 0 ? [openLevels(tables, next, found, find)] : []
+    const inner = config.with?.[name]
+    const level = next && { of: next, config: typeof inner === 'object' ? inner : {}, rows: found }
+    return level && found.length > 0 ? [openLevels(tables, level, find)] : []
   })
+}
+
+/** The columns that encrypted ones are bound to, and that the application left out. */
+function lackingColumns(tables: KnownTables, of: TableConfig, config: QueryConfig): string[] {
+  return findKnown(tables, of)?.sealed.readsToo(selectedColumns(of, config)) ?? []
+}
+
+function withBound(config: QueryConfig, lacking: readonly string[]): QueryConfig {
+  if (lacking.length === 0) return { ...config }
+  const { columns = {} } = config
+  const isPositive = Object.values(columns).includes(true)
+  const kept = Object.entries(columns).filter(([key]) => !lacking.includes(key))
+  const more = isPositive ? lacking.map((key) => [key, true]) : []
+  const { columns: _, ...others } = config
+  const all = [...kept, ...more]
+  return all.length === 0 ? others : { ...config, columns: Object.fromEntries(all) }
 }
 
 async function openOwn(tables: KnownTables, of: TableConfig, rows: readonly Row[]): Promise<void> {

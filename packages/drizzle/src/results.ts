@@ -6,9 +6,49 @@ import { assertNoSealed } from './conditions.js'
 import { columnsIn, leavesOf, type Path, selectedBy } from './selections.js'
 import { isColumn, type KnownTable, type KnownTables, nameOf } from './tables.js'
 
+/** Adds the columns by which rows are filtered; `isRight` of `readSelection` finds their values. */
+export function withFiltered(fields: Row, columns: readonly Column[]): Row {
+  return { ...fields, ...Object.fromEntries(columns.map((column, at) => [filteredKey(at), column])) }
+}
+
+export function filteredKey(at: number): string {
+  return `${BOUND}filter_${at}`
+}
+
+/** The columns that were selected besides, at the end of a selection, have names that begin so. */
+const BOUND = 'eaas_bound_'
+
+/**
+ * Adds the columns that encrypted ones are bound to, where a selection leaves them out; `openSelection` takes
+ * them out of the rows again.
+ *
+ * @param sources the subqueries of the query, whose columns are those that they select
+ */
+export function withBound(tables: KnownTables, fields: Row, sources: readonly unknown[] = []): Row {
+  const out = { ...fields }
+  for (const { known, places, from } of selectedTables(tables, fields).values()) {
+    const subquery = sources.find((one) => is(one, Subquery) && one._.alias === aliasOf(from)) as Subquery | undefined
+    for (const [at, key] of known.sealed.readsToo(places.map((place) => place.key)).entries()) {
+      const column = subquery ? columnOf(tables, known, subquery, key) : (from.table as unknown as Row)[key]
+      if (column) out[`${BOUND}${Object.keys(out).length}_${at}`] = column
+    }
+  }
+  return out
+}
+
+/** The column of a subquery that has the values of this one. */
+function columnOf(tables: KnownTables, known: KnownTable, subquery: Subquery, key: string): unknown {
+  const found = leavesOf(selectedBy(subquery)).find(({ leaf, path }) => {
+    return isColumn(leaf) && path.length === 1 && tables.find(leaf.table) === known && known.keyOf(leaf) === key
+  })
+  return found && (subquery as unknown as Row)[found.path[0] ?? '']
+}
+
 /** A table of a selection, by the alias under which it is selected, and where its columns are in a result. */
 interface Selected {
   known: KnownTable
+  /** One of its columns. */
+  from: Column
   places: { key: string; path: Path }[]
 }
 
@@ -17,32 +57,48 @@ interface Selected {
  *
  * @throws InvalidInputError for an encrypted column in an expression, or without those that it is bound to
  */
-export function readSelection(tables: KnownTables, fields: Row): (rows: readonly Row[]) => Promise<readonly Row[]> {
-  const selected = new Map<string, Selected>()
-  for (const { leaf, path } of leavesOf(fields)) {
-    if (isColumn(leaf)) addColumn(tables, leaf, path, selected)
-    else if (is(leaf, Subquery)) assertNoSealed(tables, columnsIn(selectedBy(leaf)), refuseExpression)
+export function readSelection(
+  tables: KnownTables,
+  fields: Row,
+  isRight?: (row: Row) => boolean,
+): (rows: readonly Row[]) => Promise<readonly Row[]> {
+  const selected = selectedTables(tables, fields)
+  for (const { leaf } of leavesOf(fields)) {
+    if (isColumn(leaf)) continue
+    if (is(leaf, Subquery)) assertNoSealed(tables, columnsIn(selectedBy(leaf)), refuseExpression)
     else assertNoSealed(tables, leaf, refuseExpression)
   }
   for (const { known, places } of selected.values()) known.sealed.assertReadable(places.map(({ key }) => key))
   const sealed = [...selected.values()].filter(({ known, places }) =>
     places.some(({ key }) => known.sealed.isSealed(key)),
   )
+  const added = Object.keys(fields).filter((key) => key.startsWith(BOUND))
   return async (rows) => {
     if (sealed.length > 0 && Array.isArray(rows)) await Promise.all(sealed.map((one) => openSelected(one, rows)))
-    return rows
+    const right = isRight ? rows.filter(isRight) : rows
+    if (added.length > 0) for (const row of right) for (const key of added) delete row[key]
+    return right
   }
+}
+
+function selectedTables(tables: KnownTables, fields: Row): Map<string, Selected> {
+  const selected = new Map<string, Selected>()
+  for (const { leaf, path } of leavesOf(fields)) if (isColumn(leaf)) addColumn(tables, leaf, path, selected)
+  return selected
 }
 
 function addColumn(tables: KnownTables, column: Column, path: Path, selected: Map<string, Selected>): void {
   const known = tables.find(column.table)
   if (!known) return
-  const alias = String((column.table as unknown as Record<symbol, unknown>)[Symbol.for('drizzle:Name')])
   // A subquery has one alias for the columns of all tables in it.
-  const from = JSON.stringify([alias, nameOf(known.table)])
-  const one = selected.get(from) ?? { known, places: [] }
+  const name = JSON.stringify([aliasOf(column), nameOf(known.table)])
+  const one = selected.get(name) ?? { known, from: column, places: [] }
   one.places.push({ key: known.keyOf(column), path })
-  selected.set(from, one)
+  selected.set(name, one)
+}
+
+function aliasOf({ table }: Column): string {
+  return String((table as unknown as Record<symbol, unknown>)[Symbol.for('drizzle:Name')])
 }
 
 async function openSelected({ known, places }: Selected, rows: readonly Row[]): Promise<void> {

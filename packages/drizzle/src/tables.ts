@@ -4,7 +4,7 @@
  */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, type SealedTable } from '@eaas/sdk/adapter'
+import { createSealedTable, quoteName, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import { Column, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
 
 /** Drizzle's names of what an alias keeps of its table. */
@@ -58,8 +58,46 @@ function knowTable(table: Table, model: object): KnownTable {
       'Name fields, indexes and `bind` of the model as the keys of the Drizzle table.',
     )
   }
+  for (const key of sealed.bind) assertBindable(sealed.name, key, columns[key])
+  for (const key of sealed.columns) if (!sealed.bind.includes(key)) assertHolds(sealed, key, columns[key])
   const keys = new Map(Object.entries(columns).map(([key, { name }]) => [name, key]))
   return { table, sealed, columns, keyOf: (column) => keys.get(column.name) ?? '' }
+}
+
+/** @throws InvalidInputError where the database makes the value, and cannot be asked for it before the insert */
+function assertBindable(model: string, key: string, column: Column | undefined): void {
+  if (!(column as { autoIncrement?: boolean } | undefined)?.autoIncrement) return
+  const why = 'the database makes it, and cannot be asked for it before the insert'
+  refuseUnbindable(
+    model,
+    key,
+    why,
+    'Let the application make it, by $defaultFn(() => crypto.randomUUID()), or use `bind: false`.',
+  )
+}
+
+/** So long is the hash of an index. A sealed value is longer than any text of `SHORT` characters can be. */
+const HASH_CHARACTERS = 64
+const SHORT = 255
+
+/** @throws InvalidInputError where a column cannot hold what the model stores in it */
+function assertHolds({ name, isSealed }: SealedTable, key: string, column: Column | undefined): void {
+  if (!column || column.dataType === 'custom') return
+  const [, length] = /^(?:var)?char(?:acter)?(?: varying)?\((\d+)\)/.exec(column.getSQLType().toLowerCase()) ?? []
+  const needed = isSealed(key) ? SHORT + 1 : HASH_CHARACTERS
+  const isShort = length !== undefined && Number(length) < needed
+  if (!isShort && ['string', 'json', 'array', 'buffer'].includes(column.dataType)) return
+  throw new InvalidInputError(
+    `the column ${JSON.stringify(key)} of the table of ${name} is of the type ${column.getSQLType()}, which does not hold what is stored in it`,
+    isSealed(key)
+      ? "Use jsonb, or text where the model has format: 'text' or 'compact'."
+      : 'Use text, or text().array() of an index of parts.',
+  )
+}
+
+/** The name of a table in SQL, with its schema if it has one. */
+export function sqlName(table: Table): string {
+  return quoteName(getTableName(table), (table as unknown as Record<symbol, string | undefined>)[SCHEMA])
 }
 
 /** Names a table with its schema; the same for all of its aliases. */

@@ -1,35 +1,21 @@
-/**
- * Inserts, updates and deletes of Drizzle. Encrypting takes time, and Drizzle takes values at once: so the
- * calls are remembered, and repeated on Drizzle's own builder, with encrypted values, when the query is
- * awaited.
- */
+/** Inserts, updates and deletes of Drizzle, from the calls that `write-builders.ts` remembers. */
 
-import {
-  type Row,
-  readConflict,
-  refuseCall,
-  refuseComputed,
-  refuseExpression,
-  refuseOrder,
-  rememberCaller,
-  runFor,
-} from '@eaas/sdk/adapter'
-import { and, type Column, eq, getTableColumns, is, QueryPromise, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
+import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
 import { assertPlain, type Rewriting, rewrite, run } from './conditions.js'
+import { withMadeIds } from './ids.js'
 import { readPins } from './pins.js'
-import { readSelection } from './results.js'
+import { readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
 import { leavesOf } from './selections.js'
 import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
-type Call = [name: string, args: unknown[]]
+export type Call = [name: string, args: unknown[]]
 
-interface Builder {
+export interface Builder {
   [name: string]: (...args: unknown[]) => Builder & PromiseLike<unknown>
 }
-
-const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
 
 /** A write of a table with a model. */
 export interface Written {
@@ -37,46 +23,42 @@ export interface Written {
   known: KnownTable
   /** The table as the write names it. */
   table: Table
-  /** Reads columns of the rows that a condition finds. */
-  read(columns: Row, condition: unknown): Promise<Row[]>
+  /** The database, or the transaction. */
+  on: Database
+  method: WriteMethod
 }
 
-/** Remembers the calls on a builder of Drizzle, which `begin` makes, and repeats them when it is awaited. */
-export function wrapWrite(written: Written, begin: () => object): object {
-  const { tables, known } = written
-  const calls: Call[] = []
-  const waiting = new Write(async () => {
-    const returning = calls.find(([name]) => name === 'returning')
-    const open = returning && readSelection(tables, (returning[1][0] as Row) ?? known.columns)
-    let builder = begin() as Builder
-    for (const [name, args] of await translate(written, calls)) builder = builder[name]?.(...args) as Builder
-    const result: unknown = await builder
-    return open ? open(result as Row[]) : result
-  })
-  const wrapped: object = new Proxy(waiting, {
-    get(target, name) {
-      if (typeof name === 'symbol' || name in target) return Reflect.get(target, name)
-      if (REFUSED.includes(name)) return () => refuseCall(`${name}() of a write`, 'Await the query itself.')
-      return (...args: unknown[]) => {
-        calls.push([name, args])
-        return wrapped
-      }
-    },
-  })
-  return wrapped
+export type WriteMethod = 'insert' | 'update' | 'delete'
+
+/** A database of Drizzle, or a transaction, without what encrypts. */
+export interface Database extends Record<WriteMethod, (table: Table) => Builder> {
+  select(columns: Row): { from(table: Table): { where(condition: unknown): Promise<Row[]> & { for?: Lock } } }
+  execute(statement: SQL): Promise<unknown>
+  transaction<T>(run: (inner: Database) => Promise<T>): Promise<T>
 }
 
-class Write extends QueryPromise<unknown> {
-  readonly execute: () => Promise<unknown>
+type Lock = (strength: 'update') => Promise<Row[]>
 
-  constructor(run: () => Promise<unknown>) {
-    super()
-    const atCaller = rememberCaller()
-    this.execute = () => runFor(atCaller, run)
+/**
+ * Runs a write with encrypted values, and opens what it returns.
+ *
+ * @param row the row that it changes, where it was read before
+ */
+export async function runWrite(written: Written, calls: readonly Call[], row?: Row): Promise<unknown> {
+  const { tables, known, on, method, table } = written
+  const returning = calls.find(([name]) => name === 'returning')
+  const fields = returning && withBound(tables, (returning[1][0] as Row) ?? known.columns)
+  const open = fields && readSelection(tables, fields)
+  let builder = on[method](table)
+  for (const [name, args] of await translate(written, calls, row)) {
+    const given = name === 'returning' && returning?.[1][0] !== undefined ? [fields] : args
+    builder = builder[name]?.(...given) as Builder
   }
+  const result: unknown = await builder
+  return open ? open(result as Row[]) : result
 }
 
-async function translate(written: Written, calls: readonly Call[]): Promise<Call[]> {
+async function translate(written: Written, calls: readonly Call[], row?: Row): Promise<Call[]> {
   const { tables, known } = written
   const { sealed } = known
   const rewriting = createRewriting(tables)
@@ -85,13 +67,18 @@ async function translate(written: Written, calls: readonly Call[]): Promise<Call
   for (const [name, args] of calls) {
     const [first] = args
     if (name === 'values') {
-      given = (Array.isArray(first) ? first : [first]).map((row) => withSpellings(known, withDefaults(known, row)))
-      for (const row of given) assertNotComputed(known, row)
-      out.push([name, [(await sealed.sealRows(given)).map((row) => rewriteRow(rewriting, row))]])
+      const made = await withMadeIds(
+        written,
+        rowsIn(first).map((one) => withDefaults(known, one)),
+      )
+      if (made.isAlways) out.unshift(['overridingSystemValue', []])
+      given = made.rows.map((one) => withSpellings(known, one))
+      for (const one of given) assertNotComputed(known, one)
+      out.push([name, [(await sealed.sealRows(given)).map((one) => rewriteRow(rewriting, one))]])
     } else if (name === 'set') {
       assertNotComputed(known, first as Row)
       const changes = withUpdates(known, first as Row)
-      const changed = await sealed.sealChanges(changes, await findBound(written, changes, calls))
+      const changed = await sealed.sealChanges(changes, row ?? (await findBound(written, changes, calls)))
       out.push([name, [rewriteRow(rewriting, changed)]])
     } else if (name === 'onConflictDoUpdate') {
       out.push([name, [await conflictUpdate(rewriting, known, first as ConflictUpdate, given)]])
@@ -101,6 +88,11 @@ async function translate(written: Written, calls: readonly Call[]): Promise<Call
   }
   await run(rewriting)
   return out
+}
+
+/** The rows that `values` takes, which may be one. */
+export function rowsIn(given: unknown): Row[] {
+  return (Array.isArray(given) ? given : [given]) as Row[]
 }
 
 function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unknown {
@@ -126,13 +118,11 @@ function rewriteRow(rewriting: Rewriting, row: Row): Row {
 }
 
 /** Finds what the changed row has in the columns of `bind`, if something is sealed for it. */
-async function findBound({ known, table, read }: Written, changes: Row, calls: readonly Call[]): Promise<Row> {
+async function findBound({ known, table, on }: Written, changes: Row, calls: readonly Call[]): Promise<Row> {
   const { sealed } = known
   const columns = getTableColumns(table) as Record<string, Column>
-  const isBound =
-    sealed.bind.length > 0 && Object.entries(changes).some(([key, value]) => sealed.isSealed(key) && value !== null)
-  const conditions = calls.filter(([name]) => name === 'where').map(([, [condition]]) => condition)
-  if (!isBound || conditions.length === 0) return {}
+  const conditions = conditionsIn(calls)
+  if (!sealed.isBound(changes) || conditions.length === 0) return {}
   const pins = conditions.length === 1 ? readPins(known, table, conditions[0]) : undefined
   if (!pins) {
     const hint = `Say which row by one \`where\` of Drizzle's own comparisons, joined by \`and\`: eq(${sealed.name}.${sealed.bind[0]}, …).`
@@ -142,12 +132,17 @@ async function findBound({ known, table, read }: Written, changes: Row, calls: r
   const keys = sealed.bind.filter((key) => columns[key])
   if (isFoundBySpelling(known) || !keys.every((key) => key in bound)) return bound
   const found = keys.map((key) => [key, columns[key] as Column] as const)
-  const rows = await read(Object.fromEntries(found), and(...found.map(([key, column]) => eq(column, bound[key]))))
+  const condition = and(...found.map(([key, column]) => eq(column, bound[key])))
+  const rows = await on.select(Object.fromEntries(found)).from(table).where(condition)
   for (const row of rows) assertSpelled(known, row, bound)
   return bound
 }
 
-interface ConflictUpdate {
+export function conditionsIn(calls: readonly Call[]): unknown[] {
+  return calls.filter(([name]) => name === 'where').map(([, [condition]]) => condition)
+}
+
+export interface ConflictUpdate {
   target: Column | Column[]
   set: Row
   where?: unknown
@@ -181,7 +176,7 @@ async function conflictUpdate(
  * Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted,
  * which is encrypted.
  */
-function isExcluded({ columns }: KnownTable, key: string, value: unknown): boolean {
+export function isExcluded({ columns }: KnownTable, key: string, value: unknown): boolean {
   if (!is(value, SQL)) return false
   const text = value.queryChunks
     .map((chunk) => (is(chunk, StringChunk) ? chunk.value.join('') : String((chunk as { value?: unknown })?.value)))
@@ -206,7 +201,7 @@ function isExpression(value: unknown): boolean {
 }
 
 /** Adds the values that Drizzle would make at the insert: encrypted values may be bound to them. */
-function withDefaults({ columns }: KnownTable, row: Row): Row {
+export function withDefaults({ columns }: KnownTable, row: Row): Row {
   const made = Object.entries(columns).flatMap(([key, column]) => {
     if (row[key] !== undefined) return []
     const make = column.defaultFn ?? column.onUpdateFn
@@ -215,7 +210,7 @@ function withDefaults({ columns }: KnownTable, row: Row): Row {
   return { ...row, ...Object.fromEntries(made) }
 }
 
-function withUpdates({ columns }: KnownTable, changes: Row): Row {
+export function withUpdates({ columns }: KnownTable, changes: Row): Row {
   const made = Object.entries(columns).flatMap(([key, column]) =>
     changes[key] === undefined && column.onUpdateFn ? [[key, column.onUpdateFn()] as const] : [],
   )

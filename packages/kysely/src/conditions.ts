@@ -7,6 +7,10 @@ import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, 
 import { columnName, isNode, type Node, qualifierOf } from './nodes.js'
 import { findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
 
+/** `searches.ts` has taken such comparisons out where they can be answered. */
+const SEARCH_HINT =
+  'Search so in the `where` of a select, alone or joined by `and`, by an index of parts or of buckets; then write or join by the ids. Or filter the rows after they are decrypted.'
+
 const OPERATORS = ['=', '==', '!=', '<>', 'in', 'not in']
 
 /** Replaces a comparison of an encrypted column. @throws InvalidInputError when no index can answer it */
@@ -18,7 +22,7 @@ export async function compare(scope: Scope, node: Node, { instance, column }: So
   const isList = right.kind === 'PrimitiveValueListNode'
   // Null is stored as null, so that these two need no index.
   if (/^is( not)?$/.test(operator) && right.kind === 'ValueNode' && right.value === null) return node
-  if (!OPERATORS.includes(operator)) return refuseOperator(name, column, operator)
+  if (!OPERATORS.includes(operator)) return refuseOperator(name, column, operator, SEARCH_HINT)
   if (!isList && right.kind !== 'ValueNode') return refuseExpression(name, column)
   const found = await instance.table.findEqual(column, operator, isList ? (right.values as unknown[]) : [right.value])
   const index = nameInScope(scope, left, { instance, column: found.column })
@@ -39,7 +43,7 @@ export function operatorOf(node: Node): string {
  * The name that a column has beside another one of its table: in the result of a query inside, it may have
  * another, or none.
  */
-function nameInScope(scope: Scope, beside: Node, { instance, column }: Source): string | undefined {
+export function nameInScope(scope: Scope, beside: Node, { instance, column }: Source): string | undefined {
   const table = qualifierOf(beside)
   for (let at: Scope | undefined = scope; at; at = at.outer) {
     for (const [alias, relation] of at.own) {

@@ -1,26 +1,30 @@
 /** A dialect of Kysely whose connections encrypt what a query writes, and decrypt what it reads. */
 
-import { type AtCaller, type Row, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { type AtCaller, createIdMaker, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import {
   type CompiledQuery,
   type DatabaseConnection,
   type Dialect,
   type Driver,
   MssqlAdapter,
+  MysqlAdapter,
   PostgresAdapter,
   type QueryCompiler,
   type QueryResult,
 } from 'kysely'
 import type { ColumnTypes } from './column-types.js'
+import { planFound, type Result } from './found-rows.js'
 import { isNode, type Node } from './nodes.js'
-import { assertDistinct, assertReadable, openRows } from './results.js'
+import { assertDistinct, assertReadable, hide, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
 import type { Output } from './scope.js'
+import type { Filtering } from './searches.js'
 import { createSpellings, type Spellings } from './spellings.js'
 import type { Models } from './tables.js'
 
 /**
- * Who compiled a query: the application is on the stack then, but not when Kysely has a connection for it.
+ * Which code of the application compiled a query: it is on the stack then, but not when Kysely has a
+ * connection.
  */
 type Callers = WeakMap<object, AtCaller>
 
@@ -29,6 +33,7 @@ interface Context {
   models: Models
   callers: Callers
   compiler: QueryCompiler
+  locks: boolean
   /** Makes what spells the ids of one query, by a function that runs others before it. */
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
 }
@@ -39,12 +44,14 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     isPostgres: adapter instanceof PostgresAdapter,
     isSqlServer: adapter instanceof MssqlAdapter,
     known: new Map<string, ColumnTypes>(),
+    ids: createIdMaker(),
   }
   const callers: Callers = new WeakMap()
   const context = () => ({
     models,
     callers,
     compiler: dialect.createQueryCompiler(),
+    locks: database.isPostgres || adapter instanceof MysqlAdapter,
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
   return {
@@ -69,6 +76,7 @@ function wrapDriver(driver: Driver, context: Context): Driver {
   /** The driver knows its own connections only. */
   const inner = new WeakMap<object, DatabaseConnection>()
   const outer = new WeakMap<DatabaseConnection, DatabaseConnection>()
+  const transactions = createTransactions(driver)
   return new Proxy(driver, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
@@ -76,59 +84,115 @@ function wrapDriver(driver: Driver, context: Context): Driver {
       if (name === 'acquireConnection') {
         return async (...options: []) => {
           const connection = await target.acquireConnection(...options)
-          const wrapped = outer.get(connection) ?? wrapConnection(connection, context)
+          const wrapped = outer.get(connection) ?? wrapConnection(connection, context, transactions)
           outer.set(connection, wrapped)
           inner.set(wrapped, connection)
           return wrapped
         }
       }
-      return (first: object | undefined, ...rest: unknown[]) =>
-        member.call(target, (first && inner.get(first)) ?? first, ...rest) as unknown
+      return (first: object | undefined, ...rest: unknown[]) => {
+        const connection = (first && inner.get(first)) ?? first
+        transactions.note(String(name), connection)
+        return member.call(target, connection, ...rest) as unknown
+      }
     },
   })
+}
+
+/** The transactions of a driver's connections: those of the application, and those of the adapter. */
+interface Transactions {
+  note(method: string, connection: object | undefined): void
+  /** Runs a function in the transaction of a connection, or in one of its own. */
+  within<T>(connection: DatabaseConnection, run: () => Promise<T>): Promise<T>
+}
+
+function createTransactions(driver: Driver): Transactions {
+  const open = new WeakSet<object>()
+  return {
+    note(method, connection) {
+      if (method === 'beginTransaction' && connection) open.add(connection)
+      if ((method === 'commitTransaction' || method === 'rollbackTransaction') && connection) open.delete(connection)
+    },
+    async within(connection, run) {
+      if (open.has(connection)) return run()
+      await driver.beginTransaction(connection, {})
+      try {
+        const result = await run()
+        await driver.commitTransaction(connection)
+        return result
+      } catch (error) {
+        await driver.rollbackTransaction(connection)
+        throw error
+      }
+    },
+  }
 }
 
 interface Translated {
   compiled: CompiledQuery
   outputs: readonly Output[]
+  filtering?: Filtering | undefined
+}
+
+/** Opens the rows of a result, and returns those that the application asked for. */
+async function readRows({ outputs, filtering }: Translated, rows: Row[]): Promise<Row[]> {
+  await openRows(outputs, rows)
+  const { isRight, skip, take } = filtering ?? {}
+  const right = isRight ? rows.filter(isRight).slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
+  hide(outputs, right)
+  return right
 }
 
 function wrapConnection(
   connection: DatabaseConnection,
-  { models, callers, compiler, spellingsBy }: Context,
+  context: Context,
+  transactions: Transactions,
 ): DatabaseConnection {
+  const { models, callers, compiler, spellingsBy, locks } = context
   const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
-  const translate = async (given: CompiledQuery): Promise<Translated> => {
+  const translate = async (given: CompiledQuery, row?: Row): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
     const run = async (query: Node) => {
       const { rows } = await connection.executeQuery(compiler.compileQuery(query as never, given.queryId))
       return rows as Row[]
     }
-    const { node, outputs } = await rewriteStatement(models, spellingsBy(run), given.query)
+    const { node, outputs, filtering } = await rewriteStatement(models, spellingsBy(run), given.query, row)
     assertDistinct(outputs)
     assertReadable(outputs)
     if (node === given.query) return { compiled: given, outputs }
-    return { compiled: compiler.compileQuery(node as never, given.queryId), outputs }
+    return { compiled: compiler.compileQuery(node as never, given.queryId), outputs, filtering }
+  }
+  /** @param part set where it is a part of a change of rows that are found, with the row that it changes */
+  const execute = async <R>(given: CompiledQuery, options: [], part?: { row: Row | undefined }) => {
+    const translated = await translate(given, part?.row)
+    if (part && translated.filtering) {
+      refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
+    }
+    const result = await connection.executeQuery<R>(translated.compiled, ...options)
+    const rows = await readRows(translated, result.rows as Row[])
+    return rows === result.rows ? result : { ...result, rows: rows as R[] }
   }
   const wrapped: DatabaseConnection = {
     executeQuery<R>(given: CompiledQuery, ...options: []): Promise<QueryResult<R>> {
-      return runFor(callerOf(given), async () => {
-        const { compiled, outputs } = await translate(given)
-        const result = await connection.executeQuery<R>(compiled, ...options)
-        await openRows(outputs, result.rows as Row[])
-        return result
+      return runFor(callerOf(given), () => {
+        const change = isNode(given.query) ? planFound(models, given.query) : undefined
+        if (!change) return execute<R>(given, options)
+        const run = (statement: Node, row?: Row) =>
+          execute({ ...given, query: statement as never }, options, { row }) as Promise<Result>
+        return transactions.within(connection, () => change({ locks, run }) as Promise<QueryResult<R>>)
       })
     },
     async *streamQuery<R>(given: CompiledQuery, ...options: [chunkSize: number]) {
-      const { compiled, outputs } = await runFor(callerOf(given), () => translate(given))
-      for await (const result of connection.streamQuery<R>(compiled, ...options)) {
-        await runFor(callerOf(given), () => openRows(outputs, result.rows as Row[]))
+      const translated = await runFor(callerOf(given), () => translate(given))
+      if (translated.filtering) refuseCall('a stream of a search that finds more rows than match', 'Execute it.')
+      for await (const result of connection.streamQuery<R>(translated.compiled, ...options)) {
+        await runFor(callerOf(given), () => readRows(translated, result.rows as Row[]))
         yield result
       }
     },
   }
-  // What else a connection can do concerns no rows, such as to cancel a query. Kysely replaces members of it,
-  // so it is no proxy.
+  // The other members of a connection, such as cancelling a query, concern no rows. They are copied, not
+  // proxied, because Kysely replaces members of a connection.
   for (const name of OTHERS) {
     const member: unknown = Reflect.get(connection, name)
     if (typeof member === 'function') Reflect.set(wrapped, name, member.bind(connection))

@@ -40,9 +40,14 @@ const OPERATORS =
     '|',
   )
 
+/** Whether an update changes no other rows than its condition seems to say. */
+export function isOneRow(update: Node): boolean {
+  return isProven(update.where, 'WhereNode')
+}
+
 /** @throws InvalidInputError when an update may change other rows than its condition seems to say */
 export function assertOneRow(table: string, update: Node): void {
-  if (!isProven(update.where, 'WhereNode')) {
+  if (!isOneRow(update)) {
     throw new InvalidInputError(
       `${table}: the adapter cannot tell that it is about one row, to which the encrypted values are bound`,
       'Write the condition without SQL as text and without functions, or select the ids first and update by them.',

@@ -31,17 +31,20 @@ export function assertDistinct(outputs: readonly Output[]): void {
  * InvalidInputError
  */
 export function assertReadable(outputs: readonly Output[]): void {
+  for (const output of outputs) if ('inner' in output) assertReadable(output.inner)
+  for (const [{ table }, columns] of columnsByInstance(outputs)) table.assertReadable(columns)
+}
+
+/** The columns that are selected of each row of a table. */
+export function columnsByInstance(outputs: readonly Output[]): Map<Instance, string[]> {
   const selected = new Map<Instance, string[]>()
   for (const output of outputs) {
-    if ('inner' in output) assertReadable(output.inner)
-    else if ('all' in output)
-      selected.set(output.all, [...(selected.get(output.all) ?? []), ...output.all.table.columns])
-    else {
-      const { instance, column } = output.source
-      selected.set(instance, [...(selected.get(instance) ?? []), column])
-    }
+    if ('inner' in output) continue
+    const columns = 'all' in output ? output.all.table.columns : [output.source.column]
+    const instance = instanceOf(output)
+    selected.set(instance, [...(selected.get(instance) ?? []), ...columns])
   }
-  for (const [{ table }, columns] of selected) table.assertReadable(columns)
+  return selected
 }
 
 /** Where a column is in a row. */
@@ -65,7 +68,16 @@ export async function openRows(outputs: readonly Output[], rows: readonly Row[],
   ])
 }
 
-function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>): Instance {
+/** Takes what was selected for the adapter alone out of opened rows, those in JSON too. */
+export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
+  for (const output of outputs) {
+    if ('inner' in output) hide(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[])
+  }
+  const hidden = outputs.flatMap((output) => ('isHidden' in output && output.isHidden ? [output.name] : []))
+  if (hidden.length > 0) for (const row of rows) for (const name of hidden) delete row[name]
+}
+
+export function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>): Instance {
   return 'all' in output ? output.all : output.source.instance
 }
 

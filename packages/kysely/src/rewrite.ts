@@ -2,7 +2,8 @@
  * Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database
  * cannot do is refused.
  */
-import { refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { addBound, takesColumns } from './bound-columns.js'
 import { assertNoSealed, assertNoSealedName, compare } from './conditions.js'
 import { isNode, isQuery, type Node, tableNames } from './nodes.js'
 import { assertRawPart, assertRawStatement } from './raw-sql.js'
@@ -19,26 +20,39 @@ import {
   type Source,
   sealedColumns,
 } from './scope.js'
+import { takeSearches, withFiltering, withSearches } from './searches.js'
 import { rewriteSelections } from './selections.js'
 import type { Spellings } from './spellings.js'
 import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 
 /** Rewrites a statement. @throws InvalidInputError for what the database cannot do with encrypted values */
-export async function rewriteStatement(models: Models, spellings: Spellings, statement: Node): Promise<Rewritten> {
+export async function rewriteStatement(
+  models: Models,
+  spellings: Spellings,
+  statement: Node,
+  row?: Row,
+): Promise<Rewritten> {
   const rewriter: Rewriter = {
     models,
     spellings,
+    row,
     query: (node, outer) => rewriteQuery(rewriter, node, outer),
+    result: (node, outer) => rewriteQuery(rewriter, node, outer, takesColumns(node)),
     expression: (node, scope) => rewriteExpression(rewriter, node, scope),
   }
-  if (isQuery(statement)) return rewriteQuery(rewriter, statement, undefined)
+  if (isQuery(statement)) return rewriter.result(statement, undefined)
   if (statement.kind === 'RawNode') assertRawStatement(models, statement)
   else assertNoQuery(models, statement)
   return { node: statement, outputs: [] }
 }
 
-async function rewriteQuery(rewriter: Rewriter, query: Node, outer: Scope | undefined): Promise<Rewritten> {
+async function rewriteQuery(
+  rewriter: Rewriter,
+  query: Node,
+  outer: Scope | undefined,
+  takesMore = false,
+): Promise<Rewritten> {
   if (query.kind === 'MergeQueryNode') {
     assertNoTable(rewriter.models, query, 'merge')
     return { node: query, outputs: [] }
@@ -49,18 +63,36 @@ async function rewriteQuery(rewriter: Rewriter, query: Node, outer: Scope | unde
   if (node.kind === 'UpdateQueryNode') node = await rewriteUpdate(rewriter, node, scope)
   const returning = node.returning as Node | undefined
   const selected = (node.selections ?? returning?.selections ?? []) as readonly Node[]
-  const { nodes, outputs } = await rewriteSelections(rewriter, scope, selected)
+  const own = await rewriteSelections(rewriter, scope, selected)
+  // Rows inside of others, as those in JSON, are not filtered.
+  const { rest, asked } = takesMore && !outer ? await takeSearches(node, scope) : { rest: node, asked: [] }
+  const { node: unlimited, selections, filtering } = withFiltering(rest, own, asked)
+  if (filtering) assertRows(unlimited)
+  node = unlimited
+  const { nodes, outputs } = takesMore ? addBound(scope, selections) : selections
   assertSelected(node, scope, outputs)
   const out: Record<string, unknown> = {}
   for (const [member, value] of Object.entries(node)) {
     if (value === undefined) continue // a plugin that copies nodes leaves members without a value
-    if (RELATIONS.includes(member) || WRITTEN.includes(member)) out[member] = value
+    if (RELATIONS.includes(member) || WRITTEN.includes(member) || (filtering && member === 'where')) out[member] = value
     else if (member === 'selections') out[member] = nodes
     else if (member === 'returning') out[member] = { ...returning, selections: nodes }
     else if (member === 'setOperations') out[member] = await rewriteSets(rewriter, value as Node[], scope, outputs)
     else out[member] = await rewriteMember(rewriter, value, scope)
   }
-  return { node: out as unknown as Node, outputs }
+  const rewritten = out as unknown as Node
+  return { node: filtering ? await withSearches(rewriter, rewritten, scope, asked) : rewritten, outputs, filtering }
+}
+
+/** Refuses to count, or the like, before the rows are filtered. */
+function assertRows(select: Node): void {
+  const isAggregate = ({ selection }: Node): boolean => {
+    const value = selection as Node
+    return (value.kind === 'AliasNode' ? (value.node as Node) : value).kind === 'AggregateFunctionNode'
+  }
+  if (((select.selections ?? []) as readonly Node[]).some(isAggregate)) {
+    refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
+  }
 }
 
 function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): void {
@@ -136,6 +168,7 @@ async function rewriteExpression(rewriter: Rewriter, node: Node, scope: Scope): 
   if (isQuery(node)) return rewriteValueQuery(rewriter, node, scope)
   const source = findSource(scope, node)
   if (source && isSealed(source)) return refuseExpression(source.instance.table.name, source.column)
+  if (node.kind === 'SelectModifierNode' && !node.rawModifier) return node // `for update of` names tables
   assertNoWholeRow(scope, node)
   if (LEAVES.includes(node.kind)) return node
   if (node.kind === 'RawNode') assertRawPart(rewriter.models, scope, node)

@@ -2,8 +2,10 @@
  * How the parts of a query are rewritten that stand inside others: `rewrite.ts` makes it for the files that
  * it calls.
  */
+import type { Row } from '@eaas/sdk/adapter'
 import type { Node } from './nodes.js'
 import type { Output, Scope } from './scope.js'
+import type { Filtering } from './searches.js'
 import type { Spellings } from './spellings.js'
 import type { Models } from './tables.js'
 
@@ -11,13 +13,19 @@ import type { Models } from './tables.js'
 export interface Rewritten {
   node: Node
   outputs: readonly Output[]
+  /** Which rows of the result are right, where an index finds others too. */
+  filtering?: Filtering | undefined
 }
 
 export interface Rewriter {
   models: Models
   spellings: Spellings
+  /** The row that the statement changes, where it was read before. */
+  row?: Row | undefined
   /** Rewrites a query. `outer` is the scope of the query around it. */
   query(node: Node, outer: Scope | undefined): Promise<Rewritten>
+  /** The same, of a query whose rows go to the application as they are: columns may be added to it. */
+  result(node: Node, outer: Scope | undefined): Promise<Rewritten>
   /** Rewrites a condition or an expression. */
   expression(node: Node, scope: Scope): Promise<Node>
 }

@@ -16,7 +16,7 @@ export interface Source {
 
 /** What one member of a result is. */
 export type Output =
-  | { name: string; source: Source }
+  | { name: string; source: Source; isHidden?: boolean }
   /** JSON of a query inside the selection. */
   | { name: string; inner: readonly Output[] }
   /** All columns of a table. */

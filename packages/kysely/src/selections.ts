@@ -48,7 +48,7 @@ async function rewriteSelection(
   if (inside) return { node: one, outputs: [{ name, inner: inside }] }
   const json = isNamed ? jsonQuery(value) : undefined
   if (json) {
-    const inner = await rewriter.query(json, scope)
+    const inner = await rewriter.result(json, scope)
     const raw = { ...value, parameters: [inner.node] }
     const node = { ...one, selection: { ...selection, node: raw } } as Node
     return { node, outputs: [{ name, inner: inner.outputs }] }

@@ -69,7 +69,12 @@ beforeEach(async () => {
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
   const model = eaas.model({ name: 'users', keyId, bind: ['id'], fields: { email: text({ index: 'email_index' }) } })
   users = model
-  const notes = eaas.model({ name: 'notes', keyId, fields: { firstLine: text().nullable() } })
+  const notes = eaas.model({
+    name: 'notes',
+    keyId,
+    bind: false as const,
+    fields: { firstLine: text().nullable() },
+  })
   connect = (plugins) =>
     new Kysely<Database>({ dialect: encrypted(recording, { users: model, user_notes: notes }), plugins })
   db = connect([])
@@ -79,6 +84,14 @@ const user = { id: 7, email: SECRET, city: 'London' }
 const raw = (text: string) => sql<string>`${sql.raw(text)}`
 
 const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
+  [
+    'an update by a column of another table',
+    (db) => db.updateTable('users').from('contacts').set({ email: SECRET }).where('contacts.id', '=', 7).execute(),
+  ],
+  [
+    'an update of many rows',
+    (db) => db.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute(),
+  ],
   ['an insert', (db) => db.insertInto('users').values(user).execute()],
   [
     'an insert of several rows',
@@ -246,16 +259,6 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
         .execute(),
   ],
   [
-    'an update of many rows',
-    /bound to id/,
-    (db) => db.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute(),
-  ],
-  [
-    'an update by a column of another table',
-    /bound to id/,
-    (db) => db.updateTable('users').from('contacts').set({ email: SECRET }).where('contacts.id', '=', 7).execute(),
-  ],
-  [
     'an update to a column of another table',
     /users\.email: the database cannot compute its value/,
     (db) =>
@@ -294,16 +297,6 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
         .updateTable('u' as 'contacts')
         .from('users as u')
         .set({ email: SECRET })
-        .execute(),
-  ],
-  [
-    'an upsert by another column',
-    /bound to id/,
-    (db) =>
-      db
-        .insertInto('users')
-        .values(user)
-        .onConflict((on) => on.column('email_index').doUpdateSet({ email: SECRET }))
         .execute(),
   ],
   [

@@ -3,7 +3,14 @@
  * returns it in one: a value that was sealed to another spelling would never open again.
  */
 
-import { isPlainSpelling, type Row, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
+import {
+  type IdMaker,
+  isPlainSpelling,
+  type MadeIds,
+  type Row,
+  refuseSpelling,
+  type SealedTable,
+} from '@eaas/sdk/adapter'
 import {
   AndNode,
   BinaryOperationNode,
@@ -11,6 +18,7 @@ import {
   OperatorNode,
   OrNode,
   ParensNode,
+  RawNode,
   SelectionNode,
   SelectQueryNode,
   ValueNode,
@@ -36,6 +44,8 @@ export interface Named {
 }
 
 export interface Spellings {
+  /** Makes the ids that PostgreSQL would make for rows to insert, where values are bound to them. */
+  makeIds(of: Named, rows: readonly Row[]): Promise<MadeIds>
   /**
    * Spells rows to insert as the database will return them. @throws InvalidInputError where that is not known
    */
@@ -59,10 +69,11 @@ export interface Database {
   isSqlServer: boolean
   /** The types that were read before, by table. */
   known: Map<string, ColumnTypes>
+  ids: IdMaker
 }
 
 /** @param run runs a query before the one that is rewritten, on its connection */
-export function createSpellings({ isPostgres, isSqlServer, known }: Database, run: Run): Spellings {
+export function createSpellings({ isPostgres, isSqlServer, known, ids }: Database, run: Run): Spellings {
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
     if (!isPostgres || table.bind.length === 0) return new Map()
     const name = pathOf(tableOf(node))
@@ -85,6 +96,22 @@ export function createSpellings({ isPostgres, isSqlServer, known }: Database, ru
   const readStored = ({ table, node }: Named, rows: readonly Row[]) => run(selectOf(node, table.bind, rows))
 
   return {
+    async makeIds({ table, node }, rows) {
+      // A part of a JSON column is given with it.
+      const own = table.bind.filter((column) => table.columns.includes(column))
+      const columns = own.filter((column) => rows.some((row) => row[column] === undefined))
+      if (!isPostgres || columns.length === 0) return { rows: [], isAlways: false }
+      const runText = (sql: string) => run(RawNode.create([sql], []) as unknown as Node)
+      const made = await ids.make(runText, pathOf(tableOf(node)), { columns, count: rows.length })
+      const given = (at: number) => Object.entries(rows[at] ?? {}).filter(([column]) => columns.includes(column))
+      return {
+        ...made,
+        rows: made.rows.map((row, at) => {
+          const known = new Set(given(at).flatMap(([column, value]) => (value === undefined ? [] : [column])))
+          return Object.fromEntries(Object.entries(row).filter(([column]) => !known.has(column)))
+        }),
+      }
+    },
     async spell(of, rows) {
       const types = await typesOf(of)
       return rows.map((row) => spellRow(of, types, row))

@@ -5,6 +5,7 @@ import {
   ColumnNode,
   ColumnUpdateNode,
   DefaultInsertValueNode,
+  RawNode,
   ReferenceNode,
   TableNode,
   ValueListNode,
@@ -45,6 +46,11 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   const given = ((values?.values as readonly Node[]) ?? []).map((row) => readRow(columns, row))
   for (const { computed } of given) await rewriteComputed(rewriter, table, computed, scope)
   const named = { table, node: node.into as Node }
+  const made = await rewriter.spellings.makeIds(
+    named,
+    given.map(({ values: row, computed }) => ({ ...Object.fromEntries(computed), ...row })),
+  )
+  for (const [at, row] of made.rows.entries()) Object.assign(given[at]?.values ?? {}, row)
   const plain = await rewriter.spellings.spell(
     named,
     given.map((row) => row.values),
@@ -55,7 +61,8 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   const out: Record<string, unknown> = { ...node }
   if (values) {
     out.columns = all.map((column) => ColumnNode.create(column))
-    out.values = ValuesNode.create(rows)
+    const list = ValuesNode.create(rows)
+    out.values = made.isAlways ? RawNode.create(['overriding system value ', ''], [list]) : list
   }
   if (node.onConflict) {
     out.onConflict = await rewriteConflict(rewriter, named, node.onConflict as Node, plain, scope)
@@ -63,7 +70,7 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   return out as unknown as Node
 }
 
-function readRow(columns: readonly string[], row: Node): Given {
+export function readRow(columns: readonly string[], row: Node): Given {
   const out: Given = { values: {}, computed: new Map() }
   for (const [at, column] of columns.entries()) {
     const value = (row.values as readonly unknown[])[at]
@@ -99,13 +106,25 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
   table.assertKeepsKey(Object.fromEntries(computed), {})
   await rewriteComputed(rewriter, table, computed, scope)
   assertValuesInSql(updates)
-  if (table.isBound(values)) assertOneRow(table.name, node)
+  const sealed = await table.sealChanges(
+    values,
+    rewriter.row ?? (await findBound(rewriter, table, node, { values, scope })),
+  )
+  return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
+}
+
+/** What the condition of an update says of its row. @throws InvalidInputError where it may be about others too */
+async function findBound(
+  rewriter: Rewriter,
+  table: SealedTable,
+  node: Node,
+  { values, scope }: { values: Row; scope: Scope },
+): Promise<Row> {
+  const isBound = table.isBound(values)
+  if (isBound) assertOneRow(table.name, node)
   const alias = tableNames(node.table as Node)?.alias ?? ''
   const bound = pinnedBy(alias, scope.own.size === 1, node.where as Node | undefined)
-  const named = { table, node: writtenNode(node) }
-  const spelled = table.isBound(values) ? await rewriter.spellings.spellBound(named, bound) : bound
-  const sealed = await table.sealChanges(values, spelled)
-  return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
+  return isBound ? rewriter.spellings.spellBound({ table, node: writtenNode(node) }, bound) : bound
 }
 
 async function rewriteConflict(
@@ -138,7 +157,7 @@ async function rewriteConflict(
   return out as unknown as Node
 }
 
-function readUpdates(updates: readonly Node[]): Given {
+export function readUpdates(updates: readonly Node[]): Given {
   const out: Given = { values: {}, computed: new Map() }
   for (const one of updates) {
     const column = nameOf(one.column as Node)
@@ -180,7 +199,7 @@ async function rewriteComputed(
  * @throws InvalidInputError where an expression stands in place of a column's name, since it could be an
  * encrypted one
  */
-function nameOf(column: Node): string {
+export function nameOf(column: Node): string {
   return columnName(column) ?? refuseCall('to set an expression', 'Name the column that is set.')
 }
 

@@ -2,9 +2,10 @@
  * The arguments of Prisma's operations: rows are sealed, conditions rewritten, and what the database cannot
  * do is refused.
  */
-import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { type Filter, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
 import type { KnownModel, Schema } from './schema.js'
+import { newShape, type Shape } from './shapes.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 
@@ -15,58 +16,96 @@ const READS = ['findUnique', 'findUniqueOrThrow', 'findFirst', 'findFirstOrThrow
 const COUNTS = ['count', 'aggregate', 'groupBy', 'createMany', 'updateMany', 'deleteMany']
 const COMPUTED = ['_min', '_max', '_sum', '_avg']
 
-export async function rewriteArgs(schema: Schema, model: KnownModel, operation: string, args: unknown): Promise<Row> {
+/** Rewritten arguments, and what they select beyond what was asked for. */
+export interface Rewritten {
+  args: Row
+  shape: Shape
+  /** What the rows must match after they are opened. */
+  filters: readonly Filter[]
+}
+
+/** The operations whose rows can be filtered. */
+const FILTERED = ['findMany', 'findFirst', 'findFirstOrThrow', 'count']
+
+/** @param row what the changed row has in the fields of `bind`, where it was read before */
+export async function rewriteArgs(
+  schema: Schema,
+  { model, operation, args }: { model: KnownModel; operation: string; args: Row },
+  row?: Row,
+): Promise<Rewritten> {
   if (![...CREATES, ...UPDATES, ...OTHERS, ...READS].includes(operation)) {
     refuseCall(`${operation} of ${model.name}`, 'Use another operation of Prisma.')
   }
-  const given = isPlain(args) ? args : {}
-  const out = await rewriteRead(schema, model, given)
-  if (!COUNTS.includes(operation)) assertReadable(model, given)
-  if (CREATES.includes(operation)) out.data = await sealData(schema, model, given.data)
-  if (UPDATES.includes(operation)) out.data = await sealUpdate(schema, model, given.data, given.where)
+  const shape = newShape()
+  const filters: Filter[] = []
+  const out = await rewriteRead(schema, model, args, {
+    shape: COUNTS.includes(operation) ? undefined : shape,
+    filters: FILTERED.includes(operation) ? filters : undefined,
+  })
+  if (CREATES.includes(operation)) out.data = await sealData(schema, model, args.data)
+  if (UPDATES.includes(operation)) out.data = await sealUpdate(schema, model, args.data, { where: args.where, row })
   if (operation === 'upsert') {
-    out.create = await sealData(schema, model, given.create)
-    out.update = await sealUpdate(schema, model, given.update, given.where)
+    out.create = await sealData(schema, model, args.create)
+    out.update = await sealUpdate(schema, model, args.update, { where: args.where })
   }
-  return out
+  return { args: out, shape, filters }
+}
+
+/** What the rewriting of a level takes notes in. */
+interface Notes {
+  /** Takes what is selected beyond what was asked for; undefined where no row is read. */
+  shape: Shape | undefined
+  /** Takes what the rows must match; undefined where they cannot be filtered. */
+  filters?: Filter[] | undefined
 }
 
 /** Rewrites what finds, orders and selects rows, on any level. */
-async function rewriteRead(schema: Schema, model: KnownModel, args: Row): Promise<Row> {
+async function rewriteRead(schema: Schema, model: KnownModel, args: Row, { shape, filters }: Notes): Promise<Row> {
   const out: Row = { ...args }
   assertOrder(schema, model, [args.orderBy, args.cursor, args.having])
   for (const list of [args.distinct, args.by]) assertNamed(model, list, refuseOrder)
   for (const name of COMPUTED) assertNamed(model, isPlain(args[name]) ? Object.keys(args[name]) : [], refuseExpression)
-  for (const name of ['where', 'having']) {
-    if (args[name] !== undefined) out[name] = await rewriteWhere(schema, model, args[name])
-  }
+  if (args.where !== undefined) out.where = await rewriteWhere(schema, model, args.where, filters)
+  if (args.having !== undefined) out.having = await rewriteWhere(schema, model, args.having)
   for (const name of ['select', 'include']) {
-    if (isPlain(args[name])) out[name] = await rewriteSelection(schema, model, args[name])
+    if (isPlain(args[name])) out[name] = await rewriteSelection(schema, model, args[name], shape)
   }
-  return out
+  return shape ? selectBound(model, out, { shape, filters }) : out
 }
 
-async function rewriteSelection(schema: Schema, model: KnownModel, selection: Row, isCount = false): Promise<Row> {
+async function rewriteSelection(
+  schema: Schema,
+  model: KnownModel,
+  selection: Row,
+  shape: Shape | undefined,
+): Promise<Row> {
   const all = Object.entries(selection).map(async ([field, value]) => {
     const relation = model.relations.get(field)
     if (!isPlain(value)) return [field, value]
     if (field === '_count' && isPlain(value.select)) {
-      return [field, { ...value, select: await rewriteSelection(schema, model, value.select, true) }]
+      return [field, { ...value, select: await rewriteSelection(schema, model, value.select, undefined) }]
     }
     if (relation === undefined) return [field, value]
-    if (!isCount) assertReadable(schema.get(relation), value)
-    return [field, await rewriteRead(schema, schema.get(relation), value)]
+    const inner = shape && newShape()
+    if (inner) shape.inner.set(field, inner)
+    return [field, await rewriteRead(schema, schema.get(relation), value, { shape: inner })]
   })
   return Object.fromEntries(await Promise.all(all))
 }
 
-/** Refuses, before anything is written, to return an encrypted field without what it is bound to. */
-function assertReadable({ sealed, fields, omitted }: KnownModel, { select, omit }: Row): void {
-  if (!sealed) return
+/** Selects what encrypted fields are bound to, and those by which rows are filtered, where they were left out. */
+function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape, filters = [] }: Notes): Row {
+  if (!sealed || !shape) return args
+  const { select, omit } = args
   const left: Row = { ...omitted, ...(isPlain(omit) ? omit : {}) }
-  sealed.assertReadable(
-    [...fields].filter((field) => (isPlain(select) ? Boolean(select[field]) : left[field] !== true)),
-  )
+  const selected = [...fields].filter((field) => (isPlain(select) ? Boolean(select[field]) : left[field] !== true))
+  const filtered = filters.map(({ field }) => field).filter((field) => !selected.includes(field))
+  const more = [...new Set([...filtered, ...sealed.readsToo([...selected, ...filtered])])]
+  for (const field of more) shape.hidden.add(field)
+  if (more.length === 0) return args
+  const all = (value: boolean) => Object.fromEntries(more.map((field) => [field, value]))
+  if (isPlain(select)) return { ...args, select: { ...select, ...all(true) } }
+  return { ...args, omit: { ...(isPlain(omit) ? omit : {}), ...all(false) } }
 }
 
 /** Refuses an encrypted field by which rows would be sorted, on any level. */

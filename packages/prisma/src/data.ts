@@ -70,17 +70,45 @@ export async function sealData(
   return row && (await sealRows(schema, model, [row], inherited))[0]
 }
 
+/** Which rows are changed: those of a condition, or one that was read. */
+export interface Found {
+  where: unknown
+  row?: Row | undefined
+}
+
 /** Seals the changes of the rows that a condition finds. */
-export async function sealUpdate(schema: Schema, model: KnownModel, data: unknown, where: unknown): Promise<unknown> {
+export async function sealUpdate(schema: Schema, model: KnownModel, data: unknown, found: Found): Promise<unknown> {
   const changes = readObject(data, 'data')
   if (!changes) return undefined
   const { sealed } = model
   const values = readValues(model, changes)
-  const out = sealed ? await sealed.sealChanges(values, pinnedExactly(model, values, where)) : values
-  return {
-    ...withNulls(out, changes),
-    ...(await nested(schema, model, changes, { known: pinned(model, where), isNew: false })),
-  }
+  const out = sealed ? await sealed.sealChanges(values, found.row ?? pinnedExactly(model, values, found.where)) : values
+  const known = found.row ?? pinned(model, found.where)
+  return { ...withNulls(out, changes), ...(await nested(schema, model, changes, { known, isNew: false })) }
+}
+
+/**
+ * Whether the changed rows must be read before: the condition does not say to what its encrypted values, or
+ * those of new rows in it, are bound.
+ */
+export function needsRow(schema: Schema, model: KnownModel, data: unknown, where: unknown): boolean {
+  if (!isPlain(data)) return false
+  const { sealed } = model
+  const known = pinned(model, where)
+  if (sealed?.needsRow(readValues(model, data), { ...pinnedBy(model, where), ...bindOf(model, known) })) return true
+  return [...model.joins].some(([field, { isOwn, pairs }]) => {
+    const writes = data[field]
+    const other = schema.get(model.relations.get(field) ?? model.name)
+    if (isOwn || !isPlain(writes) || !CREATES.some((name) => writes[name] !== undefined)) return false
+    return pairs.some((pair) => other.sealed?.bind.includes(pair.other) && known[pair.own] === undefined)
+  })
+}
+
+const CREATES = ['create', 'createMany', 'connectOrCreate', 'upsert']
+
+/** The fields of `bind` as they are known exactly, and undefined where not. */
+function bindOf({ sealed }: KnownModel, known: Row): Row {
+  return Object.fromEntries((sealed?.bind ?? []).map((field) => [field, known[field]]))
 }
 
 /**
@@ -197,7 +225,7 @@ const find: Write = async (schema, model, where) =>
 const updateMany: Write = (schema, model, args) =>
   rewrite(args, {
     where: (where) => find(schema, model, where, {}),
-    data: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
+    data: (data) => sealUpdate(schema, model, data, { where: isPlain(args) ? args.where : undefined }),
   })
 
 /** The writes that may be nested in a relation. */
@@ -218,13 +246,13 @@ const WRITES: Readonly<Record<string, Write>> = {
   update(schema, model, args, inherited) {
     // Of the one row of a relation, the changes may stand without `data` around them.
     const isWhole = isPlain(args) && (!Object.hasOwn(args, 'data') || model.fields.has('data'))
-    return isWhole ? sealUpdate(schema, model, args, undefined) : updateMany(schema, model, args, inherited)
+    return isWhole ? sealUpdate(schema, model, args, { where: undefined }) : updateMany(schema, model, args, inherited)
   },
   updateMany,
   upsert: (schema, model, args, inherited) =>
     rewrite(args, {
       where: (where) => find(schema, model, where, {}),
       create: (row) => sealData(schema, model, row, inherited),
-      update: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
+      update: (data) => sealUpdate(schema, model, data, { where: isPlain(args) ? args.where : undefined }),
     }),
 }

@@ -1,8 +1,14 @@
 /** An extension of a Prisma client, through which all of its queries go. */
 import { findTableInStatement, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { rewriteArgs } from './args.js'
+import { type Client, clientOf, type Running, type Transaction } from './clients.js'
+import { readFiltered } from './filtered-rows.js'
+import { changeFound, isByFoundRows } from './found-rows.js'
+import { withIds } from './ids.js'
 import { openResult } from './results.js'
 import { readSchema, type Schema } from './schema.js'
+import { hide, newShape, type Shape } from './shapes.js'
+import { isPlain } from './values.js'
 
 /** What Prisma passes to a query extension. */
 interface Call {
@@ -11,37 +17,57 @@ interface Call {
   args: unknown
   query(args: unknown): Promise<unknown>
   /** Prisma's own: where in the result is what a call such as `findUnique(…).posts()` returns. */
-  __internalParams?: { dataPath?: readonly string[] }
-}
-
-interface Extendable {
-  $extends(extension: object): object
+  __internalParams?: { dataPath?: readonly string[]; transaction?: Transaction }
 }
 
 export function extendClient(client: object, models: Readonly<Record<string, object>>): object {
   const schema = readSchema(client, models)
-  return (client as Extendable).$extends({
+  return (client as Client).$extends({
     name: '@eaas/sdk',
     query: {
       async $allOperations(call: Call) {
         await undefined // Prisma calls this in a turn in which nobody is on the stack; in the next one, it has who waits
-        return runFor(rememberCaller(), () => runOperation(schema, call))
+        return runFor(rememberCaller(), () => runOperation(schema, client as Client, call))
       },
     },
   })
 }
 
-async function runOperation(schema: Schema, { model, operation, args, query, __internalParams }: Call) {
+async function runOperation(schema: Schema, client: Client, call: Call) {
+  const { model, operation, args, query, __internalParams } = call
   if (model === undefined) {
     assertRaw(schema, operation, args)
     return query(args)
   }
   const known = schema.get(model)
-  const result = await query(await rewriteArgs(schema, known, operation, args))
+  const running: Running = { client, transaction: __internalParams?.transaction }
+  const make = (sql: string) => clientOf(running).$queryRawUnsafe(sql)
+  const given = await withIds(schema, known, operation, isPlain(args) ? args : {}, make)
+  const one = { model: known, operation, args: given }
   // The path alternates between `select` and the field of a relation.
   const path = (__internalParams?.dataPath ?? []).filter((_, at) => at % 2 === 1)
-  const returned = path.reduce((one, field) => schema.get(one.relations.get(field) ?? one.name), known)
-  if (!['count', 'aggregate', 'groupBy'].includes(operation)) await openResult(schema, returned, result)
+  const step = (of: unknown, field: string) => (of as Record<string, unknown> | null)?.[field]
+  const shapeAt = (shape: Shape) => path.reduce((of, field) => of.inner.get(field) ?? newShape(), shape)
+  const returned = path.reduce((of, field) => schema.get(of.relations.get(field) ?? of.name), known)
+  if (isByFoundRows(schema, one)) {
+    const changed = await changeFound(schema, running, one)
+    const result = path.reduce(step, changed.result)
+    await openResult(schema, returned, result)
+    hide(shapeAt(changed.shape), result)
+    return result
+  }
+  const rewritten = await rewriteArgs(schema, one)
+  if (rewritten.filters.length > 0) {
+    const found = await readFiltered(schema, running, one, rewritten)
+    // Prisma itself says that there is none.
+    if (found === null && operation === 'findFirstOrThrow') return query({ ...rewritten.args, where: { OR: [] } })
+    if (operation !== 'count') hide(rewritten.shape, found)
+    return path.reduce(step, found)
+  }
+  const result = await query(rewritten.args)
+  if (['count', 'aggregate', 'groupBy'].includes(operation)) return result
+  await openResult(schema, returned, result)
+  hide(shapeAt(rewritten.shape), result)
   return result
 }
 

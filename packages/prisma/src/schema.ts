@@ -3,11 +3,18 @@
  * Prisma's fields.
  */
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, type Row, type SealedTable } from '@eaas/sdk/adapter'
-import { isExact, type ModelTypes, type Reference, readTypes, spell } from './types.js'
+import { createSealedTable, quoteName, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
+import { findClientDefault } from './client-ids.js'
+import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, spell } from './types.js'
 
 export interface KnownModel {
   name: string
+  /** The member of a client that has its operations. */
+  delegate: string
+  /** The table in SQL. */
+  table: string
+  /** The fields whose values must be known before a row is sealed, and that have a default. */
+  made: Map<string, Made>
   /** Undefined where nothing of the model is encrypted. */
   sealed: SealedTable | undefined
   fields: ReadonlySet<string>
@@ -26,6 +33,12 @@ export interface KnownModel {
   exact: ReadonlySet<string>
   /** Spells the value of a field as the database returns it, where its type says how. */
   spell(field: string, value: unknown): unknown
+}
+
+/** How the value of a field is made where a row has none: by the client or, without `make`, by the database. */
+export interface Made {
+  column: string
+  make: (() => string) | undefined
 }
 
 export interface Join {
@@ -68,6 +81,12 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
       },
     ]),
   )
+  for (const model of known.values()) {
+    for (const field of neededIds(model, known)) {
+      const made = findMade(model, field, data.models[model.name], types.get(model.name))
+      if (made) model.made.set(field, made)
+    }
+  }
   return {
     get(name) {
       const found = known.get(name)
@@ -80,6 +99,38 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
       return sealed ? [[dbName ?? name, (column: string) => columns.has(column)] as const] : []
     }),
   }
+}
+
+/** The fields of `bind`, and those that rows nested in one of this model are bound to. */
+function neededIds({ sealed, joins, relations }: KnownModel, known: ReadonlyMap<string, KnownModel>): Set<string> {
+  const inherited = [...joins].flatMap(([field, { isOwn, pairs }]) => {
+    const other = known.get(relations.get(field) ?? '')
+    return isOwn ? [] : pairs.filter((pair) => other?.sealed?.bind.includes(pair.other)).map(({ own }) => own)
+  })
+  return new Set([...(sealed?.bind ?? []), ...inherited])
+}
+
+/** @throws InvalidInputError where the database makes the value, and cannot be asked for it before the insert */
+function findMade(
+  { name, sealed }: KnownModel,
+  field: string,
+  model: PrismaModel | undefined,
+  types: ModelTypes | undefined,
+): Made | undefined {
+  const of = types?.defaults.get(field)
+  if (!types || !of) return undefined
+  const column = model?.fields.find((one) => one.name === field)?.dbName ?? field
+  if (!isMadeByDatabase(of)) {
+    const make = findClientDefault(of.name, of.argument)
+    return make && { column, make }
+  }
+  if (!['postgresql', 'postgres'].includes(types.provider)) {
+    if (!sealed?.bind.includes(field)) return undefined
+    const why = `a database of ${types.provider} makes it, and cannot be asked for it before the insert`
+    const hint = 'Use @default(uuid()), @default(cuid()) or another default of the client, or `bind: false`.'
+    refuseUnbindable(name, field, why, hint)
+  }
+  return { column, make: undefined }
 }
 
 /** Finds how a relation joins, which only one of its two fields says. */
@@ -108,7 +159,7 @@ function columnOf({ name, dbName }: PrismaModel['fields'][number]): string {
 
 function knowModel(
   name: string,
-  { fields }: PrismaModel,
+  { fields, dbName }: PrismaModel,
   model: object | undefined,
   types: ModelTypes | undefined,
   omitted: Row = {},
@@ -123,6 +174,9 @@ function knowModel(
   }
   return {
     name,
+    delegate: uncapitalized(name),
+    table: quoteName(dbName ?? name, types?.schema),
+    made: new Map(),
     sealed,
     fields: new Set(fields.map((field) => field.name)),
     omitted,

@@ -11,6 +11,16 @@ export interface ModelTypes {
   native: ReadonlyMap<string, string>
   /** The fields that refer to another model, by the field of the relation. */
   references: ReadonlyMap<string, readonly Reference[]>
+  /** The function in `@default`, by field. */
+  defaults: ReadonlyMap<string, Default>
+  /** The schema of the database, after `@@schema`, or the one that the driver's adapter names. */
+  schema?: string | undefined
+}
+
+/** The function in `@default`, such as `uuid(7)`. */
+export interface Default {
+  name: string
+  argument: string
 }
 
 /** A field, and the one of another model whose value it has. */
@@ -30,21 +40,39 @@ const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
  */
 const EXACT = [undefined, 'Text', 'VarChar', 'String', 'Uuid']
 
+/** What the adapter reads of a client's configuration. */
+interface Config {
+  inlineSchema?: unknown
+  activeProvider?: unknown
+  adapter?: { options?: { schema?: unknown } }
+}
+
 /** Reads the types of a client's schema, by model; of none where the client does not have its text. */
 export function readTypes(client: object): Map<string, ModelTypes> {
-  const { _engineConfig: config } = client as { _engineConfig?: { inlineSchema?: unknown; activeProvider?: unknown } }
+  const { _engineConfig: config } = client as { _engineConfig?: Config }
   const out = new Map<string, ModelTypes>()
   const provider = String(config?.activeProvider)
+  const ofAdapter = config?.adapter?.options?.schema
   let native = new Map<string, string>()
   let references = new Map<string, readonly Reference[]>()
+  let defaults = new Map<string, Default>()
+  let last: ModelTypes | undefined
   for (const line of String(config?.inlineSchema ?? '').split('\n')) {
     const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').replace(/\/\/.*/, '')
     const [, model] = /^\s*(?:model|view)\s+(\w+)\s*\{/.exec(bare) ?? []
     if (model !== undefined || bare.trim() === '}') {
       native = new Map()
       references = new Map()
+      defaults = new Map()
     }
-    if (model !== undefined) out.set(model, { provider, native, references })
+    if (model !== undefined) {
+      last = { provider, native, references, defaults, schema: typeof ofAdapter === 'string' ? ofAdapter : undefined }
+      out.set(model, last)
+    }
+    const [, schema] = /^\s*@@schema\("([^"]+)"\)/.exec(line) ?? []
+    if (schema !== undefined && last) last.schema = schema
+    const [, filled, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
+    if (filled !== undefined && name !== undefined) defaults.set(filled, { name, argument: argument.trim() })
     const [, field, type] = /^\s*(\w+)\s.*@db\.(\w+)/.exec(bare) ?? []
     if (field !== undefined && type !== undefined) native.set(field, type)
     const [, relation, fields = '', others = ''] =
@@ -57,6 +85,11 @@ export function readTypes(client: object): Map<string, ModelTypes> {
 function pairsOf(fields: string, others: string): Reference[] {
   const names = (list: string) => list.split(',').map((name) => name.trim())
   return names(fields).map((own, at) => ({ own, other: names(others)[at] ?? '' }))
+}
+
+/** Whether the database makes the value of a field that has this default. */
+export function isMadeByDatabase({ name }: Default): boolean {
+  return ['autoincrement', 'dbgenerated', 'sequence'].includes(name)
 }
 
 /** Spells a value as the database returns it, where the column's type says how. */

@@ -1,7 +1,15 @@
 /**
  * Conditions of Prisma: puts the index in place of an encrypted field, and refuses what no index can answer.
  */
-import { type Row, refuseExpression, refuseOperator, type SealedTable } from '@eaas/sdk/adapter'
+import {
+  BOUNDS,
+  type Filter,
+  type Row,
+  refuseExpression,
+  refuseField,
+  refuseOperator,
+  type SealedTable,
+} from '@eaas/sdk/adapter'
 import type { KnownModel, Schema } from './schema.js'
 import { isNull, isPlain, readObject } from './values.js'
 
@@ -9,9 +17,18 @@ const LOGICAL = ['AND', 'OR', 'NOT']
 const OF_RELATION = ['some', 'every', 'none', 'is', 'isNot']
 const OPERATORS: Readonly<Record<string, string>> = { equals: '=', in: 'in', notIn: 'not in', not: 'not' }
 
-/** Rewrites a condition on rows of a model, or a list of them. */
-export async function rewriteWhere(schema: Schema, model: KnownModel, where: unknown): Promise<unknown> {
-  if (Array.isArray(where)) return Promise.all(where.map((one) => rewriteWhere(schema, model, one)))
+/**
+ * Rewrites a condition on rows of a model, or a list of them.
+ *
+ * @param filters takes what the rows must match after they are opened; undefined where nothing is filtered
+ */
+export async function rewriteWhere(
+  schema: Schema,
+  model: KnownModel,
+  where: unknown,
+  filters?: Filter[],
+): Promise<unknown> {
+  if (Array.isArray(where)) return Promise.all(where.map((one) => rewriteWhere(schema, model, one, filters)))
   const given = readObject(where, 'a condition')
   if (!given) return where
   const out: Row = {}
@@ -19,9 +36,11 @@ export async function rewriteWhere(schema: Schema, model: KnownModel, where: unk
   for (const [key, value] of Object.entries(given)) {
     const relation = model.relations.get(key)
     if (value === undefined) continue
-    if (LOGICAL.includes(key)) out[key] = await rewriteWhere(schema, model, value)
+    if (key === 'AND') out[key] = await rewriteWhere(schema, model, value, filters)
+    else if (LOGICAL.includes(key)) out[key] = await rewriteWhere(schema, model, value)
     else if (relation !== undefined) out[key] = await rewriteRelation(schema, schema.get(relation), value)
-    else if (model.sealed?.isSealed(key)) further.push(...(await compare(model.sealed, key, value)))
+    else if (model.sealed?.isSealed(key))
+      further.push(...(await compare(model.sealed, key, { filter: value, filters })))
     else {
       const inner = isCombined(model, key) && isPlain(value) ? Object.keys(value) : []
       const sealed = inner.find((one) => model.sealed?.isSealed(one))
@@ -48,28 +67,75 @@ async function rewriteRelation(schema: Schema, model: KnownModel, filter: unknow
   return Object.fromEntries(await Promise.all(all))
 }
 
+/** A filter of Prisma on a field, and where to add what is filtered after the rows are opened. */
+interface Comparison {
+  filter: unknown
+  filters: Filter[] | undefined
+}
+
 /** Replaces what is asked of an encrypted field. */
-async function compare(table: SealedTable, field: string, filter: unknown): Promise<Row[]> {
+async function compare(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
   // Null is stored as null, so that it needs no index.
   if (isNull(filter)) return [{ [field]: filter }]
-  if (!isPlain(filter)) {
-    const { column, values } = await table.findEqual(field, '=', [filter])
-    return [{ [column]: values[0] }]
-  }
-  const all = Object.entries(filter).map(async ([operator, value]): Promise<Row[]> => {
-    if (value === undefined || (operator === 'mode' && value === 'default')) return []
+  if (!isPlain(filter)) return equals(table, field, { filter, filters })
+  const given = Object.entries(filter).filter(([, value]) => value !== undefined)
+  const searches = searchesIn(table, field, given)
+  const all = given.map(async ([operator, value]): Promise<Row[]> => {
+    if (operator === 'mode' || searches.operators.includes(operator)) return []
     const name = OPERATORS[operator]
     if (name === undefined) return refuseOperator(table.name, field, operator)
     if (isNull(value) && (operator === 'equals' || operator === 'not')) return [{ [field]: { [operator]: value } }]
     if (operator === 'not' && isPlain(value)) {
-      return (await compare(table, field, value)).map((inner) => negate(inner))
+      return (await compare(table, field, { filter: value, filters: undefined })).map((inner) => negate(inner))
     }
+    if (operator === 'equals') return equals(table, field, { filter: value, filters })
     const isList = operator === 'in' || operator === 'notIn'
     if (isList && !Array.isArray(value)) return refuseOperator(table.name, field, operator)
     const { column, values } = await table.findEqual(field, name, isList ? (value as unknown[]) : [value])
     return [{ [column]: { [operator]: isList ? values : values[0] } }]
   })
-  return (await Promise.all(all)).flat()
+  const found = searches.queries.map((query) => search(table, field, { filter: query, filters }))
+  return (await Promise.all([...all, ...found])).flat()
+}
+
+const PARTS = ['startsWith', 'contains']
+
+/** The searches of parts and ranges in a filter: the bounds of a range are one. */
+function searchesIn(table: SealedTable, field: string, given: readonly [string, unknown][]) {
+  const mode = given.find(([operator]) => operator === 'mode')?.[1]
+  if (mode !== undefined && mode !== 'default' && !(mode === 'insensitive' && table.searches.ignoresCase(field))) {
+    const hint = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
+    refuseField(table.name, field, `its index does not compare by mode ${JSON.stringify(mode)}`, hint)
+  }
+  const bounds = given.filter(([operator]) => BOUNDS.includes(operator))
+  const parts = given.filter(([operator]) => PARTS.includes(operator))
+  return {
+    operators: [...BOUNDS, ...PARTS],
+    queries: [
+      ...(bounds.length > 0 ? [Object.fromEntries(bounds)] : []),
+      ...parts.map(([operator, value]) => ({ [operator]: value })),
+    ],
+  }
+}
+
+async function equals(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
+  if (!table.searches.isExact(field) && filters) return search(table, field, { filter, filters })
+  const { column, values } = await table.findEqual(field, '=', [filter])
+  return [{ [column]: values[0] }]
+}
+
+/** Searches by an index that finds more rows than match. */
+async function search(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
+  const conditions = await table.searches.find(field, filter)
+  if (!filters) {
+    const hint = 'Search so in findMany, findFirst or count, alone or within AND; then write or relate by the ids.'
+    refuseField(table.name, field, 'its index finds more rows than match, which cannot be filtered here', hint)
+  }
+  filters.push({ field, query: filter })
+  return conditions.map(({ column, by, values }) => {
+    if (by === 'equal') return { [column]: values[0] }
+    return { [column]: by === 'in' ? { in: values } : { hasEvery: values } }
+  })
 }
 
 /** Moves `not` to the field of the index. */

@@ -18,6 +18,8 @@ export const ACTIONS = [
   'encrypt',
   'decrypt',
   'envelope_only.refused',
+  'budget.refused',
+  'usage.doubled',
   'api_key.create',
   'api_key.update',
   'api_key.revoke',
@@ -27,6 +29,7 @@ export const ACTIONS = [
   'audit.purge',
   'audit.rollback_accepted',
   'audit.clock_accepted',
+  'audit.key_renew',
 ] as const
 
 export type Action = (typeof ACTIONS)[number]
@@ -58,6 +61,7 @@ export const INSTALLATION_ACTIONS = [
   'installation.doctor',
   'installation.root_key_rotate',
   'installation.store_key_rotate',
+  'installation.secrets_rotate',
 ] as const
 
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]

@@ -27,8 +27,11 @@ describe('the table of key states', () => {
 
   it('leaves the permissions that do something in each state', () => {
     expect(Object.fromEntries(KEY_STATUSES.map((status) => [status, findUsefulPermissions(status)]))).toEqual({
-      active: ['encrypt', 'hash', 'decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
-      disabled: ['decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
+      active: [
+        ...['wrap', 'encrypt', 'hash', 'unwrap', 'decrypt'],
+        ...['keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
+      ],
+      disabled: ['unwrap', 'decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
       pending_destruction: ['keys:read', 'keys:destroy'],
       destroyed: ['keys:read'],
     })

@@ -1,103 +1,17 @@
 /**
- * What each call of the API needs: permissions, and of a call on a key the states in which it is answered. The
- * only table of it: the server and `/testing` refuse by it, OpenAPI is made from it, and the rights report reads
- * from it what an API key can do with a key. Not in the table of routes, since web pages download that one with
- * the SDK, and never this one.
+ * What the table of rules (routes.ts) says of a call. The server and `/testing` refuse by it, OpenAPI is made
+ * from it, and the rights report reads from it what an API key can do with a key.
  */
+import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
 import { KEY_STATUSES, type Permission } from './names.js'
 import type { ProblemCode } from './problem.js'
 import { DETAILS } from './problem-details.js'
-import type { OperationId } from './routes.js'
+import { type CallRule, type KeyCall, type KeyRule, type KeyStatus, type OperationId, RULES } from './routes.js'
 
-type KeyStatus = (typeof KEY_STATUSES)[number]
-
-/** When a key answers a call. */
-export interface KeyRule {
-  /** what the call does, in the sentence that refuses it */
-  to: string
-  /** the states in which the call is answered, in the order of `KEY_STATUSES` */
-  states: readonly KeyStatus[]
-  /** those of them in which it changes nothing and writes no entry */
-  unchanged?: readonly KeyStatus[]
-}
-
-export interface CallRule {
-  /**
-   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose
-   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) needs
-   * `audit:on_behalf_of` besides, in any call: the server adds it.
-   */
-  permissions: readonly Permission[]
-  /** the server sees the plaintext: closed to envelope-only tenants */
-  serverMode?: true
-  /** of a call on one key */
-  key?: KeyRule
-}
-
-const ACTIVE = ['active'] as const
-/** Disabling stops new use, not reading. */
-const OPENING = ['active', 'disabled'] as const
-
-/**
- * Every call, by its name in `ROUTES`; those on a key in the order in which the rights report lists their
- * permissions.
- */
-const RULES = {
-  wrap: { permissions: ['encrypt'], key: { to: 'wrap', states: ACTIVE } },
-  encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },
-  hash: { permissions: ['hash'], key: { to: 'hash', states: ACTIVE } },
-  unwrap: { permissions: ['decrypt'], key: { to: 'unwrap', states: OPENING } },
-  decrypt: { permissions: ['decrypt'], serverMode: true, key: { to: 'decrypt', states: OPENING } },
-  rewrap: { permissions: ['encrypt', 'decrypt'], key: { to: 'rewrap', states: ACTIVE } },
-  batch: { permissions: [] },
-  getKey: { permissions: ['keys:read'], key: { to: 'read', states: KEY_STATUSES } },
-  listKeys: { permissions: ['keys:read'] },
-  createKey: { permissions: ['keys:create'] },
-  createKeys: { permissions: ['keys:create'] },
-  rotateKey: { permissions: ['keys:rotate'], key: { to: 'rotate', states: ACTIVE } },
-  setRotation: { permissions: ['keys:rotate'], key: { to: 'set its rotation', states: OPENING } },
-  disableKey: {
-    permissions: ['keys:disable'],
-    key: {
-      to: 'disable',
-      states: ['active', 'disabled', 'pending_destruction'],
-      unchanged: ['disabled', 'pending_destruction'],
-    },
-  },
-  enableKey: { permissions: ['keys:disable'], key: { to: 'enable', states: OPENING, unchanged: ['active'] } },
-  // As a destruction that waits does, it can stop every read of old data.
-  updateKey: { permissions: ['keys:destroy'], key: { to: 'change what it opens', states: OPENING } },
-  destroyKey: {
-    permissions: ['keys:destroy'],
-    key: {
-      to: 'destroy',
-      states: ['disabled', 'pending_destruction', 'destroyed'],
-      unchanged: ['pending_destruction', 'destroyed'],
-    },
-  },
-  cancelDestruction: {
-    permissions: ['keys:destroy'],
-    key: { to: 'cancel its destruction', states: ['pending_destruction'] },
-  },
-  exportKey: { permissions: ['keys:export'], key: { to: 'export', states: OPENING } },
-  listAudit: { permissions: ['audit:read'] },
-  verifyAudit: { permissions: ['audit:read'] },
-  readAuditCheckpoint: { permissions: ['audit:read'] },
-  exportAudit: { permissions: ['audit:read'] },
-  listApiKeys: { permissions: ['api_keys:read'] },
-  createApiKey: { permissions: ['api_keys:manage'] },
-  updateApiKey: { permissions: ['api_keys:manage'] },
-  revokeApiKey: { permissions: ['api_keys:manage'] },
-  getTenant: { permissions: ['keys:read'] },
-  getUsage: { permissions: ['audit:read'] },
-  getHealth: { permissions: [] },
-} as const satisfies Record<OperationId, CallRule>
+const HOUR_MS = 3_600_000
 
 /** Every call, by its name in `ROUTES`. */
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
-
-/** A call on a key, by its `operationId`. */
-export type KeyCall = { [Id in OperationId]: (typeof RULES)[Id] extends { key: KeyRule } ? Id : never }[OperationId]
 
 /** The states in which a call on a key is answered. */
 export function findKeyRule(call: KeyCall): KeyRule {
@@ -127,6 +41,20 @@ export function changesNothing(call: KeyCall, status: KeyStatus): boolean {
   return unchanged.includes(status)
 }
 
+/**
+ * Finds why a caller may not rotate a key now; undefined if it may. `createdAt` returns when a version was made. What
+ * the server rotates by itself is not asked: it never does so often.
+ */
+export function findRotationPause(
+  current: number,
+  { createdAt, now }: { createdAt: (version: number) => string | undefined; now: number },
+): { code: ProblemCode; detail: string } | undefined {
+  const oldest = current < FREE_KEY_VERSIONS ? undefined : createdAt(current + 1 - MAX_KEY_VERSIONS_PER_HOUR)
+  const until = oldest === undefined ? now : Date.parse(oldest) + HOUR_MS
+  if (until <= now) return undefined
+  return { code: 'E_LIMIT', detail: DETAILS.E_LIMIT.versionsPerHour(new Date(until).toISOString()) }
+}
+
 /** The permissions with which a call does anything to a key in this state, each once. */
 export function findUsefulPermissions(status: KeyStatus): Permission[] {
   const useful = new Set<Permission>()
@@ -138,10 +66,26 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
 }
 
 /**
- * For a permission, another one that allows the same and more. Clients in other languages hash with `encrypt`
- * alone.
+ * For a permission, another one that allows the same and more. Clients in other languages wrap and hash with
+ * `encrypt` alone, and unwrap with `decrypt`.
  */
-const IMPLIED_BY: Partial<Record<Permission, Permission>> = { hash: 'encrypt' }
+const IMPLIED_BY: Partial<Record<Permission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
+
+/** What limits the use of an API key beside its permissions and keys; null and an empty list are no limit. */
+export interface UseLimits {
+  readonly expires_at: string | null
+  readonly allowed_ips: readonly string[]
+  /** as `writeBudgets` writes them */
+  readonly budgets: string | null
+}
+
+/** Whether an API key may be used more widely under other limits: whoever loosens them grants what it may do. */
+export function loosens(before: UseLimits, after: UseLimits): boolean {
+  const { expires_at, allowed_ips, budgets } = before
+  const lasts = expires_at !== null && (after.expires_at === null || after.expires_at > expires_at)
+  const isOpen = after.allowed_ips.length === 0 || after.allowed_ips.some((range) => !allowed_ips.includes(range))
+  return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
+}
 
 /**
  * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if

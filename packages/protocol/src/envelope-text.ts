@@ -1,5 +1,7 @@
 /** The text form of an envelope (envelope-text.md): one string for text columns, URLs and unique indexes. */
+
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
+import type { SecretFlag } from './application-secret.js'
 import { concatBytes, decodeBase64, encodeBase64, encodeHex, FormatError, uuidBytes } from './bytes.js'
 import {
   bytesOf,
@@ -11,7 +13,7 @@ import {
 } from './envelope.js'
 import { encodeEnvelopeV2 } from './envelope-v2.js'
 
-const PREFIX = /^eaas\.([12])\.(.+)$/s
+const PREFIX = /^eaas\.(1|2|2s)\.(.+)$/s
 const BASE64URL = /^[\w-]+$/
 const UUID_BYTES = 16
 /** The bytes in front of the wrapped key: key_id, key_version and its length. */
@@ -24,10 +26,10 @@ const TOO_SHORT = 'the text is too short'
  *
  * @throws FormatError when the wrapped key has no text form
  */
-export function encodeEnvelopeText(parts: EnvelopeParts & { commitment?: Uint8Array }): string {
-  const { commitment, iv, sealed } = parts
+export function encodeEnvelopeText(parts: EnvelopeParts & SecretFlag & { commitment?: Uint8Array }): string {
+  const { commitment, iv, sealed, needsSecret } = parts
   return commitment
-    ? `eaas.2.${encodeTextForm(parts, commitment, iv, sealed)}`
+    ? `eaas.${needsSecret ? '2s' : '2'}.${encodeTextForm(parts, commitment, iv, sealed)}`
     : `eaas.1.${encodeTextForm(parts, iv, sealed)}`
 }
 
@@ -67,13 +69,14 @@ export function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Ui
  */
 export function decodeEnvelopeText(text: string): Envelope {
   const [, version, encoded = ''] = PREFIX.exec(text) ?? []
-  if (version === undefined) throw new FormatError('its text must begin with eaas.1. or eaas.2.')
+  if (version === undefined) throw new FormatError('its text must begin with eaas.1., eaas.2. or eaas.2s.')
   const { wrapped, rest } = decodeTextForm(encoded)
-  const ivAt = version === '2' ? KEY_BYTES : 0
+  const ivAt = version === '1' ? 0 : KEY_BYTES
   if (rest.length < ivAt + IV_BYTES + TAG_BYTES) throw new FormatError(TOO_SHORT)
   const iv = rest.subarray(ivAt, ivAt + IV_BYTES)
   const sealed = rest.subarray(ivAt + IV_BYTES)
-  return ivAt ? encodeEnvelopeV2(wrapped, rest.subarray(0, ivAt), iv, sealed) : encodeEnvelope(wrapped, iv, sealed)
+  if (!ivAt) return encodeEnvelope(wrapped, iv, sealed)
+  return encodeEnvelopeV2(wrapped, rest.subarray(0, ivAt), iv, sealed, version === '2s' ? { needsSecret: true } : {})
 }
 
 function decodeBase64Url(text: string): Uint8Array {

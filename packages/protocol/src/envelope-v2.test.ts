@@ -43,7 +43,7 @@ function open({ dek, context, envelope }: Pick<Sealed, 'dek' | 'context' | 'enve
   const { iv, sealed, key_id, commitment } = decodeEnvelopeV2(envelope)
   const keys = derive(dek, key_id)
   if (!equalInConstantTime(keys.commitment, commitment)) throw new OpenError()
-  return nobleAead.open(keys.key, iv, sealed, contextAad(key_id, context))
+  return nobleAead.open(keys.key, iv, sealed, contextAad(key_id, context ?? {}))
 }
 
 describe('envelope format v2', () => {
@@ -61,7 +61,7 @@ describe('envelope format v2', () => {
     expect(encodeHex(open({ dek, context, envelope }))).toBe(plaintext)
     const { iv, key_id, wrapped_key, key_version } = decodeEnvelopeV2(envelope)
     const { key, commitment } = derive(dek, key_id)
-    const sealed = nobleAead.seal(key, iv, decodeHex(plaintext), contextAad(key_id, context))
+    const sealed = nobleAead.seal(key, iv, decodeHex(plaintext), contextAad(key_id, context ?? {}))
     expect(encodeEnvelopeV2({ wrapped_key, key_id, key_version }, commitment, iv, sealed)).toEqual(envelope)
   })
 

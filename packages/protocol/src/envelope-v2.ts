@@ -3,6 +3,7 @@
  * engines derive and seal.
  */
 import { KEY_BYTES } from './aead.js'
+import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
 import { concatBytes, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 import { bytesOf, decodeParts, type EnvelopeParts, readEnvelopeObject, type WrappedKey } from './envelope.js'
 
@@ -15,6 +16,8 @@ export interface EnvelopeV2 {
   key_version: number
   envelope_version: 2
   commitment: string
+  /** Set where it was sealed with the application's secret (application-secret.md 3). */
+  application_secret?: true
 }
 
 /** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
@@ -111,7 +114,7 @@ function textBytes(name: () => string, text: unknown, least: number, most: numbe
 }
 
 /** Orders byte strings as UTF-8 orders texts; JavaScript orders texts by UTF-16. */
-function compareBytes(one: Uint8Array, other: Uint8Array): number {
+export function compareBytes(one: Uint8Array, other: Uint8Array): number {
   let at = 0
   while (at < one.length && one[at] === other[at]) at++
   return (one[at] ?? -1) - (other[at] ?? -1)
@@ -123,6 +126,7 @@ export function encodeEnvelopeV2(
   commitment: Uint8Array,
   iv: Uint8Array,
   sealed: Uint8Array,
+  flag: SecretFlag = {},
 ): EnvelopeV2 {
   return {
     ciphertext: encodeBase64(sealed),
@@ -132,11 +136,12 @@ export function encodeEnvelopeV2(
     key_version: wrapped.key_version,
     envelope_version: 2,
     commitment: encodeBase64(commitment),
+    ...secretMember(flag),
   }
 }
 
 /** The parts of an envelope of format v2. */
-export interface EnvelopeV2Parts extends EnvelopeParts {
+export interface EnvelopeV2Parts extends EnvelopeParts, SecretFlag {
   commitment: Uint8Array
 }
 
@@ -154,5 +159,5 @@ export function decodeEnvelopeV2(input: unknown): EnvelopeV2Parts {
   if (commitment.length !== KEY_BYTES) {
     throw new FormatError(`commitment must be ${KEY_BYTES} bytes, got ${commitment.length}`)
   }
-  return Object.assign(parts, { commitment })
+  return Object.assign(parts, { commitment }, readSecretFlag(fields))
 }

@@ -10,10 +10,14 @@ export const MAX_NAME_CHARACTERS = 255
 export const MAX_KEYS = 10_000
 /** Versions of a key: one a day for ten years. */
 export const MAX_KEY_VERSIONS = 4_000
+/** Versions that callers may make of a key as fast as they like ... */
+export const FREE_KEY_VERSIONS = 100
+/** ... and beyond them in an hour: so a stolen API key needs days, not seconds, to use up a key's versions. */
+export const MAX_KEY_VERSIONS_PER_HOUR = 60
 /** The longest interval between two rotations by policy, in days. */
 export const MAX_ROTATION_DAYS = 3_650
 
-/** API keys of a tenant that are not revoked. */
+/** API keys of a tenant that are neither revoked nor expired. */
 export const MAX_API_KEYS = 1_000
 /** API keys in one answer, revoked ones too. */
 export const MAX_LISTED_API_KEYS = 10_000
@@ -21,12 +25,29 @@ export const MAX_LISTED_API_KEYS = 10_000
 export const MAX_LISTED_PERMISSIONS = 100
 /** Addresses and ranges of an API key. */
 export const MAX_ALLOWED_IPS = 256
+/** Keys and folders that an API key is limited to; more keys share a folder. */
+export const MAX_LISTED_KEYS = 64
+/** Bytes of that list as the log's entries have it, which hold it twice. */
+export const MAX_LISTED_KEYS_BYTES = 3_072
+
+/** The largest budget of an API key. */
+export const MAX_BUDGET = 1_000_000_000
+
+/** Pairs of the context of a wrapped key. */
+export const MAX_USE_PAIRS = 8
+/** Characters of each value of a context. */
+export const MAX_USE_VALUE_CHARACTERS = 128
+/** Entries that a filter by purpose or context reads, since no index finds them. */
+export const MAX_SCANNED_ENTRIES = 500_000
 
 /** Audit entries in one answer; a larger `limit` is read as this one. */
 export const MAX_LISTED_ENTRIES = 100
 
-/** Counts of calls without an entry in one answer: the largest. */
-export const MAX_LISTED_UNRECORDED = 1_000
+/** Counts of each kind in one answer about usage: the largest. */
+export const MAX_LISTED_COUNTS = 1_000
+
+/** The days before today whose counts say what is usual for an API key. */
+export const USUAL_DAYS = 30
 
 /** Operations of a batch, and keys that one call creates. */
 export const MAX_BATCH_OPERATIONS = 1_000

@@ -10,6 +10,8 @@ export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destr
 export const PERMISSIONS = [
   'encrypt',
   'decrypt',
+  'wrap',
+  'unwrap',
   'hash',
   'keys:read',
   'keys:create',

@@ -4,7 +4,15 @@
  * tell of its database or of an operator's command, stand there. None holds a secret. Not in problem.ts,
  * since a broker needs the codes only; web pages download neither.
  */
-import { MAX_API_KEYS, MAX_KEY_VERSIONS, MAX_KEYS, MAX_SERVER_MODE_BYTES } from './limits.js'
+import {
+  FREE_KEY_VERSIONS,
+  MAX_API_KEYS,
+  MAX_KEY_VERSIONS,
+  MAX_KEY_VERSIONS_PER_HOUR,
+  MAX_KEYS,
+  MAX_SCANNED_ENTRIES,
+  MAX_SERVER_MODE_BYTES,
+} from './limits.js'
 import { ON_BEHALF_OF_HEADER } from './on-behalf-of.js'
 import type { ProblemCode } from './problem.js'
 
@@ -17,11 +25,16 @@ export const DETAILS = {
     item: 'must be an object',
     itemKey: 'key_id: must be a string',
     confirm: "confirm: must be the key's name",
+    scan: (entries: number, most = MAX_SCANNED_ENTRIES) =>
+      `context: a filter by purpose or context reads every entry of its range, which has ${entries}; name date_from and date_to, or after_id, so that it has at most ${most}`,
     minUnwrapVersion: (current: number) => `min_unwrap_version: must be at most the current version, ${current}`,
+    destroyedThrough: (destroyed: number) =>
+      `min_unwrap_version: must be at least ${destroyed + 1}: older versions were destroyed`,
     plaintext: 'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
     expiresAt: 'expires_at: must be an RFC 3339 time with an offset',
     expired: 'expires_at: must be in the future',
     allowedIp: (at: number) => `allowed_ips.${at}: must be an IPv4 or IPv6 address, or a CIDR range`,
+    budgets: 'budgets: not for an API key that holds api_keys:manage or keys:export, which would lead around them',
     onBehalfOf: `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without spaces or commas`,
   },
   E_MALFORMED_REQUEST: { json: 'the body is not valid JSON in UTF-8' },
@@ -37,12 +50,14 @@ export const DETAILS = {
   E_MISSING_PERMISSION: {
     call: (missing: string) => `missing permission: ${missing}`,
     grant: (missing: string) => `missing permission: ${missing}; an API key can only grant what it holds`,
+    grantKeys: 'keys: this API key is limited to keys, and can only grant these; name keys or folders of its own list',
+    createKey: 'this API key is limited to keys: it creates only keys whose names are in a folder of its list',
   },
   E_ENVELOPE_ONLY: {
     call: 'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.',
   },
   E_WRAPPED_KEY: { wrappedKey: 'wrapped_key is not authentic for this key' },
-  E_NOT_FOUND: { key: 'key not found', apiKey: 'API key not found' },
+  E_NOT_FOUND: { key: 'key not found', version: 'the key has no such version', apiKey: 'API key not found' },
   E_ROUTE_NOT_FOUND: { path: 'there is nothing at this path' },
   E_METHOD_NOT_ALLOWED: { method: 'this path does not support this method' },
   E_REQUEST_TIMEOUT: { request: 'the request did not arrive in time' },
@@ -50,17 +65,29 @@ export const DETAILS = {
   E_STATE: {
     key: (status: string, to: string, states: readonly string[]) =>
       `the key is ${status}: to ${to} it must be ${states.join(' or ')}`,
+    versionOpens: (version: number) =>
+      `version ${version} still opens: raise min_unwrap_version above it, and destroy it after the waiting period`,
+    versionOrder: (next: number) => `versions are destroyed in their order: destroy version ${next} first`,
+    versionWaits: (until: string) =>
+      `the version can be destroyed from ${until} on, if min_unwrap_version is left as it is until then`,
     apiKey: 'the API key is revoked, and that is final',
   },
   E_KEY_DESTROYED: { key: 'the key was destroyed: what it protected can never be opened again' },
+  E_VERSION_DESTROYED: {
+    wrappedKey: (version: number) =>
+      `wrapped_key is of version ${version} of the key, which was destroyed: it can never be opened again`,
+  },
   E_VERSION_TOO_OLD: {
     wrappedKey: (version: number, least: number) =>
       `wrapped_key is of version ${version} of the key, whose min_unwrap_version is ${least}: older versions no longer open`,
   },
   E_LIMIT: {
     keys: (most = MAX_KEYS) => `a tenant may have at most ${most} keys, including destroyed ones`,
+    wraps: 'the current version of the key has wrapped as many DEKs as it may: rotate the key, or use another one',
+    versionsPerHour: (until: string) =>
+      `the key got ${MAX_KEY_VERSIONS_PER_HOUR} versions within an hour, the most from version ${FREE_KEY_VERSIONS + 1} on: rotate it from ${until} on`,
     versions: `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`,
-    apiKeys: `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`,
+    apiKeys: `a tenant may have at most ${MAX_API_KEYS} API keys that are neither revoked nor expired`,
   },
   E_BODY_TOO_LARGE: { body: 'the body is larger than this call accepts' },
   E_URI_TOO_LONG: { path: 'the path is too long' },
@@ -70,6 +97,10 @@ export const DETAILS = {
     text: 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64',
   },
   E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of ${quota} encrypt calls a month is used up` },
+  E_BUDGET: {
+    call: (kind: string, window: string, limit: number) =>
+      `the budget of this API key, ${limit} ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'} a ${window}, is used up; the next ${window} of UTC renews it`,
+  },
   E_HEADERS_TOO_LARGE: { headers: 'the headers are too large' },
   E_INTERNAL: {
     unexpected:
@@ -102,6 +133,7 @@ export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
   E_NAME_TAKEN: DETAILS.E_NAME_TAKEN.key,
   E_STATE: DETAILS.E_STATE.key('disabled', 'wrap', ['active']),
   E_KEY_DESTROYED: DETAILS.E_KEY_DESTROYED.key,
+  E_VERSION_DESTROYED: DETAILS.E_VERSION_DESTROYED.wrappedKey(1),
   E_VERSION_TOO_OLD: DETAILS.E_VERSION_TOO_OLD.wrappedKey(1, 3),
   E_LIMIT: DETAILS.E_LIMIT.keys(),
   E_BODY_TOO_LARGE: DETAILS.E_BODY_TOO_LARGE.body,
@@ -109,6 +141,7 @@ export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
   E_MEDIA_TYPE: DETAILS.E_MEDIA_TYPE.body,
   E_DECRYPTION_FAILED: DETAILS.E_DECRYPTION_FAILED.ciphertext,
   E_QUOTA_EXCEEDED: DETAILS.E_QUOTA_EXCEEDED.encrypt(10_000),
+  E_BUDGET: DETAILS.E_BUDGET.call('unwrap', 'minute', 600),
   E_HEADERS_TOO_LARGE: DETAILS.E_HEADERS_TOO_LARGE.headers,
   E_INTERNAL: DETAILS.E_INTERNAL.unexpected,
   E_AUDIT_NOT_WRITTEN: DETAILS.E_AUDIT_NOT_WRITTEN.entry,

@@ -22,6 +22,7 @@ export const PROBLEMS = {
   E_NAME_TAKEN: { status: 409, title: 'Conflict' },
   E_STATE: { status: 409, title: 'Conflict' },
   E_KEY_DESTROYED: { status: 409, title: 'Conflict' },
+  E_VERSION_DESTROYED: { status: 409, title: 'Conflict' },
   E_VERSION_TOO_OLD: { status: 409, title: 'Conflict' },
   E_LIMIT: { status: 409, title: 'Conflict' },
   E_BODY_TOO_LARGE: { status: 413, title: 'Content Too Large' },
@@ -29,6 +30,7 @@ export const PROBLEMS = {
   E_MEDIA_TYPE: { status: 415, title: 'Unsupported Media Type' },
   E_DECRYPTION_FAILED: { status: 422, title: 'Decryption Failed' },
   E_QUOTA_EXCEEDED: { status: 429, title: 'Quota Exceeded' },
+  E_BUDGET: { status: 429, title: 'Budget Exceeded' },
   E_HEADERS_TOO_LARGE: { status: 431, title: 'Request Header Fields Too Large' },
   E_INTERNAL: { status: 500, title: 'Internal Server Error', retry: true },
   E_AUDIT_NOT_WRITTEN: { status: 500, title: 'Internal Server Error', retry: true },
@@ -48,12 +50,14 @@ export interface ProblemDocument {
   status: number
   detail: string
   code: ProblemCode
+  /** after how many seconds the call may succeed, where that is known; alone, it has Retry-After too */
+  retry_after?: number
 }
 
 /**
  * Builds the problem document of a code; `detail` says what was wrong and what to do, and contains no secret.
  */
-export function problemDocument(code: ProblemCode, detail: string): ProblemDocument {
+export function problemDocument(code: ProblemCode, detail: string, retry_after?: number): ProblemDocument {
   const { status, title } = PROBLEMS[code]
-  return { type: 'about:blank', title, status, detail, code }
+  return { type: 'about:blank', title, status, detail, code, ...(retry_after === undefined ? {} : { retry_after }) }
 }

@@ -1,4 +1,5 @@
 /** What the log's entries of API keys say of the rights that they grant (chain.md 12 of the server). Pure. */
+import { type KeyList, writeKeyList } from './key-list.js'
 import type { Permission } from './names.js'
 
 /**
@@ -12,6 +13,9 @@ export interface Grant {
   expires_at: string | null
   /** empty if any address is allowed */
   allowed_ips: readonly string[]
+  keys: KeyList
+  /** as text (budgets.ts); null if it has none */
+  budgets: string | null
 }
 
 /** A part of an entry's metadata. */
@@ -21,18 +25,30 @@ export type RecordedGrant = Record<string, string | number | null>
 export type HashText = (text: string) => string
 
 /** Returns what an entry says of a grant. */
-export function recordGrant({ permissions, expires_at, allowed_ips }: Grant, sha256: HashText): RecordedGrant {
-  return { permissions: sorted(permissions), expires_at, ...recordAddresses('allowed_ips', allowed_ips, sha256) }
+export function recordGrant(
+  { permissions, expires_at, allowed_ips, keys, budgets }: Grant,
+  sha256: HashText,
+): RecordedGrant {
+  return {
+    permissions: sorted(permissions),
+    expires_at,
+    ...recordAddresses('allowed_ips', allowed_ips, sha256),
+    ...(keys === null ? {} : { keys: writeKeyList(keys) }),
+    ...(budgets === null ? {} : { budgets }),
+  }
 }
 
 /** Returns what an entry says of the grant before a change, where the change made it different. */
 export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText): RecordedGrant {
-  const { permissions, expires_at, allowed_ips } = before
+  const { permissions, expires_at, allowed_ips, keys, budgets } = before
+  const listBefore = keys && writeKeyList(keys)
   const isSame = (name: 'permissions' | 'allowed_ips') => sorted(before[name]) === sorted(after[name])
   return {
     ...(isSame('permissions') ? {} : { permissions_before: sorted(permissions) }),
     ...(expires_at === after.expires_at ? {} : { expires_at_before: expires_at }),
     ...(isSame('allowed_ips') ? {} : recordAddresses('allowed_ips_before', allowed_ips, sha256)),
+    ...(listBefore === (after.keys && writeKeyList(after.keys)) ? {} : { keys_before: listBefore }),
+    ...(budgets === after.budgets ? {} : { budgets_before: budgets }),
   }
 }
 

@@ -9,7 +9,7 @@ import type { OperationId } from './routes.js'
  * The call that writes each action; undefined if only the server and its operator write it. Other calls of an
  * action need the same.
  */
-const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | undefined> = {
+const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>, OperationId | undefined> = {
   'key.wrap': 'wrap',
   'key.unwrap': 'unwrap',
   'key.create': 'createKey',
@@ -29,9 +29,11 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | unde
   'api_key.restate': undefined,
   'tenant.update': undefined,
   'tenant.restate': undefined,
+  'usage.doubled': undefined,
   'audit.purge': undefined,
   'audit.rollback_accepted': undefined,
   'audit.clock_accepted': undefined,
+  'audit.key_renew': undefined,
 }
 
 /**

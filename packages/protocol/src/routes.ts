@@ -1,9 +1,10 @@
 /**
- * The calls of the API, one row each, by `operationId`. Only this table defines a call's method, path and
- * status. The server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes
- * to them, and the broker and the OpenAPI document read them. The schemas are in wire/ under the same names,
- * not here, because the SDK loads this table in browsers.
+ * The calls of the API by `operationId`, in two tables: `ROUTES` says how each is made, `RULES` what it needs.
+ * The server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them,
+ * and the broker and the OpenAPI document read them. Two tables, because pages download the first with the SDK
+ * and bundlers leave the second out. The schemas are in wire/ under the same names, which pages load later.
  */
+import { KEY_STATUSES, type Permission } from './names.js'
 
 /** A row of the table. */
 export interface RouteRow {
@@ -11,11 +12,18 @@ export interface RouteRow {
   status?: 201 | 204
   /** another status that comes with the usual answer instead of a problem document */
   alsoStatus?: 503
+  /** the answer grows with what the tenant has, or with what the call asks for */
+  isLong?: true
   /** whether the SDK repeats the call by itself when it fails: only if a second call does no harm */
   repeatable?: true
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** `:id` stands for the id of a key, or of an API key */
+  /** `:id` stands for the id of a key, or of an API key, `:version` for a version of the key */
   path: string
+  /**
+   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the
+   * client makes it on behalf of others, as `wrap` for `encrypt`; absent if the SDK does not make it
+   */
+  sdk?: string | true
 }
 
 /**
@@ -23,53 +31,163 @@ export interface RouteRow {
  * change.
  */
 export const ROUTES = {
-  createKey: { status: 201, method: 'POST', path: '/v1/keys' },
+  createKey: { status: 201, method: 'POST', path: '/v1/keys', sdk: 'keys.create' },
   // Not repeatable: a second call would report the names of the first one as taken.
-  createKeys: { method: 'POST', path: '/v1/batch/keys' },
-  listKeys: { repeatable: true, method: 'GET', path: '/v1/keys' },
-  getKey: { repeatable: true, method: 'GET', path: '/v1/keys/:id' },
-  updateKey: { method: 'PATCH', path: '/v1/keys/:id' },
-  rotateKey: { method: 'POST', path: '/v1/keys/:id/rotate' },
-  setRotation: { method: 'PATCH', path: '/v1/keys/:id/rotation' },
-  disableKey: { status: 204, method: 'DELETE', path: '/v1/keys/:id' },
-  enableKey: { method: 'POST', path: '/v1/keys/:id/enable' },
-  destroyKey: { method: 'POST', path: '/v1/keys/:id/destroy' },
-  cancelDestruction: { method: 'POST', path: '/v1/keys/:id/destroy/cancel' },
-  exportKey: { method: 'POST', path: '/v1/keys/:id/export' },
-  wrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap' },
-  unwrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap' },
-  rewrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap' },
-  hash: { repeatable: true, method: 'POST', path: '/v1/hash' },
-  encrypt: { repeatable: true, method: 'POST', path: '/v1/encrypt' },
-  decrypt: { repeatable: true, method: 'POST', path: '/v1/decrypt' },
+  createKeys: { isLong: true, method: 'POST', path: '/v1/batch/keys', sdk: 'keys.createMany' },
+  listKeys: { isLong: true, repeatable: true, method: 'GET', path: '/v1/keys', sdk: 'keys.list' },
+  getKey: { repeatable: true, method: 'GET', path: '/v1/keys/:id', sdk: 'keys.get' },
+  updateKey: { method: 'PATCH', path: '/v1/keys/:id', sdk: 'keys.update' },
+  rotateKey: { method: 'POST', path: '/v1/keys/:id/rotate', sdk: 'keys.rotate' },
+  setRotation: { method: 'PATCH', path: '/v1/keys/:id/rotation', sdk: 'keys.setRotation' },
+  disableKey: { status: 204, method: 'DELETE', path: '/v1/keys/:id', sdk: 'keys.disable' },
+  enableKey: { method: 'POST', path: '/v1/keys/:id/enable', sdk: 'keys.enable' },
+  destroyKey: { method: 'POST', path: '/v1/keys/:id/destroy', sdk: 'keys.destroy' },
+  cancelDestruction: { method: 'POST', path: '/v1/keys/:id/destroy/cancel', sdk: 'keys.cancelDestruction' },
+  destroyVersion: {
+    method: 'POST',
+    path: '/v1/keys/:id/versions/:version/destroy',
+    sdk: 'keys.destroyVersion',
+  },
+  exportKey: { method: 'POST', path: '/v1/keys/:id/export', sdk: 'keys.export' },
+  wrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap', sdk: true },
+  unwrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap', sdk: true },
+  rewrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap', sdk: true },
+  hash: { repeatable: true, method: 'POST', path: '/v1/hash', sdk: true },
+  encrypt: { repeatable: true, method: 'POST', path: '/v1/encrypt', sdk: 'server.encrypt' },
+  decrypt: { repeatable: true, method: 'POST', path: '/v1/decrypt', sdk: 'server.decrypt' },
   // Repeatable, because each operation that it takes is.
-  batch: { repeatable: true, method: 'POST', path: '/v1/batch' },
-  listAudit: { repeatable: true, method: 'GET', path: '/v1/audit' },
-  verifyAudit: { repeatable: true, method: 'GET', path: '/v1/audit/verify' },
+  batch: { isLong: true, repeatable: true, method: 'POST', path: '/v1/batch', sdk: true },
+  listAudit: { isLong: true, repeatable: true, method: 'GET', path: '/v1/audit', sdk: 'audit.list' },
+  verifyAudit: { repeatable: true, method: 'GET', path: '/v1/audit/verify', sdk: 'audit.verify' },
   readAuditCheckpoint: { repeatable: true, method: 'GET', path: '/v1/audit/checkpoint' },
   exportAudit: { repeatable: true, method: 'GET', path: '/v1/audit/export' },
-  listApiKeys: { repeatable: true, method: 'GET', path: '/v1/api-keys' },
-  createApiKey: { status: 201, method: 'POST', path: '/v1/api-keys' },
-  updateApiKey: { method: 'PATCH', path: '/v1/api-keys/:id' },
-  revokeApiKey: { status: 204, method: 'DELETE', path: '/v1/api-keys/:id' },
-  getTenant: { repeatable: true, method: 'GET', path: '/v1/tenant' },
-  getUsage: { repeatable: true, method: 'GET', path: '/v1/usage' },
+  listApiKeys: { isLong: true, repeatable: true, method: 'GET', path: '/v1/api-keys', sdk: 'apiKeys.list' },
+  createApiKey: { status: 201, method: 'POST', path: '/v1/api-keys', sdk: 'apiKeys.create' },
+  updateApiKey: { method: 'PATCH', path: '/v1/api-keys/:id', sdk: 'apiKeys.update' },
+  revokeApiKey: { status: 204, method: 'DELETE', path: '/v1/api-keys/:id', sdk: 'apiKeys.revoke' },
+  getTenant: { repeatable: true, method: 'GET', path: '/v1/tenant', sdk: 'client.tenant' },
+  getUsage: { repeatable: true, method: 'GET', path: '/v1/usage', sdk: 'client.usage' },
   /** The only call without an API key. */
-  getHealth: { alsoStatus: 503, repeatable: true, method: 'GET', path: '/health' },
+  getHealth: { alsoStatus: 503, repeatable: true, method: 'GET', path: '/health', sdk: 'client.health' },
 } as const satisfies Record<string, RouteRow>
 
 /** The name of a call. */
 export type OperationId = keyof typeof ROUTES
+/** The calls that the SDK makes. */
+export type SdkOperation = {
+  [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: string | true } ? Id : never
+}[OperationId]
 /** The calls whose path contains an id. */
 export type OperationWithId = {
   [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
 }[OperationId]
 
+export type KeyStatus = (typeof KEY_STATUSES)[number]
+
+/** When a key answers a call. */
+export interface KeyRule {
+  /** what the call does, in the sentence that refuses it */
+  to: string
+  /** the states in which the call is answered, in the order of `KEY_STATUSES` */
+  states: readonly KeyStatus[]
+  /** those of them in which it changes nothing and writes no entry */
+  unchanged?: readonly KeyStatus[]
+}
+
+export interface CallRule {
+  /**
+   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose
+   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) needs
+   * `audit:on_behalf_of` besides, in any call: the server adds it.
+   */
+  permissions: readonly Permission[]
+  /** the server sees the plaintext: closed to envelope-only tenants */
+  serverMode?: true
+  /** of a call on one key */
+  key?: KeyRule
+}
+
+const ACTIVE = ['active'] as const
+/** Disabling stops new use, not reading. */
+const OPENING = ['active', 'disabled'] as const
+
 /**
- * Returns the id in a requested path, as it was sent; '' if the row's path has none, undefined if the path
- * does not match.
+ * Every call, by its name in `ROUTES`; those on a key in the order in which the rights report lists their
+ * permissions.
  */
-export function matchPath(path: string, requested: string): string | undefined {
-  const match = new RegExp(`^${path.replace(':id', '([^/]+)')}$`).exec(requested)
-  return match ? (match[1] ?? '') : undefined
+export const RULES = {
+  wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },
+  encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },
+  hash: { permissions: ['hash'], key: { to: 'hash', states: ACTIVE } },
+  unwrap: { permissions: ['unwrap'], key: { to: 'unwrap', states: OPENING } },
+  decrypt: { permissions: ['decrypt'], serverMode: true, key: { to: 'decrypt', states: OPENING } },
+  rewrap: { permissions: ['wrap', 'unwrap'], key: { to: 'rewrap', states: ACTIVE } },
+  batch: { permissions: [] },
+  getKey: { permissions: ['keys:read'], key: { to: 'read', states: KEY_STATUSES } },
+  listKeys: { permissions: ['keys:read'] },
+  createKey: { permissions: ['keys:create'] },
+  createKeys: { permissions: ['keys:create'] },
+  rotateKey: { permissions: ['keys:rotate'], key: { to: 'rotate', states: ACTIVE } },
+  setRotation: { permissions: ['keys:rotate'], key: { to: 'set its rotation', states: OPENING } },
+  disableKey: {
+    permissions: ['keys:disable'],
+    key: {
+      to: 'disable',
+      states: ['active', 'disabled', 'pending_destruction'],
+      unchanged: ['disabled', 'pending_destruction'],
+    },
+  },
+  enableKey: { permissions: ['keys:disable'], key: { to: 'enable', states: OPENING, unchanged: ['active'] } },
+  // As a destruction that waits does, it can stop every read of old data.
+  updateKey: { permissions: ['keys:destroy'], key: { to: 'change what it opens', states: OPENING } },
+  destroyKey: {
+    permissions: ['keys:destroy'],
+    key: {
+      to: 'destroy',
+      states: ['disabled', 'pending_destruction', 'destroyed'],
+      unchanged: ['pending_destruction', 'destroyed'],
+    },
+  },
+  cancelDestruction: {
+    permissions: ['keys:destroy'],
+    key: { to: 'cancel its destruction', states: ['pending_destruction'] },
+  },
+  destroyVersion: { permissions: ['keys:destroy'], key: { to: 'destroy a version of it', states: OPENING } },
+  exportKey: { permissions: ['keys:export'], key: { to: 'export', states: OPENING } },
+  listAudit: { permissions: ['audit:read'] },
+  verifyAudit: { permissions: ['audit:read'] },
+  readAuditCheckpoint: { permissions: ['audit:read'] },
+  exportAudit: { permissions: ['audit:read'] },
+  listApiKeys: { permissions: ['api_keys:read'] },
+  createApiKey: { permissions: ['api_keys:manage'] },
+  updateApiKey: { permissions: ['api_keys:manage'] },
+  revokeApiKey: { permissions: ['api_keys:manage'] },
+  getTenant: { permissions: ['keys:read'] },
+  getUsage: { permissions: ['audit:read'] },
+  getHealth: { permissions: [] },
+} as const satisfies Record<OperationId, CallRule>
+
+/** A call on a key, by its `operationId`. */
+export type KeyCall = { [Id in OperationId]: (typeof RULES)[Id] extends { key: KeyRule } ? Id : never }[OperationId]
+
+/** What a path names, as text; '' where it names none. */
+export interface Named {
+  id: string
+  version: string
+}
+
+/** Returns what a requested path names, as it was sent; undefined if it is not the row's path. */
+export function matchPath(path: string, requested: string): Named | undefined {
+  const match = new RegExp(`^${path.replace(':id', '([^/]+)').replace(':version', '([^/]+)')}$`).exec(requested)
+  return match ? { id: match[1] ?? '', version: match[2] ?? '' } : undefined
+}
+
+/** Writes a row's path with what it names. */
+export function fillPath(path: string, { id = '', version }: { id?: string; version?: number | undefined }): string {
+  return path.replace(':id', id).replace(':version', String(version))
+}
+
+/** Reads the number of a version in a path; undefined if it is none that a key can have. */
+export function readVersion(text: string): number | undefined {
+  return /^[1-9][0-9]{0,8}$/.test(text) ? Number(text) : undefined
 }

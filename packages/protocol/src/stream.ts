@@ -3,6 +3,7 @@
  * Engines derive and seal.
  */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
+import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
 import {
   concatBytes,
   decodeUtf8,
@@ -32,7 +33,7 @@ const HEADER_BLOCK_BYTES = 512
 const LINE_FEED = 0x0a
 
 /** The header of a stream (stream.md 1). */
-export interface StreamHeader extends WrappedKey {
+export interface StreamHeader extends WrappedKey, SecretFlag {
   /** 32 random bytes of this stream. */
   salt: Uint8Array
   /** `K_com`, 32 bytes. */
@@ -74,7 +75,8 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
  * Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is
  * too long, or not canonical base64
  */
-export function encodeStreamHeader({ key_id, key_version, wrapped_key, salt, commitment }: StreamHeader): Uint8Array {
+export function encodeStreamHeader(header: StreamHeader): Uint8Array {
+  const { key_id, key_version, wrapped_key, salt, commitment } = header
   assertWrappedKeyLength(bytesOf({ wrapped_key }, 'wrapped_key').length)
   const members = {
     format: FORMAT,
@@ -84,6 +86,7 @@ export function encodeStreamHeader({ key_id, key_version, wrapped_key, salt, com
     salt: encodeBase64(salt),
     commitment: encodeBase64(commitment),
     segment_bytes: SEGMENT_BYTES,
+    ...secretMember(header),
   }
   const text = JSON.stringify(members)
   const lineBytes = Math.ceil((text.length + 1) / HEADER_BLOCK_BYTES) * HEADER_BLOCK_BYTES
@@ -111,7 +114,7 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   if (salt.length !== STREAM_SALT_BYTES) throw new FormatError(`salt must be ${STREAM_SALT_BYTES} bytes`)
   const commitment = bytesOf(fields, 'commitment')
   if (commitment.length !== KEY_BYTES) throw new FormatError(`commitment must be ${KEY_BYTES} bytes`)
-  const header = { ...readWrappedKeyFields(fields), salt, commitment }
+  const header = { ...readWrappedKeyFields(fields), salt, commitment, ...readSecretFlag(fields) }
   const canonical = encodeStreamHeader(header)
   // Two forms of one header could be read in two ways: with a member twice, some readers take the first and
   // others the last.

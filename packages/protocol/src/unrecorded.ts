@@ -13,6 +13,7 @@ export const UNRECORDED_KINDS = [
   'state_refused',
   'destroyed_key_refused',
   'quota_refused',
+  'budget_refused',
   'invalid_refused',
 ] as const
 
@@ -29,7 +30,9 @@ const REFUSED: Partial<Record<ProblemCode, UnrecordedKind>> = {
   E_STATE: 'state_refused',
   E_VERSION_TOO_OLD: 'state_refused',
   E_KEY_DESTROYED: 'destroyed_key_refused',
+  E_VERSION_DESTROYED: 'destroyed_key_refused',
   E_QUOTA_EXCEEDED: 'quota_refused',
+  E_BUDGET: 'budget_refused',
   E_VALIDATION: 'invalid_refused',
   E_PLAINTEXT_TOO_LARGE: 'invalid_refused',
 }

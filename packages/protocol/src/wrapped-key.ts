@@ -4,6 +4,7 @@
  */
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import type { WrappedKey } from './envelope.js'
+import { WRAPPED_KEY_V2_FORMAT } from './wrapped-key-v2.js'
 
 const FORMAT = 0x01
 const BYTES = 65
@@ -19,9 +20,12 @@ export interface WrappedKeyParts {
   sealed: Uint8Array
 }
 
-/** Reads a wrapped key; undefined for any other text, which callers treat as not authentic. */
-export function readWrappedKey(text: string): WrappedKeyParts | undefined {
-  const bytes = findBytes(text)
+/**
+ * Reads a wrapped key of format 1, or of format 2 as another one; undefined for any other text, which callers
+ * treat as not authentic.
+ */
+export function readWrappedKey(text: string, format = FORMAT): WrappedKeyParts | undefined {
+  const bytes = findBytes(text, format)
   return bytes && { version: versionIn(bytes), iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
 }
 
@@ -30,14 +34,19 @@ export function readWrappedKey(text: string): WrappedKeyParts | undefined {
  * (wrapped-key.md 1).
  */
 export function wrappingVersion({ wrapped_key, key_version }: WrappedKey): number {
-  const bytes = findBytes(wrapped_key)
-  return bytes ? Math.min(key_version, versionIn(bytes)) : key_version
+  return Math.min(key_version, findWrappedVersion(wrapped_key) ?? key_version)
 }
 
-function findBytes(text: string): Uint8Array | undefined {
+/** Returns the version that a wrapped key of either format names; undefined for any other text. */
+export function findWrappedVersion(wrapped_key: string): number | undefined {
+  const bytes = findBytes(wrapped_key, FORMAT) ?? findBytes(wrapped_key, WRAPPED_KEY_V2_FORMAT)
+  return bytes && versionIn(bytes)
+}
+
+function findBytes(text: string, format: number): Uint8Array | undefined {
   try {
     const bytes = decodeBase64(text)
-    return bytes.length === BYTES && bytes[0] === FORMAT ? bytes : undefined
+    return bytes.length === BYTES && bytes[0] === format ? bytes : undefined
   } catch {
     return undefined // not base64
   }
@@ -48,8 +57,8 @@ function versionIn(bytes: Uint8Array): number {
 }
 
 /** Writes a wrapped key as text. */
-export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts): string {
-  return encodeBase64(concatBytes(Uint8Array.of(FORMAT), u32(version), iv, sealed))
+export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts, format = FORMAT): string {
+  return encodeBase64(concatBytes(Uint8Array.of(format), u32(version), iv, sealed))
 }
 
 /** Builds the AAD, which binds a wrapped key to its tenant, key and version (wrapped-key.md 2). */

@@ -5,7 +5,15 @@
  */
 import type { Binary, Bytes } from './input.js'
 
-export { type Conflict, readConflict } from './adapter/conflicts.js'
+export { type Conflict, readConflict, refuseRace, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
+export {
+  createIdMaker,
+  type IdMaker,
+  type MadeIds,
+  quoteName,
+  type RunSql,
+  refuseUnbindable,
+} from './adapter/made-ids.js'
 export {
   refuseCall,
   refuseComputed,
@@ -15,6 +23,7 @@ export {
   refuseOrder,
 } from './adapter/refusals.js'
 export { createSealedTable, type IndexCondition, type IndexPlan, type SealedTable } from './adapter/sealed-table.js'
+export { BOUNDS, type Filter, readPage, readPattern, type SearchCondition, type Searches } from './adapter/searches.js'
 export {
   isPlainSpelling,
   isSpelledUuid,

@@ -3,7 +3,7 @@
  * authenticate by their session; the broker holds the API key. It forwards only what the user may do, and
  * names the user to the service.
  */
-import { isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES } from '@eaas/protocol'
+import { isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES, type Purpose, type WrapContext } from '@eaas/protocol'
 import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
 import {
   type Asked,
@@ -22,13 +22,15 @@ import { createLimit, encodeUserId } from './broker/users.js'
 import { InvalidInputError } from './errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
 import type { Fetch } from './http/fetch.js'
-import { assertOptions, assertWhole, MAX_TIMEOUT_MS } from './input.js'
+import { type AuditContext, assertAuditContext, assertOptions, assertWhole, MAX_TIMEOUT_MS } from './input.js'
 
 export { type NodeBrokerRequest, type NodeBrokerResponse, toNodeHandler } from './broker/node.js'
 export type { BrokerOperation } from './broker/request.js'
 export { UpstreamError } from './broker/upstream.js'
 export { encodeUserId } from './broker/users.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
+export type { AuditContext } from './input.js'
+export { contextRow } from './uses.js'
 
 const DEFAULT_CALLS_PER_MINUTE = 2_000
 const DEFAULT_TIMEOUT_MS = 20_000
@@ -47,6 +49,7 @@ const OPTIONS: readonly (keyof BrokerOptions)[] = [
   'allowInsecure',
   'fetch',
   'onError',
+  'auditContext',
 ]
 
 /** The user who is logged in. The audit log records the id: see `encodeUserId`. */
@@ -59,13 +62,21 @@ export interface BrokerCall {
   operation: BrokerOperation
   /** The `id` of the key. */
   key_id: string
+  /**
+   * Of wrap and unwrap: what the DEK is for. The service opens a wrapped key only for the purpose and the context
+   * that it was wrapped for, so a page cannot state others. Undefined if it states none: what opens then is bound
+   * to no use.
+   */
+  purpose?: Purpose | undefined
+  /** Of wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`; undefined as `purpose` is. See `contextRow`. */
+  context?: WrapContext | undefined
 }
 
 /**
  * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left
- * out.
+ * out. `unwrap` does not open index keys, with which a page computes the index of any value: `unwrap_index` does.
  */
-export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
+export type AllowedKeys = { readonly [O in BrokerOperation | 'unwrap_index']?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   /**
@@ -75,8 +86,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   baseUrl: string | undefined
   /**
    * The API key, or a function, sync or async, that returns it at each request. The API key needs
-   * `audit:on_behalf_of`, `encrypt` if `allow` permits wrap or hash, and `decrypt` if it permits unwrap; give
-   * it no other permission. Required at the first request, not before: a build that loads the module may have
+   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` what `allow` permits; give it no other permission,
+   * and no other keys. Required at the first request, not before: a build that loads the module may have
    * no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
@@ -118,6 +129,11 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
    * default.
    */
   onError?: ((error: unknown) => void) | undefined
+  /**
+   * How entries of the audit log have the context that data keys are wrapped for: its `values`, by default, or
+   * `digests`. As the option of `createClient`, which a page cannot decide.
+   */
+  auditContext?: AuditContext | undefined
 }
 
 /** Answers one request; never rejects. */
@@ -173,13 +189,13 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
   const asked = readOperations(route, await readBody(request, settings.maxBodyBytes))
   settings.count(onBehalfOf, asked.length - 1)
   const verdicts = await Promise.all(
-    asked.map(async ({ op, key_id }) => (await settings.allow(user, { operation: op, key_id })) === true),
+    asked.map(async ({ op, key_id, use }) => (await settings.allow(user, { operation: op, key_id, ...use })) === true),
   )
   const allowed = asked.filter((_, at) => verdicts[at])
   if (allowed.length === 0) throw notAllowed(asked)
   const apiKey = await readApiKey(settings.apiKey)
   const answer = await askService(settings.upstream, {
-    ...writeCall(route, allowed),
+    ...writeCall(route, allowed, settings.auditContext),
     apiKey,
     onBehalfOf,
     signal: request.signal,
@@ -240,7 +256,7 @@ function corsHeaders(request: Request, origins: ReadonlySet<string>): Record<str
 }
 
 function preflight(cors: Record<string, string>): Response {
-  const asked = { 'access-control-allow-methods': 'POST', 'access-control-allow-headers': 'content-type' }
+  const asked = { 'access-control-allow-methods': 'POST', 'access-control-allow-headers': 'content-type, traceparent' }
   const headers = { ...cors, ...asked, 'access-control-max-age': String(PREFLIGHT_MAX_AGE_S) }
   return new Response(null, { status: 204, headers })
 }
@@ -260,6 +276,7 @@ interface Settings<U extends BrokerUser> {
   origins: ReadonlySet<string>
   maxBodyBytes: number
   onError: (error: unknown) => void
+  auditContext: AuditContext | undefined
 }
 
 function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<U> {
@@ -281,6 +298,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   for (const [name, value] of Object.entries({ fetch: options.fetch, onError: options.onError })) {
     if (value !== undefined && typeof value !== 'function') throw new InvalidInputError(`${name} must be a function`)
   }
+  assertAuditContext(options.auditContext)
   assertWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BATCH_BODY_BYTES)
   assertWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   assertWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
@@ -294,6 +312,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
     basePath,
     origins: new Set(origins),
     maxBodyBytes,
+    auditContext: options.auditContext,
     onError: reportTo(options.onError ?? ((error) => console.error(error))),
   }
 }
@@ -308,24 +327,29 @@ function reportTo(onError: (error: unknown) => unknown): (error: unknown) => voi
   }
 }
 
+const ALLOWED = [...BROKER_OPERATIONS, 'unwrap_index'] as const
+
 function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Settings<U>['allow'] {
   if (typeof allow === 'function') return allow
   if (typeof allow !== 'object' || allow === null) {
     throw new InvalidInputError('allow must be a function, or the ids of keys by operation')
   }
-  const unknown = Object.keys(allow).find((name) => !BROKER_OPERATIONS.some((operation) => operation === name))
+  const unknown = Object.keys(allow).find((name) => !ALLOWED.some((operation) => operation === name))
   if (unknown !== undefined) {
-    throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} must be one of ${BROKER_OPERATIONS.join(', ')}`)
+    throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} must be one of ${ALLOWED.join(', ')}`)
   }
-  const keys = new Map<BrokerOperation, ReadonlySet<string>>()
-  for (const operation of BROKER_OPERATIONS) {
+  const keys = new Map<(typeof ALLOWED)[number], ReadonlySet<string>>()
+  for (const operation of ALLOWED) {
     const ids: unknown = allow[operation] ?? []
     if (allow[operation] === null || !Array.isArray(ids) || !ids.every((id) => typeof id === 'string' && isUuid(id))) {
       throw new InvalidInputError(`allow.${operation} must be an array of key ids, which are UUIDs`)
     }
     keys.set(operation, new Set(ids))
   }
-  return (_, { operation, key_id }) => keys.get(operation)?.has(key_id) === true
+  return (_, { operation, key_id, purpose }) => {
+    const name = operation === 'unwrap' && purpose === 'index' ? 'unwrap_index' : operation
+    return keys.get(name)?.has(key_id) === true
+  }
 }
 
 function assertOrigin(origin: string): void {

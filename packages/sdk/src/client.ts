@@ -4,10 +4,15 @@ import { ENGINES, type EngineName } from './engines/engine.js'
 import { InvalidInputError } from './errors.js'
 import { resolveBaseUrl } from './http/base-url.js'
 import type { ApiKey } from './http/calls.js'
+import { environmentApiKey, environmentUrl } from './http/environment.js'
 import { type ClientEvent, createEmit } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
+import type { OpenTelemetry } from './http/open-telemetry.js'
 import {
+  type AuditContext,
+  assertAuditContext,
   assertFlag,
+  assertFormat,
   assertHashable,
   assertKeyId,
   assertNotAborted,
@@ -19,8 +24,10 @@ import {
   type Bytes,
   copyPlain,
   type DekScope,
+  type DemandOptions,
   kindOf,
   MAX_TIMEOUT_MS,
+  readDemand,
   readSignal,
   readValue,
   takeRows,
@@ -30,13 +37,14 @@ import {
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { assertModelName } from './models/index-key.js'
 import { createModel, type Model } from './models/model.js'
-import type { Compounds, Fields } from './models/model-types.js'
+import type { Compounds, Extras, Fields } from './models/model-types.js'
 import type { Connection } from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
-import { readEnvelope, type StoredEnvelope, withWrappedKey } from './records/read-envelope.js'
+import type { StoredEnvelope } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
+import { readSecrets, type SecretOptions } from './records/secret-options.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
@@ -60,6 +68,10 @@ const CLIENT_OPTIONS = Object.keys({
   allowInsecure: 0,
   deks: 0,
   onEvent: 0,
+  openTelemetry: 0,
+  auditContext: 0,
+  secret: 0,
+  acceptWithoutSecret: 0,
 } satisfies NamesOf<ClientOptions>)
 const DEK_OPTIONS = Object.keys({
   maxMessages: 0,
@@ -70,8 +82,19 @@ const DEK_OPTIONS = Object.keys({
   cacheMaxAgeMs: 0,
   verify: 0,
 } satisfies NamesOf<DekOptions>)
-const DECRYPT_OPTIONS = Object.keys({ context: 0, acceptUnbound: 0, signal: 0 } satisfies NamesOf<DecryptOptions>)
-const ENCRYPT_OPTIONS = Object.keys({ keyId: 0, context: 0, dek: 0, signal: 0 } satisfies NamesOf<EncryptOptions>)
+const DECRYPT_OPTIONS = Object.keys({
+  context: 0,
+  acceptUnbound: 0,
+  keyIds: 0,
+  signal: 0,
+} satisfies NamesOf<DecryptOptions>)
+const ENCRYPT_OPTIONS = Object.keys({
+  keyId: 0,
+  context: 0,
+  envelope: 0,
+  dek: 0,
+  signal: 0,
+} satisfies NamesOf<EncryptOptions>)
 
 /** How long a DEK is used, and for how much data. */
 export interface DekOptions {
@@ -86,7 +109,7 @@ export interface DekOptions {
   maxAgeMs?: number | undefined
   /** `false` keeps no DEK for reading, so that each decryption is an unwrap and an entry in the audit log. */
   cache?: boolean | undefined
-  /** The most DEKs kept for reading, and the most keys whose DEK is kept for sealing; 1,024 by default. */
+  /** The most DEKs kept for reading, and the most kept for sealing, of keys and models; 1,024 by default. */
   cacheSize?: number | undefined
   /**
    * Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5
@@ -96,20 +119,21 @@ export interface DekOptions {
   /**
    * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an
    * old one (`rewrap`), and throws `E_PROTOCOL` when that does not return the same DEK. Without it, data
-   * under a wrong answer of the service could never be read. Needs the permission `decrypt`; costs one more
+   * under a wrong answer of the service could never be read. Needs the permission `unwrap`; costs one more
    * request and audit entry for each DEK, and two entries to rewrap an envelope of format v1.
    */
   verify?: boolean | undefined
 }
 
-export interface ClientOptions {
+export interface ClientOptions extends SecretOptions {
   /**
    * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a
    * path of their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. Where
-   * it is missing, for example because an environment variable is not set at build time, the first request
-   * throws.
+   * it is undefined, for example because an environment variable is not set at build time, the first request
+   * throws. Left out, it is what `EAAS_URL` says in the environment, and the API key, if that is left out too,
+   * is `EAAS_API_KEY`: both are read at each request. That API key is sent to no other URL.
    */
-  baseUrl: string | undefined
+  baseUrl?: string | undefined
   /**
    * The API key, or a function, async or not, that returns it and is called at each request; see also
    * `expiringApiKey`. An error of that function is passed on. Leave it out in pages and workers that call a
@@ -141,6 +165,17 @@ export interface ClientOptions {
    * it fails no call: the first one is printed by `console.error`, with its stack, and later ones are not.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
+  /**
+   * The module `@opentelemetry/api`: each request to the service then has a span of its own, and sends
+   * `traceparent`, by which the service goes on with the trace. A span holds no value, no key and no secret.
+   */
+  openTelemetry?: OpenTelemetry | undefined
+  /**
+   * How entries of the audit log have the context that data keys are wrapped for, such as a row's columns of `bind`:
+   * its `values`, by default, or `digests` under a key of the tenant, by which the service still finds them for
+   * whoever knows the value. A broker decides by an option of its own.
+   */
+  auditContext?: AuditContext | undefined
 }
 
 export interface HashOptions extends CallOptions {
@@ -161,11 +196,16 @@ export interface EncryptOptions extends CallOptions {
   keyId: string
   /**
    * Binds the value to where it belongs, such as its table, column and row: it then decrypts with the same
-   * context only, so that nobody can put it elsewhere unnoticed. Gives an envelope of format v2, which
-   * clients in other languages may not read. A flat object of at most 32 strings, which is not stored
-   * (envelope-v2.md 3).
+   * context only, so that nobody can put it elsewhere unnoticed. A flat object of at most 32 strings,
+   * which is not stored (envelope-v2.md 3). Left out, it is the empty one, which binds to the key alone. Refused
+   * where it is undefined, as a forgotten variable is.
    */
-  context?: Context | undefined
+  context?: Context
+  /**
+   * The format of the envelope: 2 by default. 1 is what clients in other languages read and what server mode
+   * makes. It has no context.
+   */
+  envelope?: 1 | 2 | undefined
   /**
    * Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a
    * wrap each time.
@@ -173,17 +213,11 @@ export interface EncryptOptions extends CallOptions {
   dek?: DekScope | undefined
 }
 
-export interface DecryptOptions extends CallOptions {
-  /**
-   * The context under which the value was encrypted. An envelope that is bound to another one, or to none,
-   * does not open.
-   */
+export interface DecryptOptions extends CallOptions, DemandOptions {}
+
+export interface RewrapEnvelopeOptions extends CallOptions {
+  /** The context of a value that a model sealed, for which its DEK was wrapped (bindings.md 1 and 5). */
   context?: Context | undefined
-  /**
-   * `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a
-   * migration.
-   */
-  acceptUnbound?: boolean | undefined
 }
 
 /**
@@ -208,8 +242,8 @@ export interface Client extends Service {
    * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId, context: { table: 'users', column: 'phone', row: '7' } })
    * ```
    */
-  encrypt(value: string | Binary, options: EncryptOptions & { context: Context }): Promise<EnvelopeV2>
-  encrypt(value: string | Binary, options: EncryptOptions & { context?: undefined }): Promise<EnvelopeV1>
+  encrypt(value: string | Binary, options: EncryptOptions & { envelope?: 2 | undefined }): Promise<EnvelopeV2>
+  encrypt(value: string | Binary, options: EncryptOptions & { envelope: 1 }): Promise<EnvelopeV1>
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
    * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or
@@ -220,13 +254,13 @@ export interface Client extends Service {
    *
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
-  encryptJson(value: unknown, options: EncryptOptions & { context: Context }): Promise<EnvelopeV2>
-  encryptJson(value: unknown, options: EncryptOptions & { context?: undefined }): Promise<EnvelopeV1>
+  encryptJson(value: unknown, options: EncryptOptions & { envelope?: 2 | undefined }): Promise<EnvelopeV2>
+  encryptJson(value: unknown, options: EncryptOptions & { envelope: 1 }): Promise<EnvelopeV1>
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
    * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6,
-   * envelope-v2.md 6). What was encrypted with a context needs the same one; what was encrypted without one
-   * is refused if a context is given. Uses the network only when its DEK is not cached: one unwrap, shared by
+   * envelope-v2.md 6). What was encrypted with a context needs the same one; what has format v1 is refused if a
+   * context is given, the empty one too. Uses the network only when its DEK is not cached: one unwrap, shared by
    * all calls that wait for it.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
@@ -246,7 +280,8 @@ export interface Client extends Service {
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: DecryptOptions): Promise<T>
   /**
    * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields
-   * stay unchanged. All rows share the key's DEK: one wrap, or none. With `index`, adds a column for each
+   * stay unchanged. Envelopes have format v2, with `envelope: 1` format v1. All rows share the key's DEK: one
+   * wrap, or none. With `index`, adds a column for each
    * blind index and hashes each distinct value once, up to 1,000 in one request. All values are checked
    * before anything is sent, and the call fails as a whole. Do not change the records until the promise
    * settles.
@@ -290,17 +325,17 @@ export interface Client extends Service {
    * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope
    * with the new wrapped key. Text stays text. The ciphertext stays the same. The service does not return the
    * DEK, so the new wrapped key is not checked, unless `deks.verify` is on. Calls of one turn share a
-   * request; each is one audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a
-   * model.
+   * request; each is one audit entry. Needs `wrap` and `unwrap`. For whole records see `rewrap` of a
+   * model; a value that a model sealed also needs its `context`.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
-  rewrap<E extends StoredEnvelope>(envelope: E, options?: CallOptions): Promise<E extends string ? string : E>
+  rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
   /**
    * Makes an index key for models (`indexKey`), and returns its text to keep beside the schema
    * (local-index.md 1): 32 random bytes, wrapped under the key like a DEK. Models compute their indexes with
    * it in this process. Not a secret, but needed to search: if it is lost, index the rows again under a new
-   * one. Needs `encrypt`; one request.
+   * one. Needs `wrap`; one request.
    *
    * @example
    * ```ts
@@ -310,7 +345,7 @@ export interface Client extends Service {
   createIndexKey(keyId: string, options?: IndexKeyOptions): Promise<string>
   /**
    * Has an index key wrapped under the current version of its key, and returns its new text. Index columns
-   * stay as they are. Needs `encrypt` and `decrypt`; one request.
+   * stay as they are. Needs `wrap` and `unwrap`; one request.
    *
    * @throws InvalidInputError when it is not the text of an index key, before the network is used
    */
@@ -326,6 +361,7 @@ export interface Client extends Service {
    * const users = eaas.model({
    *   name: 'users',
    *   keyId,
+   *   bind: ['id'],
    *   fields: { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), phone: text().nullable() },
    * })
    * ```
@@ -336,7 +372,11 @@ export interface Client extends Service {
     T extends RowFormat = 'full',
     const H extends string = 'envelope',
     const P extends boolean = false,
-  >(options: ModelOptions<F, C, T, H, P>): Model<F, C, T, H, P>
+    const S extends 'row' | undefined = undefined,
+    const O extends Readonly<Record<string, string>> = Record<never, never>,
+  >(
+    options: ModelOptions<F, C, T, H, P, { seal: S; former: O }> & { sealed?: S | undefined },
+  ): Model<F, C, T, H, P, { seal: S; former: O }>
   /** The keys of the tenant. */
   readonly keys: Keys
   /** The API keys of the tenant. */
@@ -361,7 +401,8 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
   : unknown
 
 /**
- * Creates a client. Does not use the network.
+ * Creates a client. Does not use the network. Without a `baseUrl`, the environment says where the service is:
+ * `EAAS_URL` and `EAAS_API_KEY`, as `eaas dev` writes them into `.env.local`.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -369,7 +410,7 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
  * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: () => readSecret('eaas-api-key') })
  * ```
  */
-export function createClient(options: ClientOptions): Client & Closable {
+export function createClient(options: ClientOptions = {}): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
   let connection: Connection | undefined
@@ -382,8 +423,10 @@ export function createClient(options: ClientOptions): Client & Closable {
   const models = {
     load,
     maxMessages: settings.encryptLimits.maxMessages,
+    hasSecret: settings.secrets.list.length > 0,
     currentVersion: async (keyId: string, signal: AbortSignal | undefined) =>
       (await resources.keys.get(keyId, { signal })).current_version,
+    ensureKey: async (name: string) => (await resources.keys.ensure({ name })).id,
   }
   type Loaded = Awaited<ReturnType<typeof load>>
   const readyEngine = (parts: Loaded): Soon<Loaded> => {
@@ -401,35 +444,36 @@ export function createClient(options: ClientOptions): Client & Closable {
 
   const close = () => {
     closing.abort()
-    connection?.close()
+    if (connection) connection.close()
+    else for (const secret of settings.secrets.list) secret.fill(0)
   }
   const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
 
   const encrypt = async (value: unknown, options: Partial<EncryptOptions> = {}) => {
     assertOptions('encrypt()', options, ENCRYPT_OPTIONS)
-    const { keyId, context, dek = 'shared', signal } = options
+    const { keyId, context, envelope, dek = 'shared', signal } = options
     assertNotAborted(signal)
     assertKeyId(keyId)
     assertScope(dek)
+    assertFormat(options)
     const given = readValue(value)
     const pairs = copyPlain(context)
     const preparing = prepare()
     // Copied where it has to wait: the caller may wipe or change what was passed.
     const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
     const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
-    return sealOne(records, bytes, { keyId, context: pairs, dek, signal })
+    return sealOne(records, bytes, { keyId, context: pairs, envelope, dek, signal })
   }
   const decrypt = async (envelope: StoredEnvelope, options: DecryptOptions = {}) => {
     assertOptions('decrypt()', options, DECRYPT_OPTIONS)
-    const { acceptUnbound, signal } = options
+    const { signal } = options
     assertNotAborted(signal)
-    assertFlag('acceptUnbound', acceptUnbound)
-    const context = copyPlain(options.context)
+    const demand = readDemand(options)
     const preparing = prepare()
     // Copied where it has to wait: the caller may change what was passed.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
     const { records, openOne } = isPromise(preparing) ? await preparing : preparing
-    return openOne(records, given, { context, acceptUnbound, signal })
+    return openOne(records, given, { ...demand, signal })
   }
   const client = {
     encrypt,
@@ -460,11 +504,12 @@ export function createClient(options: ClientOptions): Client & Closable {
       const { records } = await load()
       return records.batcher.hash(value, keyId, signal)
     }),
-    async rewrap(envelope: StoredEnvelope, options?: CallOptions) {
-      const signal = readSignal('rewrap()', options)
-      const given = copyPlain(envelope)
-      const { records } = await load()
-      return withWrappedKey(given, await records.rewrap(readEnvelope(given), signal))
+    async rewrap(envelope: StoredEnvelope, options: RewrapEnvelopeOptions = {}) {
+      assertOptions('rewrap()', options, ['context', 'signal'])
+      assertNotAborted(options.signal)
+      const [given, context] = [copyPlain(envelope), copyPlain(options.context)]
+      const { records, rewrapEnvelope } = await load()
+      return rewrapEnvelope(records, given, { context, signal: options.signal })
     },
     async createIndexKey(keyId: string, options: IndexKeyOptions = {}) {
       assertOptions('createIndexKey()', options, ['model', 'signal'])
@@ -480,7 +525,7 @@ export function createClient(options: ClientOptions): Client & Closable {
       const { records, rewrapIndexKey } = await load()
       return rewrapIndexKey(records, indexKey, signal)
     },
-    model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>) =>
+    model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>) =>
       createModel(models, options),
     ...resources,
     close,
@@ -492,7 +537,9 @@ export function createClient(options: ClientOptions): Client & Closable {
 
 function readOptions(options: ClientOptions) {
   assertOptions('createClient()', options, CLIENT_OPTIONS)
-  const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
+  const isByEnvironment = !('baseUrl' in options)
+  const { baseUrl, apiKey = isByEnvironment ? environmentApiKey : undefined } = options
+  const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
   // The first request reports a missing API key: `missingApiKey` in http/calls.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
@@ -508,21 +555,25 @@ function readOptions(options: ClientOptions) {
   const { maxMessages = 2 ** 20, maxBytes = 64 * 2 ** 30, maxAgeMs = runsInNode() ? HOUR_MS : 15 * MINUTE_MS } = deks
   const { cache = true, cacheSize = 1_024, cacheMaxAgeMs = 5 * MINUTE_MS } = deks
   const { verify = false } = deks
-  const { allowInsecure = false } = options
+  const { allowInsecure = false, auditContext } = options
+  assertAuditContext(auditContext)
   for (const [name, value] of Object.entries({ cache, verify, allowInsecure })) assertFlag(name, value)
   assertWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
   for (const [name, value] of Object.entries({ maxBytes, maxAgeMs, cacheSize, cacheMaxAgeMs })) {
     assertWhole(`deks.${name}`, value, 1)
   }
   return {
-    findBase: resolveBaseUrl(baseUrl, allowInsecure),
+    findBase: isByEnvironment ? environmentUrl(allowInsecure) : resolveBaseUrl(baseUrl, allowInsecure),
     apiKey,
     fetch: options.fetch,
     timeoutMs,
     retries,
     engine,
     verify,
+    openTelemetry: options.openTelemetry,
+    auditContext,
     emit: options.onEvent && createEmit(options.onEvent),
+    secrets: readSecrets(options),
     encryptLimits: { maxMessages, maxBytes, maxAgeMs, maxKeys: cacheSize },
     decryptLimits: { maxDeks: cache ? cacheSize : 0, maxAgeMs: cacheMaxAgeMs },
   }

@@ -59,10 +59,17 @@ export class InvalidInputError extends EaasBaseError {
   readonly code = 'E_INVALID_INPUT'
   /** Which value of which record, in `encryptMany`, `decryptMany` and models. */
   declare readonly place?: RecordPlace
+  /** The option or argument that is wrong, by the name under which it was passed; only where one is. */
+  declare readonly option?: string
 
-  constructor(message: string, hint = 'Correct the value named in the message.', place?: RecordPlace) {
-    super(placed(message, place), hint)
-    if (place) this.place = place
+  constructor(
+    message: string,
+    hint = 'Correct the value named in the message.',
+    about?: RecordPlace | { option: string },
+  ) {
+    super(about && 'index' in about ? placed(message, about) : message, hint)
+    if (about && 'index' in about) this.place = about
+    else if (about) this.option = about.option
   }
 }
 
@@ -85,6 +92,8 @@ export interface ApiProblem {
   problem: ServiceProblem
   /** The `X-Request-Id` of the answer. Quote it to whoever runs the service. */
   requestId: string | undefined
+  /** After how many seconds the call may succeed, where the service knows, as for `E_BUDGET`. */
+  retryAfterSeconds?: number
 }
 
 /** The service, or a broker, refused the call and gave the reason in a problem document. */
@@ -96,6 +105,7 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   declare readonly detail: string
   declare readonly problem: ServiceProblem
   declare readonly requestId: string | undefined
+  declare readonly retryAfterSeconds?: number
 
   constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
     super(`${call}: ${answer.status} ${answer.title} (${answer.problem}): ${answer.detail}`, hint, retryable)
@@ -142,7 +152,7 @@ export class ProtocolError extends EaasBaseError {
   readonly status: number
 
   constructor(message: string, status: number, retryable = false) {
-    super(message, 'Check baseUrl, the version of the service, and that no proxy answers.', retryable)
+    super(message, 'Check the base URL, the version of the service, and that no proxy answers.', retryable)
     this.status = status
   }
 }

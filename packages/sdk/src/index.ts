@@ -13,6 +13,7 @@ export type {
   EncryptOptions,
   HashOptions,
   IndexKeyOptions,
+  RewrapEnvelopeOptions,
 } from './client.js'
 export { createClient } from './client.js'
 export type { EngineName } from './engines/engine.js'
@@ -49,20 +50,24 @@ export type {
 } from './http/events.js'
 export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
-export type { Binary, Bytes, DekScope } from './input.js'
+export type { OpenTelemetry } from './http/open-telemetry.js'
+export type { AuditContext, Binary, Bytes, DekScope } from './input.js'
 export type { CompactField, EnvelopeHeader } from './models/compact-rows.js'
 export type { BoundOptions, ModelOptions, RowFormat, UnboundOptions } from './models/definition.js'
 export type { Normalizer } from './models/field-texts.js'
 export {
   boolean,
   bytes,
+  type DateOptions,
   date,
   type Field,
   type FieldKind,
   type FieldSpec,
   type IndexOptions,
   json,
+  type NumberOptions,
   number,
+  type PadOptions,
   type TextOptions,
   text,
 } from './models/fields.js'
@@ -74,8 +79,10 @@ export type {
   AnyField,
   CompoundIndex,
   Compounds,
+  Extras,
   Fields,
   NgramIndex,
+  NoExtras,
   OpenedRow,
   OtherColumns,
   PartialFields,
@@ -84,11 +91,14 @@ export type {
   PrefixIndex,
   Query,
   QueryColumns,
+  Range,
   SealedPartial,
   SealedRow,
   SealedShape,
+  WholeShape,
 } from './models/model-types.js'
 export type { FailedRow, RowsResult } from './models/open-rows.js'
+export type { Bucketing } from './models/ranges.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { Progress } from './records/blocks.js'
 export type { DecryptManyOptions } from './records/decrypt-many.js'
@@ -97,8 +107,9 @@ export { fromText, isEnvelope, toText } from './records/envelope-text.js'
 export type { ContextOf } from './records/named-fields.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
-export type { ApiKeyChanges, ApiKeys, NewApiKeyOptions } from './resources/api-keys.js'
-export type { Audit, EntriesOptions, EntryFilter, ListEntriesOptions } from './resources/audit.js'
-export type { CallOptions, CreatedKeys, Keys, ListKeysOptions } from './resources/keys.js'
-export type { ServerMode } from './resources/server-mode.js'
-export type * from './resources/wire-types.js'
+// Each call with the types of its answer; the default exports, which make the resources, are not among them.
+export type * from './resources/api-keys.js'
+export type * from './resources/audit.js'
+export type * from './resources/keys.js'
+export type * from './resources/server-mode.js'
+export type { Health, Tenant, Usage } from './resources/service.js'

@@ -1,5 +1,5 @@
 /** Turns what callers pass into typed values, and refuses anything else before the network is used. */
-import { decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
+import { type Context, decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 import { didYouMean, nearestName } from './nearest-name.js'
 
@@ -62,6 +62,63 @@ export type DekScope = 'shared' | 'call' | 'record'
 /** Refuses anything but a scope. @throws InvalidInputError */
 export function assertScope(scope: unknown): void {
   assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
+}
+
+/**
+ * Refuses options that are named but undefined, as a forgotten variable is, where leaving them out takes away
+ * protection that nobody would miss. @throws InvalidInputError
+ */
+export function assertGiven<T extends object>(options: T, names: readonly (keyof T & string)[]): void {
+  const forgotten = names.find((name) => name in options && options[name] === undefined)
+  if (forgotten === undefined) return
+  throw new InvalidInputError(`${forgotten} is undefined`, 'Give it, or leave the option out: see what that allows.')
+}
+
+/** What a reader may demand of what it opens. */
+export interface DemandOptions<C = Context> {
+  /**
+   * The context under which it was sealed. What is bound to another one, or has format v1, does not open. Left
+   * out, envelopes of format v1 and those with the empty context open. Refused where it is undefined, as a
+   * forgotten variable is.
+   */
+  context?: C
+  /**
+   * `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a
+   * migration.
+   */
+  acceptUnbound?: boolean | undefined
+  /**
+   * The ids of the keys under which it may be sealed; any key of the tenant by default. An attacker who can write
+   * to your database could otherwise put there what was sealed under another key. Refused where it is undefined.
+   */
+  keyIds?: readonly string[]
+}
+
+/** Returns a copy of what a reader demands, which the caller may change afterwards. @throws InvalidInputError */
+export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
+  assertGiven(options, ['context', 'keyIds'])
+  const { context, acceptUnbound, keyIds } = options
+  assertFlag('acceptUnbound', acceptUnbound)
+  if (keyIds !== undefined && !Array.isArray(keyIds)) throw new InvalidInputError('keyIds must be an array of ids')
+  for (const one of keyIds ?? []) assertKeyId(one, 'keyIds')
+  return {
+    acceptUnbound,
+    ...(context !== undefined && { context: copyPlain(context) }),
+    ...(keyIds && { keyIds: [...keyIds] }),
+  }
+}
+
+/**
+ * Refuses anything but the format of an envelope to write, and a context for format v1, which has none.
+ *
+ * @throws InvalidInputError
+ */
+export function assertFormat(options: { context?: unknown; envelope?: unknown }): void {
+  assertGiven(options, ['context'])
+  const { context, envelope = 2 } = options
+  assertOneOf('envelope', envelope, [1, 2])
+  if (envelope === 1 && context !== undefined)
+    throw new InvalidInputError('context needs envelope 2', 'An envelope of format v1 is bound to nothing.')
 }
 
 /** Bytes as platforms have them: a buffer, or a view of one with elements of any type. */
@@ -157,7 +214,7 @@ export function assertWhole(
   max = Number.MAX_SAFE_INTEGER,
 ): asserts value is number {
   if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return
-  throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`)
+  throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`, undefined, { option: name })
 }
 
 /** Refuses anything but an array. @throws InvalidInputError */
@@ -174,6 +231,14 @@ export function listHint(value: unknown): string {
 /** Tells whether a value is what a driver such as pg returns for a query. */
 export function hasRows(value: unknown): boolean {
   return Array.isArray((value as { rows?: unknown } | null | undefined)?.rows)
+}
+
+/** How an entry of the audit log has the values of a context (wrapped-key-v2.md 4). */
+export type AuditContext = 'values' | 'digests'
+
+/** @throws InvalidInputError */
+export function assertAuditContext(value: unknown): void {
+  if (value !== undefined) assertOneOf('auditContext', value, ['values', 'digests'] satisfies AuditContext[])
 }
 
 /** Refuses anything but one of the choices. @throws InvalidInputError that names them */

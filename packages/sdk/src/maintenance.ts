@@ -1,14 +1,14 @@
 /**
- * `@eaas/sdk/maintenance`: tells of the stored rows of a model in which form their values are, and what to
- * write so that they are as the model stores them now. For tools that work through a table, such as the
- * backfill of `@eaas/cli`; they read and write the table themselves.
+ * `@eaas/sdk/maintenance`: finds in which form the values of a model's stored rows are, and what to write so
+ * that they have the form in which the model stores them now. For tools that work through a table, such as
+ * the backfill of `@eaas/cli`. The tools read and write the table themselves.
  */
 
 import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
-import type { Definition } from './models/definition.js'
+import { type Definition, ROW_SEAL } from './models/definition.js'
 import type { AnyModel } from './models/model.js'
 import { findInternals, getInternals } from './models/model-access.js'
 import type { CallOptions } from './resources/keys.js'
@@ -31,28 +31,28 @@ export interface TableColumns {
   /** Identify the row, and are read only. */
   readonly bind: readonly string[]
   /**
-   * Holds what the fields of a compact row share; the table may lack it where the model writes another form.
+   * Holds what the fields of a compact row share; the table may lack it if the model writes another form.
    */
   readonly header: { readonly column: string; readonly required: boolean }
 }
 
 /**
- * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals
- * (plaintext, format v1, a former key, another library's), and adds indexes that are missing. `index`: makes
- * all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old versions, and no ciphertext.
- * `reseal`: seals every row anew under new DEKs. `look` counts the forms alone; `open` also opens each row
- * and compares its indexes.
+ * What is done with each row. `seal` seals rows with a value that is not sealed as the model seals it
+ * (plaintext, format v1, a former key, another library's), and adds missing indexes. `index` computes all
+ * indexes again and changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no
+ * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `open` also opens
+ * each row and compares its indexes.
  */
 export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
   /**
-   * By field: turns what a column holds that is no envelope into the field's value. Null, undefined and an
-   * error of its own refuse the value.
+   * By field: turns the content of a column that is no envelope into the field's value. It refuses the
+   * content by returning null or undefined, or by throwing.
    */
   read?: Readonly<Record<string, Reader>> | undefined
-  /** Whether nothing is sealed: what would be written is then left out of the outcomes. */
+  /** Seals nothing, and leaves out of the outcomes what would be written. */
   dryRun?: boolean | undefined
 }
 
@@ -63,7 +63,7 @@ export interface Maintenance {
   /**
    * Returns an outcome for each row, in their order. The error of a row holds no value of a field.
    *
-   * @param again whether the rows were counted in `found` before, and changed since
+   * @param again whether `found` already counts the rows, which have changed since
    * @throws the errors of a client that are about all rows, such as NetworkError
    */
   workOn(rows: readonly Readonly<Row>[], again?: boolean): Promise<Outcome[]>
@@ -83,9 +83,9 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
- * Returns what tells a model from others, as values of JSON: its name, keys, fields, indexes and forms, and
- * the columns of its table. For tools that go on where an earlier run stopped, which must have had the same
- * model.
+ * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and
+ * forms, and the columns of its table. For tools that continue where an earlier run stopped, which must have
+ * had the same model.
  *
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
@@ -95,12 +95,13 @@ export function isModel(value: unknown): value is AnyModel {
  */
 export function describeModel(model: AnyModel) {
   const { definition } = getInternals(model)
-  const { name, envelope, format, keyByRow, keyIds, bind, fields, columns } = definition
+  const { name, envelope, format, named, keyByRow, keyIds, bind, fields, columns } = definition
+  const ids = [...keyIds].filter((id) => id !== named?.id) // the name stands for it
   return {
     name,
     envelope,
     format,
-    keys: keyByRow ? ('by row' as const) : [...keyIds],
+    keys: keyByRow ? ('by row' as const) : named ? [named.name, ...ids] : ids,
     bind: bind.map((column) => column.name),
     fields: fields.map((field) => field.name),
     indexes: columns.map(({ column }) => column),
@@ -110,8 +111,8 @@ export function describeModel(model: AnyModel) {
 
 /**
  * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs
- * `keys:read`, `encrypt` and `decrypt`, and `hash` where the service makes the indexes; `look` and `open`
- * need no `encrypt`.
+ * `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `look` and `open` need no
+ * `wrap`.
  *
  * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
  * errors of a client
@@ -149,10 +150,10 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   }
 }
 
-function columnsOf({ fields, columns, bind, header, format }: Definition): TableColumns {
+function columnsOf({ fields, columns, bind, header, format, rowSeal }: Definition): TableColumns {
   const heads = (list: readonly { path: readonly string[] }[]) => [...new Set(list.map(({ path }) => path[0] ?? ''))]
   return {
-    fields: heads(fields),
+    fields: [...heads(fields), ...(rowSeal ? [ROW_SEAL] : [])],
     indexes: columns.map(({ column, kind }) => ({ column, list: kind === 'ngram' })),
     bind: heads(bind),
     header: { column: header, required: format === 'compact' },
@@ -163,5 +164,7 @@ function assertReaders(read: Readonly<Record<string, unknown>>, { fields }: Defi
   const names = fields.map(({ name }) => name)
   assertOptions('read', read, names)
   const wrong = Object.values(read).find((reader) => typeof reader !== 'function')
-  if (wrong !== undefined) throw new InvalidInputError(`read: a reader must be a function, got ${kindOf(wrong)}`)
+  if (wrong === undefined) return
+  const message = `read: a reader must be a function, got ${kindOf(wrong)}`
+  throw new InvalidInputError(message, undefined, { option: 'read' })
 }

@@ -9,38 +9,53 @@ import {
   type Envelope,
   encodeEnvelope,
   encodeHex,
-  encodeUtf8,
   FormatError,
+  IV_BYTES,
   isUuid,
   isZero,
   KEY_BYTES,
   OpenError,
+  type Purpose,
+  readUse,
   readWrappedKey,
   readWrappedKeyFields,
+  WRAPPED_KEY_V2_FORMAT,
+  type WrapContext,
   type WrappedKey,
   wrappedKeyAad,
+  wrappedKeyV2Aad,
 } from '@eaas/protocol'
-import { createIvPool, randomDek } from './deks/random.js'
+import { fillRandom, randomDek } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
 import type { Engine, Mac } from './engines/engine.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import {
-  assertFlag,
-  assertHashable,
+  assertFormat,
   assertOptions,
   type Binary,
   type Bytes,
+  type DemandOptions,
   kindOf,
+  readDemand,
   readValue,
   toJson,
   toText,
 } from './input.js'
-import { demandContext, type OpenableParts, openBound, readContext, sealBound } from './records/bound-envelopes.js'
+import { holdSecrets, type Secrets } from './records/application-secret.js'
+import {
+  demandContext,
+  type OpenableParts,
+  openParts,
+  readFormatAad,
+  readingContext,
+  sealBound,
+} from './records/bound-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
+import { readSecrets, type SecretOptions } from './records/secret-options.js'
 import type { Soon } from './waiting.js'
 
-export type { Context, Envelope, WrappedKey } from '@eaas/protocol'
+export type { Context, Envelope, Purpose, WrapContext, WrappedKey } from '@eaas/protocol'
 export {
   ContentError,
   DecryptionError,
@@ -53,8 +68,6 @@ export {
 export type { Binary, Bytes } from './input.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 
-const takeIv = createIvPool()
-
 /** Makes a DEK: 32 random bytes. The caller zeroes it after use: `dek.fill(0)`. @throws RandomnessError */
 export function createDek(): Uint8Array {
   return randomDek()
@@ -66,23 +79,16 @@ export interface SealOptions {
   dek: Uint8Array
   /** The DEK as the service wrapped it, for the envelope. Whether it belongs to this DEK is not checked. */
   wrapped: WrappedKey
-  /** Binds the value, as with `encrypt` of a client: the envelope has format v2 (envelope-v2.md 3). */
-  context?: Context | undefined
+  /** Binds the value, as with `encrypt` of a client (envelope-v2.md 3). */
+  context?: Context
+  /** The format of the envelope: 2 by default, or 1, which clients in other languages read. */
+  envelope?: 1 | 2 | undefined
+  /** The application's secret: 32 bytes, as `secret` of a client. */
+  secret?: Uint8Array
 }
 
-/** What an envelope must be bound to. */
-export interface OpenOptions {
-  /**
-   * The context under which the value was sealed. An envelope that is bound to another one, or to none, does
-   * not open.
-   */
-  context?: Context | undefined
-  /**
-   * `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a
-   * migration.
-   */
-  acceptUnbound?: boolean | undefined
-}
+/** What is demanded of an envelope, and the application's secrets. */
+export interface OpenOptions extends DemandOptions, SecretOptions {}
 
 /**
  * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at
@@ -95,21 +101,28 @@ export interface OpenOptions {
  * ```
  */
 export async function seal(value: string | Binary, options: SealOptions): Promise<Envelope> {
-  assertOptions('seal()', options, ['dek', 'wrapped', 'context'])
-  const { dek, wrapped, context } = options
+  assertOptions('seal()', options, ['dek', 'wrapped', 'context', 'envelope', 'secret'])
+  const { dek, wrapped } = options
+  assertFormat(options)
   // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the
   // call returns.
   const header = readWrapped(wrapped)
-  const aad = context === undefined ? undefined : readContext(header.key_id, context)
+  const aad = readFormatAad(header.key_id, options)
   const plaintext = new Uint8Array(readValue(value))
+  const {
+    list: [secret],
+  } = holdSecrets(readSecrets(options))
+  if (secret && !aad) refuse('an envelope of format v1 has no secret', 'Leave out `envelope: 1`.')
   const key = copyDek(dek)
   try {
     const engine = await selectEngine('auto')
-    const iv = takeIv()
-    if (aad) return await sealBound(engine, { dek: key, wrapped: header }, { iv, plaintext, aad })
+    const iv = new Uint8Array(IV_BYTES)
+    fillRandom(iv)
+    if (aad) return await sealBound(engine, { dek: key, wrapped: header }, { iv, plaintext, aad, secret })
     return encodeEnvelope(header, iv, await key.use((bytes) => engine.seal(bytes, iv, plaintext)))
   } finally {
     key.release()
+    secret?.release()
     plaintext.fill(0)
   }
 }
@@ -122,13 +135,10 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
  * @throws DecryptionError when it was altered, or sealed under another DEK
  */
 export async function open(envelope: StoredEnvelope, dek: Uint8Array, options?: OpenOptions): Promise<Bytes> {
-  const parts = demandContext(readEnvelope(envelope), readDemand('open()', options))
+  const demand = readOpen('open()', options)
+  const parts = demandContext(readEnvelope(envelope), demand)
   const key = copyDek(dek) // before anything is awaited, as in `seal`
-  try {
-    return await openEnvelope(await selectEngine('auto'), key, parts)
-  } finally {
-    key.release()
-  }
+  return openEnvelope(key, parts, holdSecrets(readSecrets(demand)))
 }
 
 /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `open` */
@@ -153,17 +163,27 @@ export interface OpenExportOptions {
   tenantId?: string | undefined
 }
 
+/** What a wrapped key of format 2 was wrapped for (wrapped-key-v2.md 2). */
+export interface StatedUse {
+  purpose?: Purpose | undefined
+  context?: WrapContext | undefined
+}
+
 /** An opened export, which can read everything that the key ever protected. */
 export interface OpenedExport {
   readonly keyId: string
   /**
-   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes.
+   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. One of format
+   * 2 (wrapped-key-v2.md) opens for the use alone that it was wrapped for.
    *
-   * @throws DecryptionError when it was altered, or wrapped by another key
+   * @throws DecryptionError when it was altered, or wrapped by another key or for another use
    * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
-  unwrap(wrapped_key: string): Promise<Bytes>
-  /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
+  unwrap(wrapped_key: string, use?: StatedUse): Promise<Bytes>
+  /**
+   * Opens an envelope or a bundle to bytes. Where a model sealed it, `context` is the one of bindings.md 1. @throws
+   * InvalidInputError, DecryptionError
+   */
   decrypt(envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: StoredEnvelope, options?: OpenOptions): Promise<string>
@@ -209,29 +229,39 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   const assertOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
   }
-  const unwrap = async (wrapped_key: string): Promise<Bytes> => {
+  const unwrap = async (wrapped_key: string, stated: StatedUse = {}): Promise<Bytes> => {
+    const use = readUse(stated)
     const engine = await selectEngine('auto')
     assertOpen() // after the await, during which `close()` may have been called
-    const parts = readWrappedKey(wrapped_key)
+    const parts = readWrappedKey(wrapped_key, use && WRAPPED_KEY_V2_FORMAT)
     if (!parts) throw new DecryptionError()
     const { version } = parts
     const kek = keks.get(version)
     if (!kek) {
       const held = [...keks.keys()].join(', ')
-      return refuse(`wrapped by version ${version}, but the export has ${held}`, 'Export the key again.')
+      return refuse(
+        `wrapped by version ${version}, but the export has ${held}`,
+        'Export the key again, unless that version was destroyed.',
+      )
     }
-    return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
+    const aad = use
+      ? readingContext(() => wrappedKeyV2Aad({ tenant_id, key_id, version }, use))
+      : wrappedKeyAad(tenant_id, key_id, version)
+    return openBytes(engine, kek, { ...parts, aad })
   }
   const decrypt = async (envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes> => {
     assertOpen()
-    const parts = demandContext(readEnvelope(envelope), readDemand('decrypt()', options))
+    const demand = readOpen('decrypt()', options)
+    const parts = demandContext(readEnvelope(envelope), demand)
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected ${key_id}, got ${parts.key_id}`)
-    const dek = holdDek(await unwrap(parts.wrapped_key))
-    try {
-      return await openEnvelope(await selectEngine('auto'), dek, parts)
-    } finally {
-      dek.release()
-    }
+    const secrets = holdSecrets(readSecrets(demand)) // before anything is awaited: the caller may zero them
+    const { wrapped_key, use, orUse } = parts
+    const dek = await unwrap(wrapped_key, use).catch((error: unknown) => {
+      const other = orUse?.()
+      if (!other) throw error
+      return unwrap(wrapped_key, other)
+    })
+    return openEnvelope(holdDek(dek), parts, secrets)
   }
   return Object.freeze<OpenedExport>({
     keyId: key_id,
@@ -241,13 +271,14 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     decryptJson: async <T>(envelope: StoredEnvelope, options?: OpenOptions) =>
       toJson(await decrypt(envelope, options)) as T,
     async hash(value) {
-      assertHashable(value)
+      if (typeof value !== 'string') refuse(`a blind index needs text, got ${kindOf(value)}`, 'Pass the text itself.')
+      const bytes = readValue(value)
       assertOpen()
       if (!hashKey) return refuse('the export has no hash_key_hex')
       const engine = await selectEngine('auto')
       assertOpen() // after the await, during which `close()` may have been called
       mac ??= hashKey.use((key) => engine.createMac(key))
-      return encodeHex(await mac(encodeUtf8(value)))
+      return encodeHex(await mac(bytes))
     },
     close() {
       for (const kek of keks.values()) kek.release()
@@ -267,10 +298,14 @@ async function openBytes(engine: Engine, key: Secret, { iv, sealed, aad }: Seale
   return opening(() => key.use((bytes) => engine.open(bytes, iv, sealed, aad)))
 }
 
-async function openEnvelope(engine: Engine, dek: Secret, parts: OpenableParts): Promise<Bytes> {
-  return opening(() =>
-    parts.commitment ? openBound(engine, dek, parts) : dek.use((key) => engine.open(key, parts.iv, parts.sealed)),
-  )
+/** Opens, and releases the DEK and the secrets. */
+async function openEnvelope(dek: Secret, parts: OpenableParts, secrets: Secrets): Promise<Bytes> {
+  try {
+    const engine = await selectEngine('auto')
+    return await opening(() => openParts(engine, dek, parts, { secrets }))
+  } finally {
+    for (const one of [dek, ...secrets.list]) one.release()
+  }
 }
 
 async function opening(open: () => Soon<Uint8Array>): Promise<Bytes> {
@@ -281,10 +316,9 @@ async function opening(open: () => Soon<Uint8Array>): Promise<Bytes> {
   }
 }
 
-function readDemand(name: string, options: OpenOptions = {}): OpenOptions {
-  assertOptions(name, options, ['context', 'acceptUnbound'])
-  assertFlag('acceptUnbound', options.acceptUnbound)
-  return options
+function readOpen(name: string, options: OpenOptions = {}): OpenOptions {
+  assertOptions(name, options, ['context', 'acceptUnbound', 'keyIds', 'secret', 'acceptWithoutSecret'])
+  return { ...options, ...readDemand(options) }
 }
 
 // `slice` of a Buffer would share the caller's memory.

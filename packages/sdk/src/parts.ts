@@ -7,31 +7,38 @@ import { createWrap, type EncryptDekLimits, EncryptDeks } from './deks/encrypt-d
 import { createIvPool } from './deks/random.js'
 import type { EngineName } from './engines/engine.js'
 import { type Fallback, selectEngine } from './engines/select.js'
-import { createBatcher } from './http/batcher.js'
+import { InvalidInputError } from './errors.js'
+import { type Batcher, createBatcher } from './http/batcher.js'
 import { createHttp, type Http, type HttpOptions, observe } from './http/calls.js'
+import type { AuditContext } from './input.js'
+import { holdSecrets } from './records/application-secret.js'
 import type { RecordsDeps } from './records/blocks.js'
 import { createEnvelopes } from './records/envelopes.js'
 import { rewrap } from './records/rewrapping.js'
+import type { GivenSecrets } from './records/secret-options.js'
 
 export { readJson } from './json.js'
 export { createIndexKey, rewrapIndexKey } from './models/local-index.js'
-export { createModelRows } from './models/model-rows.js'
+export { createModelRows, warnOfFewValues } from './models/model-rows.js'
 export { decryptMany } from './records/decrypt-many.js'
 export { encryptMany } from './records/encrypt-many.js'
-export { openOne, sealOne } from './records/envelopes.js'
-export { createApiKeys } from './resources/api-keys.js'
-export { createAudit } from './resources/audit.js'
-export { createKeys } from './resources/keys.js'
-export { createServerMode } from './resources/server-mode.js'
-export { createService } from './resources/service.js'
+export { openOne, rewrapEnvelope, sealOne } from './records/envelopes.js'
+export { default as createApiKeys } from './resources/api-keys.js'
+export { default as createAudit } from './resources/audit.js'
+export { default as createKeys } from './resources/keys.js'
+export { default as createServerMode } from './resources/server-mode.js'
+export { default as createService } from './resources/service.js'
 
 export interface ConnectOptions extends HttpOptions {
   engine: EngineName
+  /** The application's. */
+  secrets: GivenSecrets
   /**
    * Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old
    * one.
    */
   verify: boolean
+  auditContext: AuditContext | undefined
   encryptLimits: EncryptDekLimits
   decryptLimits: DecryptDekLimits
 }
@@ -51,11 +58,17 @@ export interface Connection {
  */
 export function connect(options: ConnectOptions): Connection {
   const { engine, verify, closed, emit } = options
+  const secrets = holdSecrets(options.secrets)
   const http = createHttp(options)
-  const batcher = createBatcher(http, emit)
+  const batcher = createBatcher(http, { emit, auditContext: options.auditContext })
+  if (secrets.list.length > 0) batcher.hash = refuseHash
   const now = () => performance.now()
   const hitOf = (operation: 'wrap' | 'unwrap') => emit && ((keyId: string) => emit({ type: 'hit', operation, keyId }))
-  const decryptDeks = new DecryptDeks(options.decryptLimits, { unwrap: batcher.unwrap, hit: hitOf('unwrap'), now })
+  const decryptDeks = new DecryptDeks(options.decryptLimits, {
+    unwrap: (wrapped) => batcher.unwrap(wrapped),
+    hit: hitOf('unwrap'),
+    now,
+  })
   const made = decryptDeks.add.bind(decryptDeks)
   const wrap = createWrap(batcher, verify)
   const encryptDeks = new EncryptDeks(options.encryptLimits, { wrap, made, hit: hitOf('wrap'), now })
@@ -70,14 +83,9 @@ export function connect(options: ConnectOptions): Connection {
     takeIv: createIvPool(),
     encryptDeks,
     decryptDeks,
+    secrets,
   })
   const onClose = new Set<() => void>()
-  const close = () => {
-    encryptDeks.close()
-    decryptDeks.close()
-    for (const run of onClose) run()
-  }
-  if (closed.aborted) close() // closed while the parts were loaded
   return {
     http: (call) => observe(emit, call, () => http(call)),
     records: {
@@ -86,10 +94,21 @@ export function connect(options: ConnectOptions): Connection {
       decryptDeks,
       batcher,
       wrap,
-      rewrap: (old, signal, commit) => rewrap({ batcher, envelopes, verify }, old, signal, commit),
+      rewrap: (old, signal, options) => rewrap({ batcher, envelopes, verify }, old, signal, options),
       closed,
       onClose,
     },
-    close,
+    close() {
+      encryptDeks.close()
+      decryptDeks.close()
+      for (const secret of secrets.list) secret.release()
+      for (const run of onClose) run()
+    },
   }
+}
+
+/** The service would see the value, and a secret is there so that it does not. */
+const refuseHash: Batcher['hash'] = async () => {
+  const hint = 'Give the model an `indexKey`, from createIndexKey(), or leave out the index.'
+  throw new InvalidInputError('a client with a secret sends no value to be hashed', hint)
 }

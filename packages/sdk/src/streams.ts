@@ -7,6 +7,7 @@ import { type Context, encodeContext, MAX_SEGMENTS, SEGMENT_BYTES, streamAad } f
 import type { Client } from './client.js'
 import { InvalidInputError } from './errors.js'
 import {
+  assertGiven,
   assertKeyId,
   assertNotAborted,
   assertOptions,
@@ -15,13 +16,14 @@ import {
   type Binary,
   type Bytes,
   type DekScope,
+  readDemand,
 } from './input.js'
 import { readingContext } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
 import type { CallOptions } from './resources/keys.js'
 import { createReadable, createTransform } from './streams/byte-streams.js'
 import { openPart } from './streams/open-range.js'
-import { openStream } from './streams/open-stream.js'
+import { openStream, type StreamDemand } from './streams/open-stream.js'
 import { createReader, type RangeSource } from './streams/range-source.js'
 import { rewrapChunks, rewrapLine } from './streams/rewrap-stream.js'
 import { sealStream } from './streams/seal-stream.js'
@@ -40,7 +42,7 @@ export interface EncryptStreamOptions extends CallOptions {
    * Binds the stream to where it belongs: it then decrypts with the same context only. A flat object of at
    * most 32 strings, which is not stored.
    */
-  context?: Context | undefined
+  context?: Context
   /**
    * Which DEK seals: the key's (`shared`), or one for this stream alone (`call` or `record`), which costs a
    * wrap each time.
@@ -52,7 +54,12 @@ export interface DecryptStreamOptions extends CallOptions {
   /**
    * The context under which the stream was encrypted. A stream that is bound to another one does not open.
    */
-  context?: Context | undefined
+  context?: Context
+  /**
+   * The ids of the keys under which it may be encrypted; any key of the tenant by default. Refused where it is
+   * undefined, as a forgotten variable is.
+   */
+  keyIds?: readonly string[]
 }
 
 export interface RangeOptions extends DecryptStreamOptions {
@@ -100,11 +107,12 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
     'dek',
     'signal',
   ] satisfies (keyof EncryptStreamOptions)[])
-  const { keyId, context, dek = 'shared', signal } = options
+  const { keyId, dek = 'shared', signal } = options
   assertNotAborted(signal)
   assertKeyId(keyId)
   assertScope(dek)
-  const aad = streamAad(keyId, readPairs(context))
+  assertGiven(options, ['context'])
+  const aad = streamAad(keyId, readPairs(options.context))
   return createTransform((chunks, lifetime) => sealStream(chunks, { load, keyId, dek, aad }, lifetime), signal)
 }
 
@@ -126,11 +134,11 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
  */
 export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}): TransformStream<Binary, Bytes> {
   const load = clientParts(eaas)
-  assertOptions('decryptStream()', options, ['context', 'signal'] satisfies (keyof DecryptStreamOptions)[])
-  const { context, signal } = options
+  assertOptions('decryptStream()', options, ['context', 'keyIds', 'signal'] satisfies (keyof DecryptStreamOptions)[])
+  const { signal } = options
   assertNotAborted(signal)
-  const pairs = readPairs(context)
-  return createTransform((chunks, lifetime) => openStream(chunks, { load, pairs }, lifetime), signal)
+  const demand = readStreamDemand(options)
+  return createTransform((chunks, lifetime) => openStream(chunks, { load, ...demand }, lifetime), signal)
 }
 
 /**
@@ -150,23 +158,23 @@ export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}):
  */
 export function openRange(eaas: Client, source: RangeSource, options: RangeOptions = {}): ReadableStream<Bytes> {
   const load = clientParts(eaas)
-  assertOptions('openRange()', options, ['from', 'to', 'context', 'signal'] satisfies (keyof RangeOptions)[])
-  const { from = 0, to, context, signal } = options
+  assertOptions('openRange()', options, ['from', 'to', 'context', 'keyIds', 'signal'] satisfies (keyof RangeOptions)[])
+  const { from = 0, to, signal } = options
   assertNotAborted(signal)
   assertWhole('from', from, 0, MAX_STREAM_BYTES)
   if (to !== undefined) assertWhole('to', to, 0, Number.MAX_SAFE_INTEGER)
   if (to !== undefined && to < from) throw new InvalidInputError('to must not be less than from')
-  const pairs = readPairs(context)
+  const demand = readStreamDemand(options)
   const reader = createReader(source)
   const part = { from, to: to ?? Number.POSITIVE_INFINITY }
-  return createReadable((lifetime) => openPart(reader(lifetime.signal), { load, pairs, part }, lifetime), signal)
+  return createReadable((lifetime) => openPart(reader(lifetime.signal), { load, ...demand, part }, lifetime), signal)
     .readable
 }
 
 /**
  * Makes a pair of streams that rewraps: what is read is the encrypted stream that was written, with the DEK
  * wrapped under the current version of its key. Only the first line changes. The service does not return the
- * DEK; one request, which needs `encrypt` and `decrypt`.
+ * DEK; one request, which needs `wrap` and `unwrap`.
  *
  * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is
  * written is no encrypted stream
@@ -200,6 +208,11 @@ export async function rewrapFirstLine(
   const read = createReader(source)(options.signal ?? new AbortController().signal)
   const { line, replaces } = await rewrapLine(read, load, options.signal)
   return { line: line as Bytes, replaces }
+}
+
+function readStreamDemand(options: DecryptStreamOptions): StreamDemand {
+  const { context, keyIds } = readDemand(options)
+  return { pairs: readPairs(context), keyIds }
 }
 
 function readPairs(context: Context = {}): Uint8Array {

@@ -1,5 +1,6 @@
 // Encrypting and decrypting without a promise: what it gives, and what it says where it would have to wait.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type Client, text } from './index.js'
 import { ColdError, decryptSync, decryptTextSync, encryptSync, warm } from './sync.js'
 import { clientsOf, useService } from './test-support/clients.js'
 
@@ -27,12 +28,12 @@ describe.each(['node', 'noble'] as const)('with engine %s', (engine) => {
   it('encrypts at once what the client decrypts, and the reverse, with and without a context', async () => {
     const eaas = connect({ engine })
     await warm(eaas, keyId)
-    for (const context of [undefined, { table: 'users' }]) {
-      const options = { keyId, ...(context ? { context } : {}) }
+    for (const bound of [{}, { context: { table: 'users' } }]) {
+      const options = { keyId, ...bound }
       const envelope = encryptSync(eaas, 'secret', options)
-      expect(await eaas.decryptText(envelope, { context })).toBe('secret')
-      expect(decryptTextSync(eaas, await eaas.encrypt('other', options), { context })).toBe('other')
-      expect(decryptSync(eaas, envelope, { context })).toEqual(new TextEncoder().encode('secret'))
+      expect(await eaas.decryptText(envelope, bound)).toBe('secret')
+      expect(decryptTextSync(eaas, await eaas.encrypt('other', options), bound)).toBe('other')
+      expect(decryptSync(eaas, envelope, bound)).toEqual(new TextEncoder().encode('secret'))
     }
   })
 
@@ -55,7 +56,7 @@ describe('where it would have to wait', () => {
     await new Promise((resolve) => setImmediate(resolve))
     expect(service.requests).toEqual([])
     await warm(eaas, keyId)
-    expect(encryptSync(eaas, 'x', { keyId })).toMatchObject({ envelope_version: 1 })
+    expect(encryptSync(eaas, 'x', { keyId })).toMatchObject({ envelope_version: 2 })
     expect(caught(() => encryptSync(eaas, 'x', { keyId: service.createKey() })).code).toBe('E_COLD') // of another key
   })
 
@@ -71,6 +72,26 @@ describe('where it would have to wait', () => {
     expect(service.requests).toEqual([])
     await eaas.decrypt(envelope)
     expect(decryptTextSync(eaas, envelope)).toBe('x')
+  })
+
+  it.each(['shared', 'record'] as const)('decrypts what a model sealed under a DEK of the scope %s', async (dek) => {
+    const modelOf = (eaas: Client) =>
+      eaas.model({ name: 'users', keyId, bind: ['id'], dek, fields: { email: text(), phone: text() } })
+    const row = await modelOf(connect()).encrypt({ id: 7, email: 'ada@example.org', phone: '1' })
+    const contextOf = (field: string) => ({ model: 'users', field, 'row.id': '7' })
+    for (const read of [
+      (eaas: Client) => eaas.decryptText(row.phone, { context: contextOf('phone') }),
+      (eaas: Client) => modelOf(eaas).decrypt(row),
+    ]) {
+      const eaas = connect()
+      expect(caught(() => decryptSync(eaas, row.email, { context: contextOf('email') })).code).toBe('E_COLD')
+      await read(eaas)
+      service.requests.length = 0
+      expect(decryptTextSync(eaas, row.email, { context: contextOf('email') })).toBe('ada@example.org')
+      await read(eaas)
+      expect(await eaas.decryptText(row.email, { context: contextOf('email') })).toBe('ada@example.org')
+      expect(service.requests).toEqual([])
+    }
   })
 
   it('is cold again when the DEK has served its time or its messages', async () => {

@@ -6,16 +6,17 @@ import type { Context, Envelope } from '@eaas/protocol'
 import type { Client, DecryptOptions } from './client.js'
 import { ColdError, InvalidInputError, isEaasError } from './errors.js'
 import {
-  assertFlag,
+  assertFormat,
   assertKeyId,
   assertOptions,
   type Binary,
   type Bytes,
+  readDemand,
   readSignal,
   readValue,
   toText,
 } from './input.js'
-import { demandContext, readContext } from './records/bound-envelopes.js'
+import { demandContext, readFormatAad } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
 import type { Envelopes } from './records/envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
@@ -31,7 +32,9 @@ export interface EncryptSyncOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
   /** Binds the value, as with `encrypt` of a client. */
-  context?: Context | undefined
+  context?: Context
+  /** The format of the envelope: 2 by default, or 1, which clients in other languages read. */
+  envelope?: 1 | 2 | undefined
 }
 
 /**
@@ -51,7 +54,7 @@ export async function warm(client: Client, keyId: string, options?: CallOptions)
   assertKeyId(keyId)
   const { records } = await clientParts(client)()
   assertSync(records.envelopes)
-  await records.envelopes.seal(new Uint8Array(0), keyId, signal) // counts as one message of the DEK
+  await records.envelopes.seal(new Uint8Array(0), keyId, signal, readFormatAad(keyId, {})) // counts as one message of the DEK
 }
 
 /**
@@ -62,11 +65,12 @@ export async function warm(client: Client, keyId: string, options?: CallOptions)
  * @throws InvalidInputError as `encrypt` does, and where the client's engine is asynchronous
  */
 export function encryptSync(client: Client, value: string | Binary, options: EncryptSyncOptions): Envelope {
-  assertOptions('encryptSync()', options, ['keyId', 'context'])
-  const { keyId, context } = options
+  assertOptions('encryptSync()', options, ['keyId', 'context', 'envelope'])
+  const { keyId } = options
   assertKeyId(keyId)
+  assertFormat(options)
   const bytes = readValue(value)
-  const aad = context === undefined ? undefined : readContext(keyId, context)
+  const aad = readFormatAad(keyId, options)
   return atOnce(
     client,
     `the key ${keyId} has no DEK at hand`,
@@ -88,9 +92,8 @@ export function decryptSync(
   envelope: StoredEnvelope,
   options: Omit<DecryptOptions, 'signal'> = {},
 ): Bytes {
-  assertOptions('decryptSync()', options, ['context', 'acceptUnbound'])
-  assertFlag('acceptUnbound', options.acceptUnbound)
-  const parts = demandContext(readEnvelope(envelope), options)
+  assertOptions('decryptSync()', options, ['context', 'acceptUnbound', 'keyIds'])
+  const parts = demandContext(readEnvelope(envelope), readDemand(options))
   const hint = 'Await decrypt() of it before: its DEK is then kept for deks.cacheMaxAgeMs, unless deks.cache is false.'
   return atOnce(client, "the envelope's DEK is not cached", hint, (envelopes) =>
     envelopes.open(parts, NEVER_WAIT),

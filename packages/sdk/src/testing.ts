@@ -5,14 +5,14 @@
 import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
 import { assertOptions, assertWhole } from './input.js'
-import type { Entry } from './resources/wire-types.js'
+import type { Entry } from './resources/audit.js'
 import { makeApiKey } from './testing/api-keys.js'
 import { createFailures, type TestFailure } from './testing/failures.js'
 import { NoAnswer, serve } from './testing/serve.js'
 import { noteAsSystem, randomId, type State, timeNow } from './testing/state.js'
 
 export type { Permission, ProblemCode } from '@eaas/protocol'
-export type { Entry } from './resources/wire-types.js'
+export type { Entry } from './resources/audit.js'
 export type { TestFailure } from './testing/failures.js'
 export type { TestOperation } from './testing/routes.js'
 

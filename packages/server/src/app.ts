@@ -1,20 +1,30 @@
 /** Builds the HTTP application: the table of routes on Fastify, with what all answers have in common. */
-import { randomUUID } from 'node:crypto'
-import { MAX_BODY_BYTES, ON_BEHALF_OF_HEADER, ROUTES as ROWS, type wire } from '@eaas/protocol'
+import type { RequestListener, Server } from 'node:http'
+import { MAX_BODY_BYTES, ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import cors from '@fastify/cors'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyServerOptions, LogController } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyServerFactory,
+  type FastifyServerOptions,
+  LogController,
+} from 'fastify'
 import { readJsonBodies } from './http/bodies/json-body.js'
 import { endConnections, endHoldings } from './http/connections.js'
+import { correlate, requestId } from './http/correlation.js'
 import { serveDocs } from './http/docs.js'
 import { ROUTES } from './http/endpoints.js'
 import { answerNotFound, sendError } from './http/errors.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
 import { serveOpenApi } from './http/openapi/openapi.js'
 import { sendParserError } from './http/parser-errors.js'
+import { serveProbes } from './http/probes.js'
 import { refuseAmbiguousHeads } from './http/request-head.js'
 import { createRequestLog } from './http/request-log.js'
 import { serveRoutes } from './http/serve.js'
-import { createHealthCheck, type HealthCheck } from './operations/check-health.js'
+import type { TlsListener } from './http/tls-listener.js'
+import type { Tracing } from './http/tracing.js'
+import { createHealthCheck } from './operations/check-health.js'
+import { isAllowed } from './runner/admission.js'
 import type { Services } from './runner/operation.js'
 import type { Durability } from './store/settings.js'
 import { probeCommit as probe } from './store/writability.js'
@@ -49,8 +59,12 @@ export interface AppOptions {
   isStopping?: () => boolean
   /** pino's logger, or false */
   logger: FastifyServerOptions['logger']
-  /** proxies whose X-Forwarded-For is trusted; none by default */
+  /** proxies whose X-Forwarded-For is trusted, `unix` for those on a unix socket; none by default */
   trustProxy?: string[]
+  /** makes the servers that speak TLS; by default plain HTTP is spoken */
+  tls?: TlsListener | undefined
+  /** makes spans of requests; by default none */
+  tracing?: Tracing | undefined
   /** origins of pages that may call from a browser; none by default */
   corsOrigins?: string[]
   /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
@@ -78,6 +92,8 @@ export function buildApp({
   isStopping = () => false,
   logger,
   trustProxy = [],
+  tls,
+  tracing,
   corsOrigins = [],
   metrics = createMetrics(),
   takesSchemas = false,
@@ -85,7 +101,8 @@ export function buildApp({
   const requestLog = createRequestLog(services, metrics)
   const app = Fastify({
     ...(logger === undefined ? {} : { logger }),
-    ...(trustProxy.length > 0 ? { trustProxy } : {}),
+    ...(trustProxy.length > 0 ? { trustProxy: trustsOf(trustProxy) } : {}),
+    ...(tls === undefined ? {} : { serverFactory: factoryOf(tls) }),
     ...(takesSchemas ? {} : { schemaController: NO_SCHEMAS }),
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: MAX_BODY_BYTES,
@@ -93,7 +110,7 @@ export function buildApp({
     exposeHeadRoutes: false,
     return503OnClosing: false, // requests under way when the server stops are answered, not refused
     requestIdHeader: false,
-    genReqId: () => randomUUID(),
+    genReqId: requestId,
     routerOptions: { maxParamLength: PARAM_LIMIT },
     frameworkErrors(error, request, reply) {
       requestLog.logWithoutHooks(request, reply)
@@ -103,10 +120,7 @@ export function buildApp({
     http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS },
   })
   app.setErrorHandler(sendError)
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
-    done()
-  })
+  correlate(app, tracing)
   endConnections(app, isStopping)
   refuseAmbiguousHeads(app)
   requestLog.attach(app)
@@ -121,12 +135,30 @@ export function buildApp({
     countUnpurged: metrics.unpurged,
     describeRootKey,
   })
-  serveHealth(app, checkHealth)
-  serveMetrics(app, services, { metrics, checkHealth })
+  serveProbes(app, checkHealth)
+  serveMetrics(app, services, { metrics, checkHealth, tls })
   serveOpenApi(app)
   serveDocs(app)
   serveRoutes(app, services, ROUTES)
   return app
+}
+
+/** Node gives a peer on a unix socket no address. */
+function trustsOf(proxies: string[]): string[] | ((address: string | undefined) => boolean) {
+  if (!proxies.includes('unix')) return proxies
+  const ranges = proxies.filter((proxy) => proxy !== 'unix')
+  return (address) => address === undefined || isAllowed(ranges, address)
+}
+
+/** Has the framework's servers speak TLS, with the limits that the framework gives its own. */
+function factoryOf(tls: TlsListener): FastifyServerFactory {
+  return (handler, { http, keepAliveTimeout, requestTimeout }) => {
+    const server = tls.createServer(
+      { ...(http as object), keepAliveTimeout, requestTimeout },
+      handler as RequestListener,
+    )
+    return server as unknown as Server // one of HTTP, but for the connections' own event
+  }
 }
 
 /**
@@ -138,19 +170,8 @@ function allowOrigins(app: FastifyInstance, origins: string[]): void {
     origin: origins,
     credentials: false,
     methods: ['GET', 'POST', 'PATCH', 'DELETE'],
-    allowedHeaders: ['authorization', 'content-type', ON_BEHALF_OF_HEADER],
-    exposedHeaders: ['x-request-id'],
+    allowedHeaders: ['authorization', 'content-type', ON_BEHALF_OF_HEADER, 'traceparent', 'x-request-id'],
+    exposedHeaders: ['x-request-id', 'traceresponse'],
     maxAge: PREFLIGHT_MAX_AGE_S,
   })
-}
-
-/** Serves GET /health: whether the service works; without authentication. */
-function serveHealth(app: FastifyInstance, check: HealthCheck): void {
-  const { path, alsoStatus } = ROWS.getHealth
-  const answer = async (_: unknown, reply: FastifyReply): Promise<wire.Health> => {
-    const { health, isReady } = await check()
-    reply.code(isReady ? 200 : alsoStatus).header('cache-control', 'no-store')
-    return health
-  }
-  app.route({ method: ['GET', 'HEAD'], url: path, handler: answer })
 }

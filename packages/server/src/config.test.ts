@@ -26,9 +26,12 @@ describe('the configuration', () => {
       dataDir: resolve('.eaas'),
       host: '127.0.0.1',
       port: 8420,
+      socket: undefined,
+      tls: undefined,
       trustProxy: [],
       corsOrigins: [],
       destroyWindowDays: 7,
+      rotateAfterWraps: 1_073_741_824,
       auditRetentionMonths: 60,
       auditArchiveDir: undefined,
       checkpointFile: resolve('.eaas/checkpoints'),
@@ -39,6 +42,9 @@ describe('the configuration', () => {
       drainSeconds: 0,
       logLevel: 'info',
       journalStream: undefined,
+      configFile: undefined,
+      databaseUrlFile: undefined,
+      serviceManager: undefined,
       unknownVariables: [],
     } satisfies Config)
   })
@@ -72,6 +78,7 @@ describe('the configuration', () => {
     ['EAAS_HOST', '0.0.0.0', { host: '0.0.0.0' }],
     ['EAAS_PORT', '0', { port: 0 }],
     ['EAAS_PORT', '65535', { port: 65_535 }],
+    ['EAAS_SOCKET', '/run/eaas/eaas.sock', { socket: { path: '/run/eaas/eaas.sock', mode: 0o660 } }],
     ['EAAS_TRUST_PROXY', '10.0.0.0/8', { trustProxy: ['10.0.0.0/8'] }],
     ['EAAS_TRUST_PROXY', ' 10.0.0.1 ,, ::1,', { trustProxy: ['10.0.0.1', '::1'] }],
     [
@@ -92,6 +99,7 @@ describe('the configuration', () => {
     ],
     ['EAAS_DESTROY_WINDOW_DAYS', '0', { destroyWindowDays: 0 }],
     ['EAAS_DESTROY_WINDOW_DAYS', '3650', { destroyWindowDays: 3_650 }],
+    ['EAAS_ROTATE_AFTER_WRAPS', '100', { rotateAfterWraps: 100 }],
     ['EAAS_AUDIT_RETENTION_MONTHS', '0', { auditRetentionMonths: 0 }],
     ['EAAS_AUDIT_RETENTION_MONTHS', '1200', { auditRetentionMonths: 1_200 }],
     ['EAAS_AUDIT_ARCHIVE_DIR', '/archive', { auditArchiveDir: '/archive' }],
@@ -125,6 +133,7 @@ describe('the configuration', () => {
       'EAAS_AUDIT_VERIFY_HOURS',
       'EAAS_CHECKPOINT_FILE',
       'EAAS_CHECKPOINT_MINUTES',
+      'EAAS_CONFIG',
       'EAAS_CORS_ORIGINS',
       'EAAS_DATABASE_APPENDS',
       'EAAS_DATABASE_POOLER',
@@ -142,19 +151,34 @@ describe('the configuration', () => {
       'EAAS_ROOT_KEY_COMMAND',
       'EAAS_ROOT_KEY_EXEC',
       'EAAS_ROOT_KEY_FILE',
+      'EAAS_ROOT_KEY_SHARES',
       'EAAS_ROOT_KEY_TRANSIT',
       'EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE',
       'EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE',
+      'EAAS_ROTATE_AFTER_WRAPS',
+      'EAAS_SOCKET',
+      'EAAS_SOCKET_MODE',
       'EAAS_START_WAIT_SECONDS',
+      'EAAS_TLS_CERT_FILE',
+      'EAAS_TLS_CLIENT_CA_FILE',
+      'EAAS_TLS_KEY_FILE',
+      'EAAS_TLS_MIN_VERSION',
       'EAAS_TRUST_PROXY',
       'EAAS_WITNESSES',
     ])
     for (const meaning of Object.values(VARIABLES)) expect(meaning).not.toBe('')
   })
 
-  const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', ...Object.values(ROOT_KEY_VARIABLES)]
+  const NEVER_EMPTY = [
+    'EAAS_DATABASE_URL',
+    'EAAS_DATABASE_URL_FILE',
+    'EAAS_TLS_CERT_FILE',
+    'EAAS_TLS_KEY_FILE',
+    'EAAS_TLS_CLIENT_CA_FILE',
+    ...Object.values(ROOT_KEY_VARIABLES),
+  ]
 
-  it.each(NEVER_EMPTY)('refuses an empty %s, without which another database or root key would be used', (name) => {
+  it.each(NEVER_EMPTY)('refuses an empty %s, without which the server would use other secrets, or none', (name) => {
     expect(() => readConfig({ [name]: '' })).toThrow(new RegExp(`^${name} is set, but empty.*unset it`))
     expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
   })
@@ -218,6 +242,9 @@ describe('the configuration', () => {
     ['EAAS_CORS_ORIGINS', 'https://user@app.example.org'],
     ['EAAS_CORS_ORIGINS', 'https://*.example.org'],
     ['EAAS_CORS_ORIGINS', 'ftp://app.example.org'],
+    ['EAAS_SOCKET', `/${'a'.repeat(103)}`],
+    ['EAAS_TLS_MIN_VERSION', '1.1'],
+    ['EAAS_TLS_MIN_VERSION', 'TLSv1.3'],
     ['EAAS_TRUST_PROXY', 'true'],
     ['EAAS_TRUST_PROXY', '1'],
     ['EAAS_TRUST_PROXY', '*'],
@@ -236,6 +263,24 @@ describe('the configuration', () => {
   })
 
   it.each([
+    [{ EAAS_TLS_CERT_FILE: 'c' }, /^EAAS_TLS_CERT_FILE is set\. TLS needs/],
+    [{ EAAS_TLS_KEY_FILE: 'k' }, /^EAAS_TLS_KEY_FILE is set\. TLS needs/],
+    [{ EAAS_TLS_CLIENT_CA_FILE: 'a' }, /^EAAS_TLS_CLIENT_CA_FILE is set\. TLS needs/],
+    [{ EAAS_TLS_CERT_FILE: 'c', EAAS_TLS_KEY_FILE: '' }, /^EAAS_TLS_KEY_FILE is set, but empty/],
+    [
+      { EAAS_TLS_CERT_FILE: 'c', EAAS_TLS_KEY_FILE: 'k', EAAS_TLS_CLIENT_CA_FILE: '' },
+      /^EAAS_TLS_CLIENT_CA_FILE is set, but empty/,
+    ],
+    [{ EAAS_SOCKET: '/s', EAAS_PORT: '8420' }, /^EAAS_SOCKET and EAAS_PORT are both set/],
+    [{ EAAS_SOCKET: '/s', EAAS_HOST: '::1' }, /^EAAS_SOCKET and EAAS_HOST are both set/],
+    [{ EAAS_SOCKET: '/s', EAAS_SOCKET_MODE: '888' }, /^EAAS_SOCKET_MODE must be a mode/],
+    [{ EAAS_SOCKET_MODE: '600' }, /^EAAS_SOCKET_MODE is set, but EAAS_SOCKET is not/],
+    [{ EAAS_TRUST_PROXY: 'unix' }, /^EAAS_TRUST_PROXY has unix, but EAAS_SOCKET is not set/],
+  ])('refuses %j, which would serve otherwise than was meant', (environment, message) => {
+    expect(() => readConfig(environment)).toThrow(message)
+  })
+
+  it.each([
     'EAAS_ROOTKEY',
     'EAAS_DB_URL',
     'EAAS_',
@@ -250,7 +295,7 @@ describe('the configuration', () => {
   })
 
   it("knows the variables of the SDK's command and of a witness, which may be set in the same shell", () => {
-    const ofCommand = { EAAS_BASE_URL: 'https://eaas.example.org', EAAS_API_KEY: 'eaas_sk_…' }
+    const ofCommand = { EAAS_URL: 'https://eaas.example.org', EAAS_API_KEY: 'eaas_sk_…' }
     expect(readConfig({ ...ofCommand, EAAS_WITNESS_DIR: '.eaas-witness' }).unknownVariables).toEqual([])
   })
 
@@ -311,12 +356,26 @@ describe('the configuration', () => {
     it.each([
       ['user=eaas&password=hunter2', 'has the parameter user'],
       ['sslmod=require', 'has the parameter sslmod'],
-      ['host=/var/run/postgresql', 'has the parameter host. The server reads sslmode, '],
+      ['host=/var/run/postgresql', 'EAAS_DATABASE_URL must be postgres://'], // beside a host
+      ['host=', 'has the parameter host. The server reads sslmode, '],
+      ['sslcert=c', 'has only one of sslcert and sslkey'],
+      ['sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full'],
+      ['sslmode=prefer&sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full'],
+      ['sslmode=require&sslrootcert=r', 'has sslrootcert, which needs sslmode=verify-full'],
       ['sslmode=ful', 'sslmode in EAAS_DATABASE_URL must be one of disable, '],
     ])('has no parameter that would be sent to the database as it is: %s', (query, text) => {
       const message = refusalOf({ EAAS_DATABASE_URL: `postgres://localhost/eaas?${query}` })
       expect(message).toContain(text)
       expect(message).not.toContain('hunter2')
+    })
+
+    it.each([
+      'postgres:///eaas?host=run',
+      'postgres://u@%2Frun%2Fpostgresql/eaas',
+      'postgres:///eaas?host=/run&port=x',
+      'postgres:///eaas?host=/run&sslmode=require',
+    ])('leads to a unix socket only by its directory, without TLS: not %s', (url) => {
+      expect(refusalOf({ EAAS_DATABASE_URL: url })).toMatch(/must be postgres:|has sslmode with a unix socket/)
     })
 
     it('is refused where it is named twice, or its file is not there', () => {

@@ -3,23 +3,24 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { LOG_LEVELS, type LogLevel } from '@eaas/audit/node'
-import { findWrongParameter, readDatabaseUrl, SSL_MODES, URL_PARAMETERS } from './database-url.js'
+import { ConfigFileError, readConfigFile, type Settings, settingOf } from './config-file.js'
+import { type DatabaseUrl, findWrongParameter, readDatabaseUrl, SSL_MODES, URL_PARAMETERS } from './database-url.js'
 
-const MAX_PORT = 65_535
-const MAX_DESTROY_WINDOW_DAYS = 3_650
-const MAX_RETENTION_MONTHS = 1_200
-const MAX_CHECKPOINT_MINUTES = 10_080
-const MAX_VERIFY_HOURS = 8_760
-const MAX_CLOCK_SKEW_SECONDS = 86_400
-const MAX_DRAIN_SECONDS = 3_600
+/** A quarter of what a KEK may wrap: the bound of NIST SP 800-38D, 8.3, for random ivs is 2^32. */
+const ROTATE_AFTER_WRAPS = 2 ** 30
+const LEAST_WRAPS = 100
 const POOLERS = ['auto', 'transaction', 'none'] as const
 const TENANTS_PER_APPEND = ['many', 'one'] as const
-const MAX_START_WAIT_SECONDS = 3_600
 const MOST_WITNESSES = 3
+const TLS_VERSIONS = ['1.3', '1.2'] as const
+/** `sun_path` of macOS and the BSDs with its closing NUL; Linux takes four more (unix(7)). */
+const MOST_SOCKET_PATH_BYTES = 103
 
 export interface Config {
   /** undefined: the embedded database in `dataDir` */
   databaseUrl: string | undefined
+  /** the file that it was read from, which each new connection reads again; undefined: none */
+  databaseUrlFile: string | undefined
   /** what is between the server and PostgreSQL; `auto` is detected at the first connection */
   databasePooler: (typeof POOLERS)[number]
   /** whether one statement appends to the logs of many tenants */
@@ -33,10 +34,17 @@ export interface Config {
   dataDir: string
   host: string
   port: number
+  /** a unix socket to listen on instead of an address */
+  socket: SocketSetting | undefined
+  /** the files of TLS, if the server speaks it itself */
+  tls: TlsSetting | undefined
+  /** `unix` stands for whoever connects to the unix socket */
   trustProxy: string[]
   /** origins of pages that may call the API from a browser; none by default */
   corsOrigins: string[]
   destroyWindowDays: number
+  /** how many DEKs a version of a key wraps before the server rotates the key */
+  rotateAfterWraps: number
   auditRetentionMonths: number
   /** where entries are exported to before they are purged; undefined: nowhere */
   auditArchiveDir: string | undefined
@@ -61,9 +69,35 @@ export interface Config {
    * undefined: not a unit
    */
   journalStream: string | undefined
+  /** the service manager that waits to be told how the server is; undefined: none */
+  serviceManager: ServiceManager | undefined
   logLevel: LogLevel
+  /** the file with settings that no variable sets; undefined: none */
+  configFile: string | undefined
   /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
   unknownVariables: string[]
+}
+
+/** What systemd says to a unit of `Type=notify` (sd_notify(3), sd_watchdog_enabled(3)). */
+export interface ServiceManager {
+  /** the address of its socket */
+  socket: string
+  /** within which time it ends a process that does not say that it is alive; undefined: never */
+  watchdogMs: number | undefined
+}
+
+export interface SocketSetting {
+  path: string
+  /** of the file: who may connect */
+  mode: number
+}
+
+export interface TlsSetting {
+  certFile: string
+  keyFile: string
+  /** the authorities of which each client must show a certificate; undefined: clients need none */
+  clientCaFile: string | undefined
+  minVersion: 'TLSv1.2' | 'TLSv1.3'
 }
 
 /** Where the root key is, and the variable that says so. */
@@ -71,6 +105,7 @@ export const ROOT_KEY_VARIABLES = {
   variable: 'EAAS_ROOT_KEY',
   file: 'EAAS_ROOT_KEY_FILE',
   command: 'EAAS_ROOT_KEY_COMMAND',
+  shares: 'EAAS_ROOT_KEY_SHARES',
   exec: 'EAAS_ROOT_KEY_EXEC',
   transit: 'EAAS_ROOT_KEY_TRANSIT',
   'aws-kms': 'EAAS_ROOT_KEY_AWS_KMS',
@@ -106,9 +141,11 @@ export class ConfigError extends Error {
 
 /** Each variable with its text in `--help`. */
 export const VARIABLES = {
+  EAAS_CONFIG:
+    'a JSON file with any of these settings but the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it (default: none)',
   EAAS_DATABASE_URL:
     'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas (default: an embedded database)',
-  EAAS_DATABASE_URL_FILE: 'a file that holds it instead',
+  EAAS_DATABASE_URL_FILE: 'a file that holds it instead; each new connection reads it again',
   EAAS_DATABASE_POOLER: `how PostgreSQL is reached, where transaction means through a pooler in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
   EAAS_DATABASE_APPENDS: `tenants whose audit entries one statement appends, one for a database that is sharded by tenant: ${TENANTS_PER_APPEND.join(', ')} (default: many)`,
   EAAS_START_WAIT_SECONDS:
@@ -117,6 +154,8 @@ export const VARIABLES = {
   EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key',
   EAAS_ROOT_KEY_COMMAND: 'a program with its arguments that prints the root key; no shell reads them',
+  EAAS_ROOT_KEY_SHARES:
+    'the files with shares of the root key, separated by commas, which no name may have, or ask: they are asked for on the terminal',
   EAAS_ROOT_KEY_EXEC:
     'a program with its arguments that holds the root key: called with wrap or unwrap besides, from standard input to standard output',
   EAAS_ROOT_KEY_TRANSIT: 'a key of OpenBao or Vault as the root key: https://host:8200/v1/transit/keys/NAME',
@@ -125,11 +164,19 @@ export const VARIABLES = {
   EAAS_ROOT_KEY_AWS_KMS: 'the ARN of a key of AWS KMS as the root key; needs the package @aws-sdk/client-kms',
   EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
   EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
+  EAAS_SOCKET: 'path of a unix socket to listen on instead of an address (default: none)',
+  EAAS_SOCKET_MODE: 'mode of its file, which says who may connect (default: 660)',
+  EAAS_TLS_CERT_FILE: 'a file with the certificate for TLS and those above it, in PEM (default: none, plain HTTP)',
+  EAAS_TLS_KEY_FILE: 'a file with its private key, in PEM; both are read again when they change, and at SIGHUP',
+  EAAS_TLS_CLIENT_CA_FILE:
+    'a file with the authorities of which every client must show a certificate, beside its API key (default: none)',
+  EAAS_TLS_MIN_VERSION: `the earliest version of TLS that clients may use: ${TLS_VERSIONS.join(', ')} (default: 1.3)`,
   EAAS_TRUST_PROXY:
-    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas (default: none)',
+    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas; unix for those that connect to EAAS_SOCKET (default: none)',
   EAAS_CORS_ORIGINS:
     'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
   EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
+  EAAS_ROTATE_AFTER_WRAPS: `DEKs that a version of a key wraps before the server rotates the key, ${LEAST_WRAPS} to ${ROTATE_AFTER_WRAPS} (default: ${ROTATE_AFTER_WRAPS})`,
   EAAS_AUDIT_RETENTION_MONTHS:
     'months after which audit entries are purged for good, 0 keeps them; what looks wrong is held back until you act: see eaas purge --help (default: 60)',
   EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
@@ -149,22 +196,103 @@ export const VARIABLES = {
 } as const satisfies Record<string, string>
 
 /** What the SDK's command reads, which may be set in the same shell. */
-const SDK_VARIABLES: readonly string[] = ['EAAS_BASE_URL', 'EAAS_API_KEY']
+const SDK_VARIABLES: readonly string[] = ['EAAS_URL', 'EAAS_API_KEY']
 
 type Variable = keyof typeof VARIABLES
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Without these a server takes another database, or another root key, than was meant: empty, as `$UNSET`
- * makes them, they are refused.
+ * Without these a server takes another database, or another root key, than was meant, or lets in whom it should
+ * not: empty, as `$UNSET` makes them, they are refused.
  */
-const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', ...Object.values(ROOT_KEY_VARIABLES)] as const
+const NEVER_EMPTY = [
+  'EAAS_DATABASE_URL',
+  'EAAS_DATABASE_URL_FILE',
+  'EAAS_TLS_CERT_FILE',
+  'EAAS_TLS_KEY_FILE',
+  'EAAS_TLS_CLIENT_CA_FILE',
+  ...Object.values(ROOT_KEY_VARIABLES),
+] as const
+
+/** The settings that are whole numbers: what they are if unset, and their bounds. */
+const NUMBERS = {
+  EAAS_START_WAIT_SECONDS: { otherwise: 60, least: 0, most: 3_600 },
+  EAAS_PORT: { otherwise: 8_420, least: 0, most: 65_535 },
+  EAAS_DESTROY_WINDOW_DAYS: { otherwise: 7, least: 0, most: 3_650 },
+  EAAS_ROTATE_AFTER_WRAPS: { otherwise: ROTATE_AFTER_WRAPS, least: LEAST_WRAPS, most: ROTATE_AFTER_WRAPS },
+  EAAS_AUDIT_RETENTION_MONTHS: { otherwise: 60, least: 0, most: 1_200 },
+  EAAS_CHECKPOINT_MINUTES: { otherwise: 60, least: 1, most: 10_080 },
+  EAAS_AUDIT_VERIFY_HOURS: { otherwise: 24, least: 0, most: 8_760 },
+  EAAS_MAX_CLOCK_SKEW_SECONDS: { otherwise: 300, least: 0, most: 86_400 },
+  EAAS_DRAIN_SECONDS: { otherwise: 0, least: 0, most: 3_600 },
+} as const satisfies Partial<Record<Variable, { otherwise: number; least: number; most: number }>>
+
+/** What the file of EAAS_CONFIG may hold, and how. */
+export const SETTINGS: Settings = {
+  variables: VARIABLES,
+  numbers: NUMBERS,
+  choices: {
+    EAAS_DATABASE_POOLER: POOLERS,
+    EAAS_DATABASE_APPENDS: TENANTS_PER_APPEND,
+    EAAS_TLS_MIN_VERSION: TLS_VERSIONS,
+    EAAS_LOG_LEVEL: LOG_LEVELS,
+  },
+  lists: ['EAAS_ROOT_KEY_SHARES', 'EAAS_TRUST_PROXY', 'EAAS_CORS_ORIGINS', 'EAAS_WITNESSES'],
+  programs: ['EAAS_ROOT_KEY_COMMAND', 'EAAS_ROOT_KEY_EXEC'],
+  secrets: ['EAAS_DATABASE_URL', 'EAAS_ROOT_KEY'],
+}
+
+/** A variable of the first list wins over what the file says of the second one, and the reverse. */
+const INSTEAD: readonly (readonly [readonly Variable[], readonly Variable[]])[] = [
+  [['EAAS_DATABASE_URL'], ['EAAS_DATABASE_URL_FILE']],
+  [['EAAS_SOCKET'], ['EAAS_HOST', 'EAAS_PORT']],
+]
 
 /**
  * Reads the configuration. Any other empty variable than those of `NEVER_EMPTY` counts as unset. @throws
  * ConfigError
  */
 export function readConfig(environment: Environment): Config {
+  const { merged, fromFile } = mergeFile(environment)
+  try {
+    return readVariables(merged)
+  } catch (error) {
+    const [name = ''] = error instanceof ConfigError ? (/^EAAS_[A-Z_]+/.exec(error.message) ?? []) : []
+    if (!fromFile.has(name)) throw error
+    throw new ConfigError(`${(error as ConfigError).message} (${settingOf(name)} in ${environment.EAAS_CONFIG})`)
+  }
+}
+
+/** Adds to the variables what the file of EAAS_CONFIG says of those that are not set. @throws ConfigError */
+export function mergeFile(environment: Environment): { merged: Environment; fromFile: ReadonlySet<string> } {
+  const { EAAS_CONFIG: file } = environment
+  if (!file) return { merged: environment, fromFile: new Set() }
+  const isSet = (name: Variable) => environment[name] !== undefined && environment[name] !== ''
+  const kinds = Object.values(ROOT_KEY_VARIABLES)
+  const hidden = new Set<string>(kinds.some(isSet) ? kinds : [])
+  for (const [some, others] of INSTEAD) {
+    if (some.some(isSet)) for (const name of others) hidden.add(name)
+    if (others.some(isSet)) for (const name of some) hidden.add(name)
+  }
+  const kept = Object.entries(readFile(file)).filter(
+    ([name]) => !hidden.has(name) && !(isSet(name as Variable) || (isNeverEmpty(name) && environment[name] === '')),
+  )
+  return { merged: { ...environment, ...Object.fromEntries(kept) }, fromFile: new Set(kept.map(([name]) => name)) }
+}
+
+function readFile(path: string): Record<string, string> {
+  try {
+    return readConfigFile(path, SETTINGS)
+  } catch (error) {
+    throw error instanceof ConfigFileError ? new ConfigError(error.message) : error
+  }
+}
+
+function isNeverEmpty(name: string): boolean {
+  return (NEVER_EMPTY as readonly string[]).includes(name)
+}
+
+function readVariables(environment: Environment): Config {
   const empty = NEVER_EMPTY.find((name) => environment[name] === '')
   if (empty !== undefined) {
     throw new ConfigError(
@@ -172,7 +300,21 @@ export function readConfig(environment: Environment): Config {
     )
   }
   const get = (name: Variable) => environment[name] || undefined
-  const url = databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE'))
+  const wholeNumber = (name: keyof typeof NUMBERS): number => {
+    const { otherwise, least, most } = NUMBERS[name]
+    const text = get(name) ?? String(otherwise)
+    const value = Number(text)
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value
+    throw new ConfigError(`${name} must be a whole number from ${least} to ${most}, got ${text}`)
+  }
+  const oneOf = <Value extends string>(name: Variable, otherwise: Value, values: readonly Value[]): Value => {
+    const text = get(name) ?? otherwise
+    const value = values.find((known) => known === text)
+    if (value === undefined) throw new ConfigError(`${name} must be one of ${values.join(', ')}, got ${text}`)
+    return value
+  }
+  const urlFile = get('EAAS_DATABASE_URL_FILE')
+  const url = databaseUrl(get('EAAS_DATABASE_URL'), urlFile)
   const dataDir = resolve(get('EAAS_DATA_DIR') ?? '.eaas')
   const transitLogin = {
     tokenFile: get('EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE'),
@@ -180,77 +322,88 @@ export function readConfig(environment: Environment): Config {
   }
   return {
     databaseUrl: url,
-    databasePooler: oneOf('EAAS_DATABASE_POOLER', get('EAAS_DATABASE_POOLER') ?? 'auto', POOLERS),
-    tenantsPerAppend: oneOf('EAAS_DATABASE_APPENDS', get('EAAS_DATABASE_APPENDS') ?? 'many', TENANTS_PER_APPEND),
-    startWaitSeconds: wholeNumber(
-      'EAAS_START_WAIT_SECONDS',
-      get('EAAS_START_WAIT_SECONDS') ?? '60',
-      MAX_START_WAIT_SECONDS,
-    ),
+    databaseUrlFile: urlFile,
+    databasePooler: oneOf('EAAS_DATABASE_POOLER', 'auto', POOLERS),
+    tenantsPerAppend: oneOf('EAAS_DATABASE_APPENDS', 'many', TENANTS_PER_APPEND),
+    startWaitSeconds: wholeNumber('EAAS_START_WAIT_SECONDS'),
     rootKey: rootKey(get, transitLogin),
     transitLogin,
     dataDir,
     host: get('EAAS_HOST') ?? '127.0.0.1',
-    port: wholeNumber('EAAS_PORT', get('EAAS_PORT') ?? '8420', MAX_PORT),
-    trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? ''),
+    port: wholeNumber('EAAS_PORT'),
+    socket: socket(get),
+    tls: tls(get, oneOf('EAAS_TLS_MIN_VERSION', '1.3', TLS_VERSIONS)),
+    trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? '', get('EAAS_SOCKET') !== undefined),
     corsOrigins: origins(get('EAAS_CORS_ORIGINS') ?? ''),
-    destroyWindowDays: wholeNumber(
-      'EAAS_DESTROY_WINDOW_DAYS',
-      get('EAAS_DESTROY_WINDOW_DAYS') ?? '7',
-      MAX_DESTROY_WINDOW_DAYS,
-    ),
-    auditRetentionMonths: wholeNumber(
-      'EAAS_AUDIT_RETENTION_MONTHS',
-      get('EAAS_AUDIT_RETENTION_MONTHS') ?? '60',
-      MAX_RETENTION_MONTHS,
-    ),
+    destroyWindowDays: wholeNumber('EAAS_DESTROY_WINDOW_DAYS'),
+    rotateAfterWraps: wholeNumber('EAAS_ROTATE_AFTER_WRAPS'),
+    auditRetentionMonths: wholeNumber('EAAS_AUDIT_RETENTION_MONTHS'),
     auditArchiveDir: get('EAAS_AUDIT_ARCHIVE_DIR'),
     checkpointFile: checkpointFile(get('EAAS_CHECKPOINT_FILE'), {
       stateDirectory: environment.STATE_DIRECTORY?.split(':')[0] || undefined,
       dataDir: url === undefined ? dataDir : undefined,
     }),
-    checkpointMinutes: wholeNumber(
-      'EAAS_CHECKPOINT_MINUTES',
-      get('EAAS_CHECKPOINT_MINUTES') ?? '60',
-      MAX_CHECKPOINT_MINUTES,
-      1,
-    ),
+    checkpointMinutes: wholeNumber('EAAS_CHECKPOINT_MINUTES'),
     witnesses: witnesses(get('EAAS_WITNESSES') ?? ''),
-    auditVerifyHours: wholeNumber('EAAS_AUDIT_VERIFY_HOURS', get('EAAS_AUDIT_VERIFY_HOURS') ?? '24', MAX_VERIFY_HOURS),
-    maxClockSkewMs: clockSkewMs(get('EAAS_MAX_CLOCK_SKEW_SECONDS') ?? '300'),
-    logLevel: oneOf('EAAS_LOG_LEVEL', get('EAAS_LOG_LEVEL') ?? 'info', LOG_LEVELS),
-    drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS', get('EAAS_DRAIN_SECONDS') ?? '0', MAX_DRAIN_SECONDS),
+    auditVerifyHours: wholeNumber('EAAS_AUDIT_VERIFY_HOURS'),
+    maxClockSkewMs: (wholeNumber('EAAS_MAX_CLOCK_SKEW_SECONDS') || Number.POSITIVE_INFINITY) * 1_000,
+    logLevel: oneOf('EAAS_LOG_LEVEL', 'info', LOG_LEVELS),
+    drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS'),
     journalStream: environment.JOURNAL_STREAM || undefined,
+    serviceManager: serviceManager(environment),
+    configFile: environment.EAAS_CONFIG || undefined,
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }
 
-// A URL contains a password, so no message shows it.
 function databaseUrl(value: string | undefined, file: string | undefined): string | undefined {
   if (value !== undefined && file !== undefined) {
     throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set only one of them.')
   }
-  const url = file === undefined ? value : readSecretFile('EAAS_DATABASE_URL_FILE', file)
-  const name = file === undefined ? 'EAAS_DATABASE_URL' : `the file of EAAS_DATABASE_URL_FILE`
-  if (url !== undefined && hasBareDelimiter(url)) {
+  if (file !== undefined) return readUrlFile(file)
+  return value === undefined ? undefined : checkedUrl(value, 'EAAS_DATABASE_URL')
+}
+
+/** Reads the URL of the database from the file of EAAS_DATABASE_URL_FILE. @throws ConfigError */
+export function readUrlFile(path: string): string {
+  return checkedUrl(readSecretFile('EAAS_DATABASE_URL_FILE', path), 'the file of EAAS_DATABASE_URL_FILE')
+}
+
+// A URL contains a password, so no message shows it.
+function checkedUrl(url: string, name: string): string {
+  if (hasBareDelimiter(url)) {
     throw new ConfigError(
       `${name} has an @, /, ? or # that ends its password too early: in user and password write @ as %40, / as %2F, ? as %3F, ` +
         '# as %23, : as %3A and % as %25',
     )
   }
-  if (url === undefined) return url
   const wrong = findWrongParameter(url)
   if (wrong === 'sslmode') throw new ConfigError(`sslmode in ${name} must be one of ${SSL_MODES.join(', ')}`)
   if (wrong !== undefined) {
     throw new ConfigError(
-      `${name} has the parameter ${wrong}. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host. A Unix socket is not supported`,
+      `${name} has the parameter ${wrong}. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host`,
     )
   }
-  if (readDatabaseUrl(url)) return url
-  throw new ConfigError(
-    `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
-      'several hosts are separated by commas: @h1:5432,h2:5432/. A Unix socket is not supported',
-  )
+  const read = readDatabaseUrl(url)
+  if (!read) {
+    throw new ConfigError(
+      `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
+        'several hosts are separated by commas: @h1:5432,h2:5432/. For a unix socket: postgres://user@/database?host=/run/postgresql',
+    )
+  }
+  const fault = findTlsFault(read)
+  if (fault !== undefined) throw new ConfigError(`${name} ${fault}`)
+  return url
+}
+
+// A certificate that would not be shown, or an authority that would not be asked, is refused.
+function findTlsFault({ socketPath, sslMode, isVerified, certFile, keyFile, caFile }: DatabaseUrl): string | undefined {
+  if (socketPath !== undefined && (sslMode ?? 'disable') !== 'disable')
+    return 'has sslmode with a unix socket, on which PostgreSQL speaks no TLS. Leave it out'
+  if ((certFile === undefined) !== (keyFile === undefined)) return 'has only one of sslcert and sslkey'
+  if (certFile !== undefined && !isVerified && sslMode !== 'require')
+    return 'has sslcert, which needs sslmode=verify-full'
+  return caFile !== undefined && !isVerified ? 'has sslrootcert, which needs sslmode=verify-full' : undefined
 }
 
 // A part of a password with such a character would be read as a host or a database, which are logged.
@@ -279,6 +432,42 @@ function rootKey(
   return { kind, value: get(ROOT_KEY_VARIABLES[kind]) ?? '', login }
 }
 
+function socket(get: (name: Variable) => string | undefined): SocketSetting | undefined {
+  const [path, mode] = [get('EAAS_SOCKET'), get('EAAS_SOCKET_MODE')]
+  if (path === undefined) {
+    if (mode !== undefined) throw new ConfigError('EAAS_SOCKET_MODE is set, but EAAS_SOCKET is not')
+    return undefined
+  }
+  const other = (['EAAS_HOST', 'EAAS_PORT'] as const).find((name) => get(name) !== undefined)
+  if (other !== undefined) throw new ConfigError(`EAAS_SOCKET and ${other} are both set. Set only one of them.`)
+  const whole = resolve(path)
+  if (Buffer.byteLength(whole) > MOST_SOCKET_PATH_BYTES) {
+    throw new ConfigError(`EAAS_SOCKET must be a path of at most ${MOST_SOCKET_PATH_BYTES} bytes, got ${whole}`)
+  }
+  if (mode !== undefined && !/^0?[0-7]{3}$/.test(mode)) {
+    throw new ConfigError(`EAAS_SOCKET_MODE must be a mode such as 660, got ${mode}`)
+  }
+  return { path: whole, mode: Number.parseInt(mode ?? '660', 8) }
+}
+
+function tls(
+  get: (name: Variable) => string | undefined,
+  version: (typeof TLS_VERSIONS)[number],
+): TlsSetting | undefined {
+  const [certFile, keyFile] = [get('EAAS_TLS_CERT_FILE'), get('EAAS_TLS_KEY_FILE')]
+  const clientCaFile = get('EAAS_TLS_CLIENT_CA_FILE')
+  if (certFile !== undefined && keyFile !== undefined) {
+    return { certFile, keyFile, clientCaFile, minVersion: `TLSv${version}` }
+  }
+  // Half of it must not mean plain HTTP.
+  for (const name of ['EAAS_TLS_CERT_FILE', 'EAAS_TLS_KEY_FILE', 'EAAS_TLS_CLIENT_CA_FILE'] as const) {
+    if (get(name) !== undefined) {
+      throw new ConfigError(`${name} is set. TLS needs EAAS_TLS_CERT_FILE and EAAS_TLS_KEY_FILE`)
+    }
+  }
+  return undefined
+}
+
 function readSecretFile(name: Variable, path: string): string {
   try {
     return readFileSync(path, 'utf8').trim()
@@ -287,11 +476,6 @@ function readSecretFile(name: Variable, path: string): string {
       `${name} names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
     )
   }
-}
-
-function clockSkewMs(text: string): number {
-  const seconds = wholeNumber('EAAS_MAX_CLOCK_SKEW_SECONDS', text, MAX_CLOCK_SKEW_SECONDS)
-  return seconds === 0 ? Number.POSITIVE_INFINITY : seconds * 1_000
 }
 
 // systemd sets STATE_DIRECTORY if the unit has StateDirectory=. Without it and without a data directory, no
@@ -305,16 +489,17 @@ function checkpointFile(
   return directory === undefined ? undefined : join(directory, 'checkpoints')
 }
 
+// A watchdog of another process, such as a shell that started this one, is not answered.
+function serviceManager({ NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID }: Environment): ServiceManager | undefined {
+  if (!NOTIFY_SOCKET) return undefined
+  const isOurs = WATCHDOG_PID === undefined || WATCHDOG_PID === String(process.pid)
+  const watchdogMs = /^[1-9]\d{3,14}$/.test(WATCHDOG_USEC) && isOurs ? Number(WATCHDOG_USEC) / 1_000 : undefined
+  return { socket: NOTIFY_SOCKET, watchdogMs }
+}
+
 function isUnknown(name: string): boolean {
   if (name in VARIABLES || SDK_VARIABLES.includes(name)) return false
   return /^EAAS_(?!TEST_|VECTORS$|WITNESS_)/.test(name) // a witness reads the last ones
-}
-
-function wholeNumber(name: Variable, text: string, max: number, min = 0): number {
-  const value = Number(text)
-  if (!/^\d+$/.test(text) || value > max || value < min)
-    throw new ConfigError(`${name} must be a whole number from ${min} to ${max}, got ${text}`)
-  return value
 }
 
 // Each origin by name: a wildcard would let any page on the web use an API key that it obtained.
@@ -363,19 +548,17 @@ function splitList(text: string): string[] {
 
 // Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no
 // proxy.
-function proxies(text: string): string[] {
+function proxies(text: string, hasSocket: boolean): string[] {
   const ranges = splitList(text)
   for (const range of ranges) {
+    if (range === 'unix') {
+      if (hasSocket) continue
+      throw new ConfigError('EAAS_TRUST_PROXY has unix, but EAAS_SOCKET is not set')
+    }
     const [address = '', prefix = '0', ...rest] = range.split('/')
     const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
     if (rest.length > 0 || address.includes('%') || !/^\d{1,3}$/.test(prefix) || Number(prefix) > bits)
       throw new ConfigError(`EAAS_TRUST_PROXY must list addresses or CIDR ranges, separated by commas, got ${range}`)
   }
   return ranges
-}
-
-function oneOf<Value extends string>(name: Variable, text: string, values: readonly Value[]): Value {
-  const value = values.find((known) => known === text)
-  if (value === undefined) throw new ConfigError(`${name} must be one of ${values.join(', ')}, got ${text}`)
-  return value
 }

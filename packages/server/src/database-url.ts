@@ -1,14 +1,25 @@
 /**
- * Reads PostgreSQL's URL with one host or several, in libpq's form:
- * postgres://user:password@h1:5432,h2:5432/database.
+ * Reads PostgreSQL's URL with one host or several, or a directory with its unix socket, in libpq's form:
+ * postgres://user:password@h1:5432,h2:5432/database, postgres://user@/database?host=/run/postgresql.
  */
 
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const DEFAULT_PORT = 5432
 
 export interface DatabaseUrl {
-  /** the URL with only its first host: user, password, database and parameters */
+  /** the URL with only its first host: user, password, database and the parameters that the driver reads */
   first: string
+  /** decoded; empty if the URL names none */
+  user: string
+  password: string
+  /** the path of its unix socket, if it is reached by one */
+  socketPath: string | undefined
+  /** `sslmode`; undefined if the URL has none */
+  sslMode: string | undefined
+  /** the files of `sslcert`, `sslkey` and `sslrootcert` */
+  certFile: string | undefined
+  keyFile: string | undefined
+  caFile: string | undefined
   /** in the order in which they are tried; empty if the URL names none */
   hosts: { host: string; port: number }[]
   /** the name of the database, decoded; empty if the URL names none */
@@ -22,25 +33,46 @@ export interface DatabaseUrl {
 /** Reads a URL; undefined if it is not a URL of PostgreSQL. */
 export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   const [, start = '', list = '', rest = ''] = PARTS.exec(text) ?? []
-  const urls = list.split(',').map((host) => `${start}${host}${rest}`)
+  const [path = '', query = ''] = rest.split('?', 2)
+  const parameters = new URLSearchParams(query)
+  const directory = parameters.get('host')
+  if (directory !== null && (list !== '' || !directory.startsWith('/'))) return undefined
+  const port = parameters.get('port') ?? String(DEFAULT_PORT)
+  const read = new URLSearchParams([...parameters].filter(([name]) => !OWN_PARAMETERS.includes(name)))
+  const tail = read.size > 0 ? `${path}?${read}` : path
+  // A URL with a user needs a host, which is not used where there is a socket.
+  const urls = (directory === null ? list : 'localhost').split(',').map((host) => `${start}${host}${tail}`)
   const [first = ''] = urls
-  if (!urls.every((url) => URL.canParse(url) && isCoded(url))) return undefined
+  if (!/^\d{1,5}$/.test(port) || !urls.every((url) => URL.canParse(url) && isCoded(url))) return undefined
   const hosts = urls
     .map((url) => new URL(url))
     .map(({ hostname, port }) => ({ host: bare(hostname), port: port || DEFAULT_PORT }))
   if (hosts.length > 1 && hosts.some(({ host }) => host === '')) return undefined
   if (hosts.some(({ host }) => host.includes('%'))) return undefined // libpq's form of a Unix socket, which would be looked up as a name
+  const { username, password, pathname } = new URL(first)
+  const named = hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) }))
+  const sslMode = parameters.get('sslmode') ?? undefined
   return {
     first,
-    hosts: hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) })),
-    database: decodeURIComponent(new URL(first).pathname.slice(1)),
-    description: `${list}${new URL(first).pathname}`,
-    isVerified: new URL(first).searchParams.get('sslmode')?.startsWith('verify-') ?? false,
+    user: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+    hosts: directory === null ? named : [],
+    socketPath: directory === null ? undefined : `${directory.replace(/\/+$/, '')}/.s.PGSQL.${port}`,
+    database: decodeURIComponent(pathname.slice(1)),
+    description:
+      directory === null ? `${list}${pathname}` : `${directory}, port ${port}, database ${pathname.slice(1)}`,
+    sslMode,
+    isVerified: sslMode?.startsWith('verify-') ?? false,
+    certFile: parameters.get('sslcert') ?? undefined,
+    keyFile: parameters.get('sslkey') ?? undefined,
+    caFile: parameters.get('sslrootcert') ?? undefined,
   }
 }
 
+/** The parameters that are read here and not by the driver. */
+const OWN_PARAMETERS: readonly string[] = ['host', 'port', 'sslcert', 'sslkey', 'sslrootcert']
 /** The parameters that are read. The driver sends all others to the database, passwords included. */
-export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options'] as const
+export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options', ...OWN_PARAMETERS] as const
 /** The values of `sslmode`; both that begin with `verify` check the name in the certificate too. */
 export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 
@@ -52,7 +84,7 @@ export function findWrongParameter(text: string): string | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []
   const wrong = [...new URLSearchParams(query)].find(([name, value]) => {
     if (name === 'sslmode') return !(SSL_MODES as readonly string[]).includes(value)
-    return !(URL_PARAMETERS as readonly string[]).includes(name)
+    return value === '' || !(URL_PARAMETERS as readonly string[]).includes(name)
   })
   return wrong?.[0]
 }

@@ -4,29 +4,35 @@
  */
 
 import type { KeyObject } from 'node:crypto'
-import { encodePublicKey, type SigningKey } from '@eaas/audit'
-import { signingKeyOf } from '@eaas/audit/node'
-import { INSTALLATION_ID, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
+import { INSTALLATION_ID, OpenError, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { alarmMessage } from './audit/alarm-texts.js'
 import { type Clock, createClock } from './audit/append/clock.js'
 import { type Commit, createCommitter } from './audit/append/committer.js'
-import { openAuditKey } from './audit/audit-key.js'
+import { followAuditKey, openAuditKey } from './audit/audit-key.js'
+import type { AuditKey } from './audit/formats/chain.js'
 import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
 import { verifyLog } from './audit/verify/verify.js'
-import { type AnchorWatchOptions, compareWithAnchor } from './audit/watch/anchor-watch.js'
+import { compareWithAnchor } from './audit/watch/anchor-watch.js'
+import type { KeysOfHeads } from './audit/watch/follow.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
 import type { Config } from './config.js'
-import { deriveRowKey, openSecret, openSecretOfFormat1, type StoreKeys, sealNewSecret } from './crypto/key-hierarchy.js'
-import { embeddedRootKeyPath, foreignRootKey, NEEDED_KEY, RootKeyError } from './crypto/root-key.js'
+import { openSecretOfFormat1, type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './crypto/key-hierarchy.js'
+import { embeddedRootKeyPath, foreignRootKey, NEEDED_KEY, RefusedPinError, RootKeyError } from './crypto/root-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
+import { expireApiKey } from './operations/update-api-key.js'
 import { openEmbeddedProvider, openProvider } from './root-key/open-provider.js'
 import type { LocalProvider, RootKeyProvider } from './root-key/provider.js'
+import { ASK, listShareFiles } from './root-key/shares.js'
 import { type Adoption, adoptStoreKeys } from './runner/adopt-store-keys.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
+import { createBudgetCounts } from './runner/budgets.js'
 import { createHeldBytes } from './runner/held-bytes.js'
+import { followInstallation, InstallationKey } from './runner/installation-key.js'
 import { beginInstallationLog, recordMigration } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
+import { Peppers } from './runner/peppers.js'
+import { performAsSystem } from './runner/perform.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from './runner/store-keys.js'
 import { createTenantStates } from './runner/tenant-state.js'
 import { createUnrecordedCalls } from './runner/unrecorded-calls.js'
@@ -39,7 +45,7 @@ import { type Complete, findSchemaVersion, migrate } from './store/migrations.js
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
-import { hasStoreKeys, insertStoreKey } from './store/store-keys.js'
+import { hasStoreKeys, insertStoreKey, refuseStoreKeysAfter } from './store/store-keys.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 import { VERSION } from './version.js'
 
@@ -52,6 +58,8 @@ const ACCEPTED_ROW =
   'an alarm that an operator had accepted was in the database again, and its row is deleted: unless a server wrote it at that moment, somebody ' +
   'put it back'
 
+const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
+
 export interface Installation {
   services: Services
   /** its `compare` is to be called about once a second */
@@ -61,7 +69,7 @@ export interface Installation {
    * tenants.
    */
   compareAnchored(): Promise<unknown[]>
-  /** Reads the store keys that a rotation made or removed. @throws RootKeyError */
+  /** Reads the store keys that a rotation made or removed, and the secrets that it replaced. @throws RootKeyError */
   refreshStoreKeys(): Promise<void>
   /** The kind of the root key's provider, and whether it failed last; `none` if this process held the key. */
   describeRootKey(): string
@@ -151,7 +159,8 @@ export async function openInstallation({
   onMigrationLocked,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
-  const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure })
+  const onStaleLogin = (error: Error) => onWarning?.(STALE_LOGIN, { reason: error.message })
+  const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure, onStaleLogin })
   try {
     const sql = withDeadlines(store.sql) // states and committer have their own
     const assertSessions = createSessionWatch({ sql, isEmbedded: store.isEmbedded })
@@ -186,7 +195,7 @@ export async function openInstallation({
     })
     if (config.checkpointFile !== undefined) {
       const options = { isThorough: onKeptFaults !== undefined }
-      const kept = await readKeptFile(config.checkpointFile, encodePublicKey(secrets.signingKey), options)
+      const kept = await readKeptFile(config.checkpointFile, secrets.signingKey.publicKeys, options)
       if (kept.faults.length > 0) onKeptFaults?.(kept.faults)
       for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).held.remember(witness)
       for (const other of kept.others) committer.watches.get(other.tenant_id).held.remember(other)
@@ -196,8 +205,12 @@ export async function openInstallation({
       }
     }
     const { installationKey } = secrets
-    const findAuditKey = async (tenant_id: string) => (await states.find(tenant_id))?.auditKey
-    const openKey: AnchorWatchOptions['openKey'] = (row) => openAuditKey(storeKeys, row)
+    const findAuditKey = async (tenant_id: string) => {
+      const auditKey = (await states.find(tenant_id))?.auditKey
+      if (auditKey) await followAuditKey(sql, auditKey)
+      return auditKey
+    }
+    const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
     const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
@@ -217,37 +230,43 @@ export async function openInstallation({
       onAcceptedRow: (tenant_id) => onWarning?.(ACCEPTED_ROW, { tenant_id }),
       now: clock.now,
     })
-    const { databaseUrl: url } = config
+    const { databaseUrl: url, databaseUrlFile: urlFile } = config
     const verifier =
-      url === undefined ? undefined : openVerifier?.({ url, isPooled: store.isPooled, searchPath: store.searchPath })
+      url === undefined
+        ? undefined
+        : openVerifier?.({ url, urlFile, isPooled: store.isPooled, searchPath: store.searchPath })
     const verifyHere: Verifier['verify'] = (options) => verifyLog(sql, options)
-    const rowKey = deriveRowKey(installationKey)
     const compareAnchored = () =>
-      compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey, openKey })
+      compareWithAnchor({ sql, watches: committer.watches, installationKey, findAuditKey, openKey })
     await compareAnchored()
     await sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
     let closing: Promise<void> | undefined
+    const services: Services = {
+      sql,
+      storeKeys,
+      ...secrets,
+      actor,
+      states,
+      committer,
+      apiKeyUses: createApiKeyUses(sql, clock.now),
+      unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
+      budgetCounts: createBudgetCounts(sql),
+      gate: createWorkGate(),
+      readGate: createReadGate(),
+      hold: createHeldBytes(),
+      verifyLog: (options) => (verifier?.verify ?? verifyHere)({ ...options, storeKeys }),
+      now: clock.now,
+      databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
+      destroyWindowDays: config.destroyWindowDays,
+      rotateAfterWraps: config.rotateAfterWraps,
+      spentVersions: new Set(),
+      expireApiKey: ({ tenant_id, api_key_id }) => performAsSystem(services, tenant_id, expireApiKey({ api_key_id })),
+    }
     return {
-      services: {
-        sql,
-        storeKeys,
-        ...secrets,
-        actor,
-        states,
-        committer,
-        apiKeyUses: createApiKeyUses(sql, clock.now),
-        unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
-        gate: createWorkGate(),
-        readGate: createReadGate(),
-        hold: createHeldBytes(),
-        verifyLog: (options) => (verifier?.verify ?? verifyHere)({ ...options, storeKeys }),
-        now: clock.now,
-        databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
-        destroyWindowDays: config.destroyWindowDays,
-      },
+      services,
       sharedAlarms,
       compareAnchored,
-      ...watchStoreKeys(sql, storeKeys, config),
+      ...watchStoreKeys(sql, { storeKeys, ...secrets }, config),
       eraseDestroyed: createErasure(store),
       durability: store.durability,
       findDurability: store.findDurability,
@@ -294,10 +313,13 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
   return row
 }
 
-/** The file that the root key comes from; undefined if the environment contains the key itself. */
-export function rootKeyFile({ rootKey, databaseUrl, dataDir }: Config): string | undefined {
-  if (rootKey) return rootKey.kind === 'file' ? rootKey.value : undefined
-  return databaseUrl === undefined ? embeddedRootKeyPath(dataDir) : undefined
+/** The files with secrets that the settings of the root key name: those of shares and tokens too. */
+export function rootKeyFiles({ rootKey, databaseUrl, dataDir }: Config): string[] {
+  if (!rootKey) return databaseUrl === undefined ? [embeddedRootKeyPath(dataDir)] : []
+  const { kind, value, login } = rootKey
+  if (kind === 'file') return [value]
+  if (kind === 'shares') return value === ASK ? [] : listShareFiles(value)
+  return kind === 'transit' ? [login.tokenFile, login.appRoleFile].filter((file) => file !== undefined) : []
 }
 
 /**
@@ -311,37 +333,51 @@ export async function findProvider(
 ): Promise<RootKeyProvider> {
   if (fromEnvironment) return fromEnvironment
   if (!isEmbedded) {
-    throw new RootKeyError(
-      `EAAS_DATABASE_URL is set, so the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE. ${NEEDED_KEY}`,
-    )
+    throw new RootKeyError(`EAAS_DATABASE_URL is set, and no variable says where the root key is. ${NEEDED_KEY}`)
   }
   return openEmbeddedProvider(dataDir, { mayCreate })
 }
 
-/** After a root key could not be asked, in milliseconds: an HSM may lock itself after a few failures. */
+/**
+ * After a root key could not be asked, in milliseconds. After a PIN was refused, this process never asks again: an
+ * HSM locks itself after a few tries.
+ */
 const ASK_AGAIN_MS = 5_000
 
 // Settings are read again: the root key may have been rotated since the start, into the same file.
 function watchStoreKeys(
-  sql: Queryable,
-  storeKeys: StoreKeys,
+  sql: Sql,
+  { storeKeys, ...secrets }: Pick<Services, 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>,
   config: Config,
 ): Pick<Installation, 'refreshStoreKeys' | 'describeRootKey'> {
   const kind = config.rootKey?.kind ?? 'file'
   const isRemote = kind === 'exec' || kind === 'transit' || kind === 'aws-kms'
   let failedAt = Number.NEGATIVE_INFINITY
+  let refusedPin: RefusedPinError | undefined
   return {
     async refreshStoreKeys() {
       if (performance.now() - failedAt < ASK_AGAIN_MS) return
       try {
-        await refreshStoreKeys(sql, storeKeys, () => providerOf(config))
+        await refreshStoreKeys(sql, storeKeys, async () => {
+          if (refusedPin) throw refusedPin // a device locks itself after a few wrong ones
+          return providerOf(config)
+        })
+        await followInstallation({ sql, storeKeys, ...secrets })
         failedAt = Number.NEGATIVE_INFINITY
       } catch (error) {
-        if (error instanceof RootKeyError) failedAt = performance.now()
+        if (error instanceof RootKeyError) {
+          failedAt = performance.now()
+          if (error instanceof RefusedPinError) refusedPin = error
+          // Otherwise the rotation would seal what this server cannot open, after its root key was rotated, say.
+          await refuseStoreKeysAfter(sql, Math.max(...storeKeys.keys.keys()))
+        }
         throw error
       }
     },
-    describeRootKey: () => (!isRemote ? 'none' : failedAt === Number.NEGATIVE_INFINITY ? kind : `${kind} failing`),
+    describeRootKey() {
+      if (!isRemote) return 'none'
+      return failedAt === Number.NEGATIVE_INFINITY && !refusedPin ? kind : `${kind} failing`
+    },
   }
 }
 
@@ -353,8 +389,8 @@ export async function providerOf(config: Config): Promise<RootKeyProvider> {
 
 /** The secrets of the whole installation. */
 export interface InstallationSecrets {
-  pepper: KeyObject
-  signingKey: SigningKey
+  peppers: Peppers
+  signingKey: InstallationKey
 }
 
 interface Opening {
@@ -366,7 +402,7 @@ interface Opening {
 
 interface Unlocked extends InstallationSecrets {
   storeKeys: StoreKeys
-  installationKey: KeyObject
+  installationKey: AuditKey
 }
 
 // The secrets are sealed under the root key of this database: opening them first keeps a server with a wrong
@@ -380,7 +416,8 @@ async function unlock(sql: Sql, provider: RootKeyProvider, opening: Opening): Pr
   const storeKeys = await openStoreKeys(sql, provider)
   return {
     storeKeys,
-    ...openSecrets(storeKeys, instance),
+    signingKey: await openSigningKey(sql, storeKeys, instance),
+    peppers: await Peppers.open(sql, storeKeys),
     installationKey: await openInstallationKey(sql, storeKeys),
   }
 }
@@ -408,7 +445,7 @@ async function migrateUnlocked(
  */
 async function prepareAdoption(sql: Sql, provider: RootKeyProvider, known: InstanceRow): Promise<Adoption | undefined> {
   if (await hasStoreKeys(sql)) {
-    openSecrets(await openStoreKeys(sql, provider), known)
+    await openSigningKey(sql, await openStoreKeys(sql, provider), known)
     return undefined
   }
   if (!('key' in provider)) {
@@ -442,7 +479,7 @@ async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migra
 /**
  * Opens the key of the installation's own log. @throws RootKeyError if the log was taken out of the database
  */
-export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<KeyObject> {
+export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<AuditKey> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
     throw new RootKeyError("The key of the installation's own log is missing from the database. Restore a backup.")
@@ -450,17 +487,16 @@ export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys):
   return openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
 }
 
-/** Opens the installation's secrets, which only the store keys of this database open. @throws RootKeyError */
-export function openSecrets(
+/** Opens the installation's signing key, which only the store keys of this database open. @throws RootKeyError */
+export async function openSigningKey(
+  sql: Queryable,
   storeKeys: StoreKeys,
-  { wrapped_pepper, wrapped_signing_key }: InstanceRow,
-): InstallationSecrets {
+  instance: InstanceRow,
+): Promise<InstallationKey> {
   try {
-    return {
-      pepper: openSecret(storeKeys, { purpose: 'api-key-pepper' }, wrapped_pepper),
-      signingKey: signingKeyOf(openSecret(storeKeys, { purpose: 'signing-key' }, wrapped_signing_key)),
-    }
-  } catch {
+    return await InstallationKey.open(sql, storeKeys, instance)
+  } catch (error) {
+    if (!(error instanceof OpenError) && !(error instanceof UnknownStoreKeyError)) throw error
     throw new RootKeyError(
       'The secrets of the installation do not open under its store keys: somebody changed the database. Restore a backup.',
     )

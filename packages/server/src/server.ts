@@ -1,6 +1,7 @@
 /** The server put together: an installation, the application on it, and the jobs that run without a call. */
 
 import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { readWitnessKey } from '@eaas/audit'
 import { writeOrDrop } from '@eaas/audit/node'
@@ -10,9 +11,12 @@ import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-wi
 import type { Config } from './config.js'
 import { isReadableByAll } from './crypto/root-key.js'
 import { createMetrics } from './http/metrics.js'
-import { type Installation, type OpenOptions, openInstallation, rootKeyFile } from './installation.js'
+import { createTlsListener } from './http/tls-listener.js'
+import { loadTracing } from './http/tracing.js'
+import { type Installation, type OpenOptions, openInstallation, rootKeyFiles } from './installation.js'
 import { startSchedule } from './jobs/schedule.js'
 import { loggerOptions, logWithoutApp } from './logger.js'
+import { startReload } from './reload.js'
 import { recordAlone } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
 import { withDeadline } from './store/deadline.js'
@@ -21,6 +25,8 @@ import { VERSION } from './version.js'
 export interface Server {
   /** Makes /health turn callers away while every call is still served. */
   beginStopping(): void
+  /** Reads again what can change while it runs; says in the log what came of it. */
+  reload(read: () => Config): void
   /** Closing it answers the calls under way, commits, writes checkpoints, and closes the database. */
   app: FastifyInstance
   installation: Installation
@@ -53,6 +59,7 @@ export async function openServer({
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
   takesSchemas?: boolean
 }): Promise<Server> {
+  const tls = config.tls && createTlsListener(config.tls) // first: without its files nothing is opened
   let app: FastifyInstance | undefined
   let isStopping = false
   const early: (() => void)[] = [] // alarms and warnings from before there is a log to write them to
@@ -98,6 +105,7 @@ export async function openServer({
     ...(now === undefined ? {} : { now }),
   })
   const { services, sharedAlarms, durability, findDurability, probeCommit } = installation
+  const tracing = await loadTracing()
   try {
     app = buildApp({
       describeRootKey: installation.describeRootKey,
@@ -108,6 +116,8 @@ export async function openServer({
       logger: loggerOptions(config.logLevel, stream),
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
+      tls,
+      tracing,
       metrics,
       takesSchemas,
     })
@@ -131,7 +141,16 @@ export async function openServer({
     log,
   })
   keepWitnessed = schedule.keepWitnessed
+  const reload = startReload({
+    tls,
+    config,
+    setLogLevel: (level) => {
+      log.level = level
+    },
+    log,
+  })
   app.addHook('onClose', async () => {
+    reload.stop()
     await schedule.stop()
     await services.committer.drain()
     await services.apiKeyUses
@@ -151,7 +170,7 @@ export async function openServer({
     isStopping = true
   }
   const { emitCheckpoints } = schedule
-  return { app, installation, emitCheckpoints, keepWitnessed, beginStopping }
+  return { app, installation, emitCheckpoints, keepWitnessed, beginStopping, reload: reload.now }
 }
 
 /**
@@ -200,9 +219,13 @@ async function logAdvice(
       `the checkpoint file has lines that no server wrote as they are, which prove nothing. ${FAULTS_ADVICE}`,
     )
   }
-  const keyFile = rootKeyFile(config)
-  if (keyFile !== undefined && (await isReadableByAll(keyFile))) {
-    log.warn({ file: keyFile }, 'everybody on this machine can read the root key: chmod 600')
+  for (const file of rootKeyFiles(config)) {
+    // Shares are removed once the root key is open.
+    if (!existsSync(file) || !(await isReadableByAll(file))) continue
+    log.warn({ file }, 'everybody on this machine can read the root key, or what opens it: chmod 600')
+  }
+  if (config.tls && (await isReadableByAll(config.tls.keyFile))) {
+    log.warn({ file: config.tls.keyFile }, 'everybody on this machine can read the key of TLS: chmod 600')
   }
   if (durability === 'asynchronous') {
     log.warn('commits are not synchronous: a power cut can lose acknowledged audit entries')
@@ -215,7 +238,16 @@ async function logAdvice(
  * which holds a password, stand in it only as where they come from.
  */
 function digestConfig(
-  { rootKey, transitLogin: _login, databaseUrl, unknownVariables: _, ...settings }: Config,
+  {
+    rootKey,
+    transitLogin: _login,
+    databaseUrl,
+    databaseUrlFile: _file,
+    unknownVariables: _,
+    serviceManager: _manager,
+    configFile: _config,
+    ...settings
+  }: Config,
   database: string,
 ): string {
   const root_key = rootKey?.kind === 'file' ? rootKey.value : (rootKey?.kind ?? 'data directory')

@@ -12,7 +12,8 @@ import { withDeadlines } from './store/deadline.js'
 /** Logs that are verified at once: two of callers and the scheduled one. */
 const CONNECTIONS = 3
 /**
- * By how much the thread is nicer than the one that serves calls, which comes first where cores are scarce.
+ * How much nicer the thread is than the one that serves calls, so that calls come first where cores are
+ * scarce.
  */
 const NICER = 10
 const NICEST = 19
@@ -26,8 +27,7 @@ if (process.platform === 'linux') {
   }
 }
 
-const { url, isPooled, searchPath } = workerData as ThreadDatabase
-const sql = withDeadlines(connect({ url, isPooled, searchPath, max: CONNECTIONS }))
+const sql = withDeadlines(connect({ ...(workerData as ThreadDatabase), max: CONNECTIONS }))
 const running = new Map<number, AbortController>()
 const send = (message: FromThread) => parentPort?.postMessage(message)
 

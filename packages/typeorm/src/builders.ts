@@ -3,10 +3,19 @@
  * refused.
  */
 
-import { refuseExpression, refuseOrder, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import {
+  namesInSql,
+  type Row,
+  refuseCall,
+  refuseExpression,
+  refuseOrder,
+  rememberCaller,
+  runFor,
+} from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
 import { type Located, rewriteCondition } from './conditions.js'
 import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
+import { filtersIn, type RowFilter } from './pending.js'
 import { assertReadable, type Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
 import { assertBuilt, findNamed, MARK, marked, withoutMarks } from './text.js'
@@ -24,6 +33,10 @@ export interface Run {
   outputs: Output[]
   /** Opens the rows that the query returned. Those of a select are opened when it has read its cache. */
   opens: boolean
+  /** What the rows of a select must match. */
+  filters?: readonly RowFilter[]
+  /** The rows of it that were asked for, counted after they are filtered. */
+  page?: { skip: number; take: number | undefined }
 }
 
 /** What the adapter keeps of a builder. */
@@ -35,6 +48,10 @@ interface State {
    */
   isInner?: boolean
   isPaging?: boolean
+  /** The row that an update changes, where it was read before. */
+  row?: Row | undefined
+  /** The columns that an update reads of its rows, in place of changing them. */
+  finding?: string | undefined
   /** The entities of the aliases that the conditions of `find` join. */
   entities: Map<string, EntityMetadata>
 }
@@ -97,6 +114,8 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
       if (run) {
         assertBuilt(context.tables, sql, this.expressionMap.aliases)
         assertReadable(run.outputs)
+        run.filters = filtersIn(parameters)
+        assertFiltered(run, sql)
         const sealed = run.outputs.find(({ known, name }) => known.sealed.isSealed(name))
         if (this.expressionMap.selectDistinct && sealed) refuseExpression(sealed.known.sealed.name, sealed.name)
         context.runs.set(parameters, run)
@@ -159,7 +178,7 @@ export function locate({ tables }: Context, builder: Builder, path: string): Loc
   const name = column && known?.nameOf(column)
   if (!known || name === undefined) return undefined
   const before = isPrefixed ? `${builder.escape(alias)}.` : ''
-  return { known, name, quote: (one) => before + builder.escape(known.columnOf(metadata, one).databaseName) }
+  return { known, name, alias, quote: (one) => before + builder.escape(known.columnOf(metadata, one).databaseName) }
 }
 
 /** @throws InvalidInputError where rows would be sorted or grouped by an encrypted column */
@@ -173,12 +192,24 @@ export function assertOrder(
   }
 }
 
-/** Notes which columns a write returns, and marks the encrypted ones. */
+/** @throws InvalidInputError where the rows of a search cannot be filtered */
+function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): void {
+  const [first] = filters
+  if (!first) return
+  const isIn = ({ alias, field }: RowFilter) => outputs.some((one) => one.alias === alias && one.name === field)
+  const isJoined = !namesInSql(sql).some(({ name }) => name === 'or' || name === 'not')
+  if (!opens && isJoined && filters.every(isIn)) return
+  const hint =
+    'Search so in `find` or `getMany`, by conditions that are all joined by `and`, and count the rows; write or join by their ids.'
+  refuseCall(`a search of ${first.field} that finds more rows than match, where they cannot be filtered,`, hint)
+}
+
+/** Notes which columns a write returns, marks the encrypted ones, and adds those that they are bound to. */
 function noteReturning(builder: Builder, known: KnownTable, run: Run, text: string): string {
   const metadata = (builder.expressionMap.mainAlias as Alias).metadata
-  const note = (column: ColumnMetadata) => {
-    const name = known.nameOf(column) ?? column.propertyPath
-    run.outputs.push({ known, alias: '', name, output: column.databaseName })
+  const nameOf = (column: ColumnMetadata) => known.nameOf(column) ?? column.propertyPath
+  const note = (column: ColumnMetadata, isHidden = false) => {
+    run.outputs.push({ known, alias: '', name: nameOf(column), output: column.databaseName, isHidden })
   }
   if (text.trim() === '*') {
     for (const column of metadata.columns) note(column)
@@ -189,11 +220,13 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
     return metadata.columns.find((one) => one.propertyPath === name || one.databaseName === name)
   })
   if (columns.includes(undefined)) return text // with an expression: what it names is refused
-  return columns
-    .flatMap((column) => (column ? [column] : []))
+  const own = columns.flatMap((column) => column ?? [])
+  const more = known.sealed.readsToo(own.map(nameOf)).map((name) => known.columnOf(metadata, name))
+  for (const column of own) note(column)
+  for (const column of more) note(column, true)
+  return [...own, ...more]
     .map((column) => {
       const name = known.nameOf(column)
-      note(column)
       const quoted = builder.escape(column.databaseName)
       return name !== undefined && known.sealed.isSealed(name) ? marked(quoted) : quoted
     })

@@ -3,7 +3,7 @@
  * answer.
  */
 
-import { isClosedSql, namesInSql, type Row, refuseOperator } from '@eaas/sdk/adapter'
+import { isClosedSql, namesInSql, type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
 import { once, Pending } from './pending.js'
@@ -13,6 +13,7 @@ import type { KnownTable } from './tables.js'
 export interface Located {
   known: KnownTable
   name: string
+  alias: string
   /** Quotes a column of the same table, for SQL. */
   quote(name: string): string
 }
@@ -37,12 +38,68 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
         : compare(builder, located, 'Not', [value.value])
     case 'in':
       return value.child ? refuse(located, value.type) : compare(builder, located, 'In', list())
+    case 'like':
+    case 'ilike':
+    case 'between':
+    case 'moreThan':
+    case 'moreThanOrEqual':
+    case 'lessThan':
+    case 'lessThanOrEqual':
+      return search(builder, located, [value])
     case 'and':
+      if (list().every((one) => isOperator(one) && one.type in BOUNDS)) {
+        return search(builder, located, list() as FindOperator<unknown>[])
+      }
+      return { operator: 'and', parameters: list().map(text) }
     case 'or':
       return { operator: value.type, parameters: list().map(text) }
     default:
       return refuse(located, value.type)
   }
+}
+
+const BOUNDS: Readonly<Record<string, string>> = {
+  moreThan: 'gt',
+  moreThanOrEqual: 'gte',
+  lessThan: 'lt',
+  lessThanOrEqual: 'lte',
+}
+
+/** How TypeORM writes a comparison with the column of an index. */
+const COMPARED = { equal: 'equal', in: 'any', all: 'arrayContains' }
+
+/** Searches by an index that finds more rows than match: they are filtered after they are opened. */
+function search(builder: Builder, located: Located, operators: readonly FindOperator<unknown>[]): Condition {
+  const { known, name, alias, quote } = located
+  const { searches } = known.sealed
+  const query = operators.map((one) => queryOf(located, one)).reduce((all, one) => Object.assign(all as Row, one))
+  const type = capitalized(operators[0]?.type ?? '')
+  const [first, ...others] = searches.plan(name, query, type)
+  if (!first) return refuse(located, type)
+  if (others.length > 0) {
+    const hint = 'Search by the column that `index` of the model makes: the field has several such indexes.'
+    return refuseOperator(known.sealed.name, name, type, hint)
+  }
+  const value = async () => {
+    const [found] = await searches.find(name, query)
+    return first.by === 'equal' ? found?.values[0] : found?.values
+  }
+  const parameter = builder.createParameter(new Pending(value, { alias, field: name, query }))
+  return { operator: COMPARED[first.by], parameters: [quote(first.column), parameter] }
+}
+
+function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown>): unknown {
+  if (type === 'between') {
+    const [gte, lte] = value as unknown as [unknown, unknown]
+    return { gte, lte }
+  }
+  const bound = BOUNDS[type]
+  if (bound !== undefined) return { [bound]: value }
+  if (type === 'ilike' && !known.sealed.searches.ignoresCase(name)) {
+    const hint = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
+    return refuseOperator(known.sealed.name, name, 'ILike', hint)
+  }
+  return readPattern(known.sealed.name, name, { operator: type === 'like' ? 'Like' : 'ILike', pattern: value })
 }
 
 const OPERATORS = { Equal: 'equal', Not: 'notEqual', In: 'in' }
@@ -64,11 +121,12 @@ function isOperator(value: unknown): value is FindOperator<unknown> {
 }
 
 function refuse({ known, name }: Located, operator: string): never {
-  return refuseOperator(
-    known.sealed.name,
-    name,
-    operator.replace(/^./, (first) => first.toUpperCase()),
-  )
+  return refuseOperator(known.sealed.name, name, capitalized(operator))
+}
+
+/** The name of an operator as applications write it. */
+function capitalized(type: string): string {
+  return type === 'ilike' ? 'ILike' : type.replace(/^./, (first) => first.toUpperCase())
 }
 
 /**

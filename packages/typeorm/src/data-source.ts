@@ -6,7 +6,7 @@ import type { DataSource, QueryRunner } from 'typeorm'
 import { type Constructor, type Context, createAdopt, extendBuilder } from './builders.js'
 import type { Builder, InsertBuilder, SelectBuilder, UpdateBuilder } from './internals.js'
 import { Pending } from './pending.js'
-import { openRows } from './results.js'
+import { hide, openRows } from './results.js'
 import { extendSelect } from './select-builder.js'
 import { knowTables, type Pair } from './tables.js'
 import { assertRaw, withoutMarks } from './text.js'
@@ -102,7 +102,11 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
     }
     const values = await Promise.all(parameters.map((one) => (one instanceof Pending ? one.resolve() : one)))
     const result = await query(withoutMarks(sql), values, ...rest)
-    if (run.opens && run.outputs.length > 0) await openRows(run.outputs, result.records ?? refuseResult())
+    if (run.opens && run.outputs.length > 0) {
+      const records = result.records ?? refuseResult()
+      await openRows(run.outputs, records)
+      hide(run.outputs, records)
+    }
     return result
   })
   replace(runner, 'stream', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {

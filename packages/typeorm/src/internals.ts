@@ -30,6 +30,7 @@ export interface Clause {
 }
 
 interface ConflictUpdate {
+  overwriteCondition?: unknown
   conflict?: string | string[]
   overwrite?: string[]
   skipUpdateIfNoValuesChanged?: boolean
@@ -45,10 +46,15 @@ interface ExpressionMap {
   allOrderBys: Row
   groupBys?: string[]
   selectDistinct?: boolean
+  skip?: number
+  take?: number
+  limit?: number
+  offset?: number
   cache?: boolean
   insertColumns: string[]
   insertFromSelect?: unknown
-  onUpdate?: ConflictUpdate
+  onUpdate?: ConflictUpdate | undefined
+  valuesSet?: unknown
   returning?: unknown
 }
 
@@ -60,6 +66,8 @@ export interface Selection {
 
 export interface Builder {
   dataSource: DataSource
+  queryRunner?: QueryRunner
+  setQueryRunner(runner: QueryRunner): Builder
   expressionMap: ExpressionMap
   escape(name: string): string
   createParameter(value: unknown): string
@@ -81,6 +89,7 @@ export interface Builder {
 }
 
 export interface SelectBuilder extends Builder {
+  createLimitOffsetExpression(): string
   buildEscapedEntityColumnSelects(alias: string, metadata: EntityMetadata): Selection[]
   buildWhere(where: unknown, metadata: EntityMetadata, alias: string, prefix?: string): string
   loadRawResults(runner: QueryRunner): Promise<Row[]>
@@ -100,6 +109,10 @@ export interface InsertBuilder extends Builder {
 export interface UpdateBuilder extends Builder {
   getValueSet(): Row
   createUpdateExpression(): string
+  createWhereExpression(): string
+  getTableName(path: string): string
+  getMainTableName(): string
+  where(condition: Row): UpdateBuilder
 }
 
 /** The kind of one of TypeORM's objects, which may come from another copy of its package. */

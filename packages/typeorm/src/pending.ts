@@ -2,13 +2,22 @@
  * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time: so these
  * stand in the parameters of a query until it is sent.
  */
-import { refuseCall } from '@eaas/sdk/adapter'
+import { type Filter, refuseCall } from '@eaas/sdk/adapter'
+
+/** What rows must match after they are opened, where their condition finds others too. */
+export interface RowFilter extends Filter {
+  /** The alias of the table in the query. */
+  alias: string
+}
 
 export class Pending {
   readonly resolve: () => Promise<unknown>
+  /** Set where the rows that are found by it must be filtered. */
+  readonly filter: RowFilter | undefined
 
-  constructor(resolve: () => Promise<unknown>) {
+  constructor(resolve: () => Promise<unknown>, filter?: RowFilter) {
     this.resolve = resolve
+    this.filter = filter
   }
 
   /** Called by TypeORM, which names a query in its cache by the text of the parameters. */
@@ -16,7 +25,7 @@ export class Pending {
     return '[encrypted]'
   }
 
-  /** Called by `pg` where a query comes by another way. */
+  /** Called by `pg` if a parameter reaches it in a query that the adapter did not execute. */
   toPostgres(): never {
     refuseCall('a parameter of a query builder elsewhere', 'Execute the query builder itself.')
   }
@@ -29,4 +38,9 @@ export function once<T>(run: () => Promise<T>): () => Promise<T> {
     result ??= run()
     return result
   }
+}
+
+/** The filters of the conditions whose parameters these are. */
+export function filtersIn(parameters: readonly unknown[]): RowFilter[] {
+  return parameters.flatMap((one) => (one instanceof Pending ? (one.filter ?? []) : []))
 }

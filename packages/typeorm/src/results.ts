@@ -10,6 +10,8 @@ export interface Output {
   /** The column's name in the model, and in the result. */
   name: string
   output: string
+  /** Whether it was added, and is taken out of the rows again. */
+  isHidden?: boolean
 }
 
 /** Refuses an encrypted column without those that it is bound to. @throws InvalidInputError */
@@ -22,6 +24,12 @@ export function assertReadable(outputs: readonly Output[]): void {
 /** Opens rows in place. */
 export async function openRows(outputs: readonly Output[], rows: readonly Row[]): Promise<void> {
   await Promise.all(byAlias(outputs).map((own) => openAlias(own, rows)))
+}
+
+/** Takes out of the rows what was selected for the adapter alone. */
+export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
+  const hidden = outputs.filter(({ isHidden }) => isHidden)
+  if (hidden.length > 0) for (const row of rows) for (const { output } of hidden) delete row[output]
 }
 
 function byAlias(outputs: readonly Output[]): Output[][] {

@@ -4,9 +4,18 @@ import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { assertOrder, type Constructor, type Context, type Run, stateOf } from './builders.js'
 import type { Builder, SelectBuilder, Selection } from './internals.js'
-import { Pending } from './pending.js'
-import { openRows } from './results.js'
+import { filtersIn, Pending } from './pending.js'
+import { hide, openRows } from './results.js'
+import type { KnownTable } from './tables.js'
 import { assertBuilt, MARK, marked } from './text.js'
+
+/** An alias of a query, with the names that its model gives its columns. */
+interface Selected {
+  alias: string
+  metadata: EntityMetadata
+  known: KnownTable
+  names: ReadonlyMap<string, string>
+}
 
 export function extendSelect(Base: Constructor<SelectBuilder>, context: Context): Constructor<SelectBuilder> {
   return class extends Base {
@@ -21,19 +30,49 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
           return [path, known.nameOf(column) ?? column.propertyPath]
         }),
       )
-      return selections.map((one) => {
+      const more = run && !isInner ? this.boundTo(selections, { alias, metadata, known, names }) : []
+      return [...selections, ...more].map((one) => {
         const name = names.get(one.selection)
         if (name === undefined || one.aliasName === undefined) return one
-        run?.outputs.push({ known, alias, name, output: one.aliasName })
+        run?.outputs.push({ known, alias, name, output: one.aliasName, isHidden: more.includes(one) })
         if (!known.sealed.isSealed(name)) return one
         const column = this.escape(known.columnOf(metadata, name).databaseName)
         return { ...one, selection: `${this.escape(alias)}.${marked(column)}`, aliasName: MARK + one.aliasName }
       })
     }
 
+    /** Selects what encrypted columns are bound to, where it was left out. */
+    private boundTo(selections: readonly Selection[], { alias, metadata, known, names }: Selected): Selection[] {
+      const { groupBys = [], selectDistinct } = this.expressionMap
+      if (groupBys.length > 0 || selectDistinct) return []
+      const selected = selections.flatMap(({ selection }) => names.get(selection) ?? [])
+      if (selected.length === 0) return []
+      const filtered = filtersIn(Object.values(this.getParameters())).flatMap((one) =>
+        one.alias === alias ? one.field : [],
+      )
+      const lacking = filtered.filter((field) => !selected.includes(field))
+      return [...new Set([...lacking, ...known.sealed.readsToo([...selected, ...lacking])])].map((name) => {
+        const { databaseName } = known.columnOf(metadata, name)
+        const selection = `${this.escape(alias)}.${this.escape(databaseName)}`
+        return { selection, aliasName: `eaas_bound_${alias}_${databaseName}` }
+      })
+    }
+
     override buildWhere(where: unknown, metadata: EntityMetadata, alias: string, prefix?: string): string {
       stateOf(this).entities.set(alias, metadata)
       return super.buildWhere(where, metadata, alias, prefix)
+    }
+
+    /** Of rows that are filtered, a page is counted afterwards. */
+    override createLimitOffsetExpression(): string {
+      const { run } = stateOf(this)
+      const { skip, take, limit = take, offset = skip, joinAttributes } = this.expressionMap
+      if (!run || filtersIn(Object.values(this.getParameters())).length === 0)
+        return super.createLimitOffsetExpression()
+      const isOfEntities = this.expressionMap.limit === undefined && this.expressionMap.offset === undefined
+      if (joinAttributes.length > 0 && isOfEntities && (skip ?? take) !== undefined) refusePage()
+      run.page = { skip: offset ?? 0, take: limit }
+      return ''
     }
 
     override clone(): SelectBuilder {
@@ -59,7 +98,9 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       }
       const rows = (await loading).map((row) => ({ ...row }))
       await openRows(run.outputs, rows)
-      return rows
+      const right = filterRows(run, rows)
+      hide(run.outputs, right)
+      return right
     }
 
     override executeEntitiesAndRawResults(runner: QueryRunner): Promise<unknown> {
@@ -87,6 +128,23 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       return super.stream()
     }
   }
+}
+
+/** The opened rows that match, and of these the page that was asked for. */
+function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
+  const isRight = (row: Row) =>
+    filters.every(({ alias, field, query }) => {
+      const output = outputs.find((one) => one.alias === alias && one.name === field)
+      return output?.known.sealed.searches.matches({ [field]: row[output.output] }, [{ field, query }])
+    })
+  const right = filters.length > 0 ? rows.filter(isRight) : rows
+  if (!page) return right
+  return right.slice(page.skip, page.take === undefined ? undefined : page.skip + page.take)
+}
+
+function refusePage(): never {
+  const hint = 'Read the ids of a page first, and then the rows with their relations.'
+  refuseCall('take and skip with joins, by a search that finds more rows than match,', hint)
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, type SealedTable } from '@eaas/sdk/adapter'
+import { createSealedTable, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
 import type { ColumnMetadata } from './internals.js'
 
@@ -83,13 +83,22 @@ function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 's
   if (column.relationMetadata?.propertyName === propertyName) refuse('without a property of its own')
   if (!column.isInsert) refuse('that is not inserted')
   if (role === 'bound') {
+    if (column.generatedIdentity === 'ALWAYS') {
+      refuseUnbindable(
+        metadata.name,
+        propertyPath,
+        'the database makes it, and takes no value for it',
+        "Declare it with generatedIdentity: 'BY DEFAULT'.",
+      )
+    }
     if (column.type === 'uuid' || isTextual(column.type) || INTEGERS.includes(column.type)) return
     refuse('of a type whose values the database spells in its own way')
   }
   if (!column.isUpdate) refuse('that is not updated')
   if (column.transformer) refuse('with a transformer')
   if (column.default !== undefined || column.isGenerated || column.asExpression) refuse('that the database fills')
-  if (column.isPrimary || column.isArray || !(isTextual(column.type) || /^jsonb?$/.test(String(column.type))))
+  const isArray = column.isArray && role !== 'index' // an index of parts is a list
+  if (column.isPrimary || isArray || !(isTextual(column.type) || /^jsonb?$/.test(String(column.type))))
     refuse('of another type than json or text')
 }
 

@@ -1,8 +1,10 @@
 /** The builders that write rows. */
-import { type Row, readConflict, refuseCall } from '@eaas/sdk/adapter'
-import { type Constructor, type Context, findMain, nameInRow } from './builders.js'
+import { type Row, readConflict, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { type Constructor, type Context, findMain, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
-import type { Alias, Builder, InsertBuilder, UpdateBuilder } from './internals.js'
+import { findConflict, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
+import { fillIds } from './ids.js'
+import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
 import { Pending } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { marked } from './text.js'
@@ -13,8 +15,27 @@ const sealedValues = new WeakMap<object, object>()
 
 export function extendInsert(Base: Constructor<InsertBuilder>, context: Context): Constructor<InsertBuilder> {
   return class extends Base {
+    override execute(): Promise<unknown> {
+      const target = findTarget(context, this)
+      if (!target) return super.execute()
+      return runFor(rememberCaller(), async () => {
+        await fillIds(context, this, target)
+        const targets = findConflict(this, target)
+        return targets ? upsertEach(context, this, target, targets) : super.execute()
+      })
+    }
+
     override getValueSets(): object[] {
       return (sealedValues.get(this) as object[] | undefined) ?? super.getValueSets()
+    }
+
+    /** TypeORM leaves out the columns of `serial` and identity, to which values are bound. */
+    override getInsertedColumns(): ColumnMetadata[] {
+      const columns = super.getInsertedColumns()
+      const target = findTarget(context, this)
+      if (!target || this.expressionMap.insertColumns.length > 0) return columns
+      const bound = target.known.sealed.bind.map((name) => target.known.columnOf(target.metadata, name))
+      return [...bound.filter((column) => !columns.includes(column)), ...columns]
     }
 
     override createValuesExpression(): string {
@@ -51,10 +72,23 @@ export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context)
       return (sealedValues.get(this) as Row | undefined) ?? super.getValueSet()
     }
 
+    override execute(): Promise<unknown> {
+      const target = findTarget(context, this)
+      if (!target) return super.execute()
+      return runFor(rememberCaller(), async () => {
+        return isByFoundRows(context, this, target) ? updateFound(context, this, target) : super.execute()
+      })
+    }
+
     override createUpdateExpression(): string {
+      const { row, finding } = stateOf(this)
+      if (finding !== undefined) {
+        return `SELECT ${finding} FROM ${this.getTableName(this.getMainTableName())}${this.createWhereExpression()} FOR UPDATE`
+      }
       const target = findTarget(context, this)
       if (!target) return super.createUpdateExpression()
-      const bound = pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
+      const bound =
+        row ?? pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
       const changes = sealChanges(target, super.getValueSet(), bound)
       const text = withValues(this, changes, () => super.createUpdateExpression())
       return markChanges(this, target, text)

@@ -22,10 +22,7 @@ export interface Target {
 /** Returns the rows, unchanged but for the columns of the model. */
 export function sealInserts({ known, metadata, prepare }: Target, entities: readonly object[]): object[] {
   const { sealed } = known
-  const rows = entities.map((entity) => {
-    makeIds(known, metadata, entity)
-    return readRow(known, metadata, entity)
-  })
+  const rows = entities.map((entity) => readRow(known, metadata, entity))
   const all = once(() => sealed.sealRows(rows))
   const filled = sealed.columns.filter((name) => !sealed.bind.includes(name))
   return entities.map((entity, at) => {
@@ -40,15 +37,6 @@ export function sealInserts({ known, metadata, prepare }: Target, entities: read
       has: (target, key) => values.has(key) || Reflect.has(target, key),
     })
   })
-}
-
-/** Makes the ids that the database would make: encrypted values are bound to them. */
-function makeIds({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, entity: object): void {
-  for (const name of sealed.bind) {
-    const column = columnOf(metadata, name)
-    if (column.generationStrategy !== 'uuid' || (column.getEntityValue(entity) ?? null) !== null) continue
-    column.setEntityValue(entity, crypto.randomUUID())
-  }
 }
 
 /**

@@ -14,9 +14,13 @@ import { encodePublicKey, signCheckpoint } from '../../../packages/audit/src/for
 import notes from '../../../packages/audit/src/formats/checkpoint.vectors.json' with { type: 'json' }
 import cosignatures from '../../../packages/audit/src/formats/cosignature.vectors.json' with { type: 'json' }
 import vectors from '../../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import type * as keyChangeModule from '../../../packages/audit/src/formats/key-change.js'
+import { signKeyChange } from '../../../packages/audit/src/formats/key-change.js'
+import keyChanges from '../../../packages/audit/src/formats/key-change.vectors.json' with { type: 'json' }
 import type * as merkleModule from '../../../packages/audit/src/formats/merkle.js'
 import trees from '../../../packages/audit/src/formats/merkle.vectors.json' with { type: 'json' }
 import type * as stretchModule from '../../../packages/audit/src/formats/stretch.js'
+import { readTreeKey } from '../../../packages/audit/src/formats/tree.js'
 import { signerOf } from '../../../packages/audit/src/node/signing-key.js'
 import type * as exportedAnchorModule from '../../../packages/audit/src/verify/exported-anchor.js'
 import * as exportedAnchor from '../../../packages/audit/src/verify/exported-anchor.js'
@@ -218,6 +222,26 @@ describe('a statement about a stretch', () => {
   ])
 })
 
+describe('a statement about a new signing key', () => {
+  const { sign, refuse, follow, refuse_lists } = keyChanges
+  describeGuards<typeof keyChangeModule>(
+    '../../../audit/src/formats/key-change.ts',
+    ({ readKeyChange, followKeyChanges, findKeyChange }) => [
+      ...findWronglyTaken(sign, {
+        isRefused: false,
+        take({ note, from, to }) {
+          const read = readKeyChange(note)
+          if (read.from !== from || read.to !== to) throw new Error('other keys')
+        },
+      }),
+      ...findWronglyTaken(refuse, { isRefused: true, take: ({ note }) => readKeyChange(note) }),
+      ...findWronglyTaken(follow, { isRefused: false, take: ({ notes }) => followKeyChanges(notes) }),
+      ...findWronglyTaken(refuse_lists, { isRefused: true, take: ({ notes }) => followKeyChanges(notes) }),
+      ...refuse.filter(({ note }) => findKeyChange(note) !== undefined).map(({ name }) => name),
+    ],
+  )
+})
+
 describe('what the log of the installation says of tenants', () => {
   const [A, B, C] = [0xa, 0xb, 0xc].map((last) => `6f9619ff-8b86-4011-b42d-00c04fc964f${last.toString(16)}`)
   const [a, b, c] = [A, B, C].map((tenant_id) => JSON.stringify({ tenant_id }))
@@ -362,7 +386,8 @@ describe('the line of an anchor in an export', () => {
     const { public_key } = JSON.parse(trailer)
     const { head_id } = readAnchorPosition(covered, public_key)
     const links = lines.find(isLinks)
-    if (links !== undefined) assertLinks(readLinksLine(links), { anchor: covered.anchor, head_id }, public_key)
+    if (links === undefined) return
+    assertLinks(readLinksLine(links), { anchor: covered.anchor, head_id }, readTreeKey(public_key))
   }
   const messageOf = (server: typeof exportedAnchorModule, file: string) => {
     try {
@@ -449,7 +474,8 @@ describe('the anchored heads', () => {
 })
 
 describe('a file of checkpoints', () => {
-  const [own, stranger] = [0, 1].map(() => signerOf(generateKeyPairSync('ed25519').privateKey)) as [
+  const [own, stranger, next] = [0, 1, 2].map(() => signerOf(generateKeyPairSync('ed25519').privateKey)) as [
+    SigningKey,
     SigningKey,
     SigningKey,
   ]
@@ -465,6 +491,8 @@ describe('a file of checkpoints', () => {
     return `${JSON.stringify({ tenant_id, policy_version: last_id, head, checkpoint, public_key: publicKey, ...changed })}\n`
   }
   const forged = (last_id: number) => line(last_id, {}, { by: stranger })
+  const byNext = (last_id: number, key_change: unknown = signKeyChange(own, next, created_at), by = next) =>
+    line(last_id, { public_key: encodePublicKey(next), key_change }, { by })
   const NO_FORM = 'not the line'
   const CONTRADICTS = 'contradicts'
 
@@ -492,6 +520,16 @@ describe('a file of checkpoints', () => {
     ['a version that was not proven', line(1) + line(1, { policy_version: 0 }) + line(2), [2, true], []],
     ['a last line that is cut', line(1) + line(2).slice(0, -1), [1, true], [[2, 'cut short']]],
     ['a note', `# to self\n${line(1)}`, [1, true], [[1, NO_FORM]]],
+    ['lines of a key that replaced this one', line(1) + byNext(2), [2, true], []],
+    [
+      'a statement by a stranger',
+      line(1) + byNext(2, signKeyChange(stranger, next, created_at)),
+      [1, true],
+      [[2, 'another']],
+    ],
+    ['a statement that is none', line(1) + byNext(2, 'eaas-audit'), [1, true], [[2, 'another']]],
+    ['a statement that is no text', line(1) + byNext(2, 7), [1, true], [[2, 'another']]],
+    ['a forged line with a statement', line(1) + byNext(2, undefined, stranger), [1, true], [[2, 'signature']]],
   ]
 
   let folder: string

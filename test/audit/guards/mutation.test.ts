@@ -18,7 +18,7 @@ const TABLES: Record<Sealed, string> = {
 }
 
 /** Columns that are only shown to people, and decide nothing. */
-const NOT_AUTHENTICATED: Partial<Record<Sealed, string[]>> = { api_keys: ['last_used_at'] }
+const NOT_AUTHENTICATED: Partial<Record<Sealed, string[]>> = { api_keys: ['last_used_at', 'pepper'] }
 
 useMutantFolder()
 let genuine: Macs
@@ -34,6 +34,8 @@ const VALUES: Record<string, [unknown, unknown]> = {
   api_key_id: ['7c9e6679-7425-40de-944b-e07fc1f90ae7', '7c9e6679-7425-40de-944b-e07fc1f90ae8'],
   permissions: [['encrypt'], ['encrypt', 'decrypt']],
   allowed_ips: [['10.0.0.0/8'], []],
+  keys: [['customers/*'], null],
+  budgets: ['{"hash":{"per_day":9}}', null],
   envelope_only: [true, false],
   ...Object.fromEntries(
     ['hash', 'previous_mac'].map((column) => [column, [new Uint8Array(32), new Uint8Array(32).fill(1)]]),
@@ -61,7 +63,7 @@ function rowOf(what: Sealed, edited?: string): never {
 /** Computes the MAC that the server compares with the stored one, in hexadecimal. */
 function sealed(server: Macs, what: Sealed, row: never): string {
   const write: Record<Sealed, () => Uint8Array> = {
-    entry: () => server.entryMac(key, server.entryHash(new Uint8Array(32), row)),
+    entry: () => server.entryMac(key, 1, server.entryHash(new Uint8Array(32), row)),
     head: () => server.headMac(key, row),
     mark: () => server.purgeMarkMac(key, row),
     tenants: () => server.tenantMac(key, row),

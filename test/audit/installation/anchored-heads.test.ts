@@ -7,7 +7,6 @@ import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
 import { compareWithAnchor } from '../../../packages/server/src/audit/watch/anchor-watch.js'
 import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
 import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anchor.js'
-import { deriveRowKey } from '../../../packages/server/src/crypto/key-hierarchy.js'
 import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../../packages/server/src/operations/accept-lost-tenant.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
@@ -34,10 +33,9 @@ const { start, current, twoTenants } = setInstallationScene()
 
 /** Compares as a server does before each anchor. */
 const compare = ({ services }: Pick<Service, 'services'>) => {
-  const { states, committer, storeKeys, installationKey } = services
+  const { states, committer, storeKeys } = services
   return compareWithAnchor({
     ...services,
-    rowKey: deriveRowKey(installationKey),
     watches: committer.watches,
     findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
     openKey: (row) => openAuditKey(storeKeys, row),
@@ -274,7 +272,6 @@ describe('a tenant alone', () => {
     const compare = (findAuditKey: () => Promise<never>) =>
       compareWithAnchor({
         ...services,
-        rowKey: deriveRowKey(services.installationKey),
         watches,
         findAuditKey,
         openKey: (row) => openAuditKey(services.storeKeys, row),

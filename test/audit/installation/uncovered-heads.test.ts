@@ -121,6 +121,17 @@ describe('an anchored head with a policy version that no server gave', () => {
     await expect(accepting).resolves.toMatchObject({ witnessed_id: 3, policy_version: 2 ** 32 })
     expect((await start()).alarms).toEqual([])
   })
+
+  it('counts for nothing in the alarm about a tenant that is missing, whose audit key could prove it', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await removeAll(current(), tenant_id)
+    await current().services.sql`
+      update anchored_heads set policy_version = ${Number.MAX_SAFE_INTEGER} where tenant_id = ${tenant_id}`
+    const { services } = await start()
+    expect(services.committer.watches.get(tenant_id).alarm?.witness).toMatchObject({ last_id: 3, policy_version: 0 })
+  })
 })
 
 describe('the time of the newest anchor', () => {

@@ -60,7 +60,7 @@ async function archiveOfOthers(): Promise<string> {
   if (!head) throw new Error('the tenant should have a head')
   const statement = { tenant_id, last_id: OLD, hash, head_id: head.last_id, head_hash: head.hash }
   const stretch = signStretch(signingKey, { ...statement, created_at: new Date(PRESENT).toISOString() })
-  const header = headerLine({ tenant_id, after_id: 0, after_hash: genesisHash(tenant_id) })
+  const header = headerLine({ tenant_id, after_id: 0, after_hash: genesisHash(tenant_id), key_changes: [] })
   const trailer = trailerLine({ stretch, public_key: encodePublicKey(signingKey) })
   return [header, ...others.map(entryLine), trailer].join('')
 }

@@ -49,6 +49,7 @@ let writer: ReturnType<typeof serverOf>
 /** Starts the service for the tests of a file. */
 export function useService(): void {
   beforeAll(async () => {
+    clock.now = START // the file before may have set it
     folder = await mkdtemp(join(tmpdir(), 'eaas-retention-'))
     service = await startService({ now: () => clock.now })
     writer = serverOf(service)

@@ -9,7 +9,6 @@ import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
 import { compareWithAnchor } from '../../../packages/server/src/audit/watch/anchor-watch.js'
 import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anchor.js'
 import { examineCheckpoints } from '../../../packages/server/src/cli/examine-logs.js'
-import { deriveRowKey } from '../../../packages/server/src/crypto/key-hierarchy.js'
 import { createWitnessEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
@@ -24,10 +23,9 @@ type Witnessing = Pick<Server, 'services'>
 
 /** Compares as a server does before each anchor; `meanwhile` happens once the anchored heads were read. */
 async function compare({ services }: Witnessing, meanwhile: () => Promise<unknown> = async () => undefined) {
-  const { states, committer, storeKeys, installationKey } = services
+  const { states, committer, storeKeys } = services
   return compareWithAnchor({
     ...services,
-    rowKey: deriveRowKey(installationKey),
     watches: committer.watches,
     findAuditKey: async (tenant_id) => {
       await meanwhile()

@@ -81,10 +81,10 @@ interface Known {
 
 /** Expects both verifiers to report exactly this. */
 export async function expectReported(target: Target, expected: Report, { kept, existing }: Known = {}): Promise<void> {
-  const { tenant_id, auditKey, rowKey } = target
+  const { tenant_id, auditKey } = target
   const checkpoint = kept && readCheckpoint(kept.note, kept.publicKey)
   const { sql, storeKeys } = scene.service.services
-  expect(reportOf(await verifyLog(sql, { tenant_id, auditKey, rowKey, storeKeys, checkpoint }))).toEqual(expected)
+  expect(reportOf(await verifyLog(sql, { tenant_id, auditKey, storeKeys, checkpoint }))).toEqual(expected)
   if (!hasSecondVerifier) return
   const second = {
     tenant_id,

@@ -84,7 +84,7 @@ async function dateBack(target: Target): Promise<void> {
     last.id,
     created_at,
     hash,
-    entryMac(target.auditKey, hash),
+    entryMac(target.auditKey, last.id, hash),
   ])
   await run('update heads set created_at = $2, hash = $3, mac = $4 where tenant_id = $1', [
     target.tenant_id,

@@ -60,7 +60,7 @@ async function rewriteFrom(target: Target, from: number): Promise<void> {
     const next = extendChain(end, [draft], { auditKey, now: Date.parse(entry.created_at) })
     const [made] = next.entries
     if (!made) throw new Error('nothing was chained')
-    expect(Buffer.from(made.mac).equals(Buffer.from(entryMac(auditKey, made.hash)))).toBe(true)
+    expect(Buffer.from(made.mac).equals(Buffer.from(entryMac(auditKey, made.id, made.hash)))).toBe(true)
     await run('update audit_log set actor = $3, hash = $4, mac = $5 where tenant_id = $1 and id = $2', [
       tenant_id,
       entry.id,

@@ -4,12 +4,13 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findTenant } from '../../../packages/server/src/cli/with-services.js'
-import { apiKeyDigest } from '../../../packages/server/src/crypto/api-key.js'
 import { createScheduledVerification } from '../../../packages/server/src/jobs/scheduled-verification.js'
 import { listKeys } from '../../../packages/server/src/operations/list-keys.js'
+import { UNLIMITED } from '../../../packages/server/src/runner/budgets.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
+import { listKeys as listRows } from '../../../packages/server/src/store/keys.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 let service: Service
@@ -99,8 +100,8 @@ describe('a row that was not asked for', () => {
   })
 
   it('is not taken for an API key: one with few rights does not get those of another', async () => {
-    const { pepper } = service.services
-    const [asked, instead] = [apiKeyDigest(pepper, limited.secret), apiKeyDigest(pepper, acme.secret)]
+    const { peppers } = service.services
+    const [asked, instead] = [peppers.digest(limited.secret).digest, peppers.digest(acme.secret).digest]
     const state = await statesOn(answering(/from api_keys/, { asked, instead })).find(acme.tenant.tenant_id)
     await expect(state?.findApiKey(asked)).rejects.toMatchObject(ANOTHER)
   })
@@ -149,5 +150,28 @@ describe('a row that was not asked for', () => {
       listKeys({ status: 'disabled' }),
     )
     await expect(listed).rejects.toMatchObject({ name: 'TamperedRowError' })
+  })
+
+  it('is not listed for an API key that is limited to others', async () => {
+    const { services } = service
+    const { tenant_id } = acme.tenant
+    const state = await services.states.find(tenant_id)
+    const apiKey = await state?.findApiKeyById(limited.id)
+    if (!state || !apiKey) throw new Error('the scene has no such API key')
+    const sql = new Proxy(services.sql, {
+      apply: (target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) =>
+        /order by created_at, key_id/.test(strings.join('?'))
+          ? listRows(target, tenant_id, {})
+          : target(strings, ...values),
+    }) as Sql
+    const caller = {
+      actor: limited.id,
+      ip_address: null,
+      on_behalf_of: undefined,
+      apiKey: { ...apiKey, keys: ['x/*'] },
+    }
+    const context = { state, caller, services: { ...services, sql }, sql, quotaLeft: 0, allowances: UNLIMITED }
+    const { release } = await listKeys({})(context)
+    await expect(release({})).rejects.toMatchObject({ name: 'TamperedRowError' })
   })
 })

@@ -81,7 +81,7 @@ describe('an API key that has expired', () => {
 
   it('is refused when a view says that it expires later', async () => {
     await sql().unsafe(`alter table api_keys rename to all_api_keys;
-      create view api_keys as select api_key_id, tenant_id, name, prefix, digest, permissions, allowed_ips, created_at, last_used_at,
+      create view api_keys as select api_key_id, tenant_id, name, prefix, digest, pepper, permissions, allowed_ips, keys, budgets, created_at, last_used_at,
         revoked_at, expires_at + interval '1 year' as expires_at, entry_id, mac from all_api_keys`)
     try {
       expect([await wrap(short.secret), await wrap(lasting.secret)]).toEqual([500, 200])

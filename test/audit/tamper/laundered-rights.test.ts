@@ -1,7 +1,8 @@
 // Rows that grant rights, put back to an older state that is genuine with its MAC, by somebody who has the whole database and no key. A
 // server refuses to use them; and if one has built upon them, anybody with an export can tell, whatever followed (chain.md 11).
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type EntryDraft, extendChain } from '../../../packages/server/src/audit/formats/chain.js'
+import { currentKey, type EntryDraft, extendChain } from '../../../packages/server/src/audit/formats/chain.js'
 import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/formats/row-mac.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../../packages/server/src/runner/perform.js'
@@ -23,10 +24,13 @@ let service: Service
 let owner: Caller
 let key: { id: string; name: string }
 let doomed: { id: string; name: string }
+let closed: { id: string; name: string }
 let limited: { id: string; secret: string }
 let revoked: { id: string; secret: string }
+/** limited to keys, and what it makes */
+let narrowed: { id: string; secret: string }
 /** the newest entry of each row that is put back */
-let newest: Record<'key' | 'doomed' | 'limited' | 'revoked' | 'tenant', number>
+let newest: Record<'key' | 'doomed' | 'closed' | 'limited' | 'narrowed' | 'revoked' | 'tenant', number>
 
 const sql = () => service.services.sql as unknown as Scene['sql']
 const state = async () => {
@@ -47,24 +51,32 @@ beforeAll(async () => {
   owner = await service.createTenant()
   key = await post('/v1/keys', { name: 'key' })
   doomed = await post('/v1/keys', { name: 'doomed' })
+  closed = await post('/v1/keys', { name: 'closed' })
+  await post(`/v1/keys/${closed.id}/rotate`)
   limited = await post('/v1/api-keys', { name: 'limited', permissions: ['encrypt', 'keys:export', 'keys:read'] })
   revoked = await post('/v1/api-keys', { name: 'revoked', permissions: ['api_keys:manage', 'audit:read', 'keys:read'] })
+  narrowed = await post('/v1/api-keys', { name: 'narrowed', permissions: ['api_keys:manage', 'encrypt'] })
   await performAsSystem(service.services, owner.tenant.tenant_id, updateTenant({ envelope_only: false }))
   await copyTables(sql(), 'early')
 
   await post(`/v1/keys/${key.id}/rotate`)
   await post(`/v1/keys/${key.id}/wrap`, { dek: dek() })
   await owner.call('PATCH', `/v1/api-keys/${limited.id}`, { permissions: ['keys:read'] })
+  await owner.call('PATCH', `/v1/api-keys/${narrowed.id}`, { keys: ['customers/*'] })
   await owner.call('DELETE', `/v1/api-keys/${revoked.id}`)
   await owner.call('DELETE', `/v1/keys/${doomed.id}`)
   service.services.destroyWindowDays = 0
   await post(`/v1/keys/${doomed.id}/destroy`, { confirm: doomed.name })
+  await owner.call('PATCH', `/v1/keys/${closed.id}`, { min_unwrap_version: 2 })
+  await post(`/v1/keys/${closed.id}/versions/1/destroy`, { confirm: closed.name })
   await performAsSystem(service.services, owner.tenant.tenant_id, updateTenant({ envelope_only: true }))
   await copyTables(sql(), 'late')
   const [row] = await sql()<(typeof newest)[]>`
     select (select entry_id from keys where key_id = ${key.id})::int as key,
            (select entry_id from keys where key_id = ${doomed.id})::int as doomed,
+           (select entry_id from keys where key_id = ${closed.id})::int as closed,
            (select entry_id from api_keys where api_key_id = ${limited.id})::int as limited,
+           (select entry_id from api_keys where api_key_id = ${narrowed.id})::int as narrowed,
            (select entry_id from api_keys where api_key_id = ${revoked.id})::int as revoked,
            (select entry_id from tenants)::int as tenant`
   if (!row) throw new Error('no rows')
@@ -78,7 +90,9 @@ async function putBack(name: keyof typeof newest): Promise<void> {
   const rows = {
     key: { tables: ['keys', 'key_versions'], condition: `key_id = '${key.id}'` },
     doomed: { tables: ['keys', 'key_versions'], condition: `key_id = '${doomed.id}'` },
+    closed: { tables: ['keys', 'key_versions'], condition: `key_id = '${closed.id}'` },
     limited: { tables: ['api_keys'], condition: `api_key_id = '${limited.id}'` },
+    narrowed: { tables: ['api_keys'], condition: `api_key_id = '${narrowed.id}'` },
     revoked: { tables: ['api_keys'], condition: `api_key_id = '${revoked.id}'` },
     tenant: { tables: ['tenants'], condition: 'true' },
   }
@@ -150,8 +164,37 @@ async function suspendTenant(): Promise<number> {
   )
 }
 
+/** An API key without a limit, made by one whose limit was lifted by an older row. */
+const mintFrom = (api_key_id: string, minted: string = crypto.randomUUID()) => {
+  const metadata = { api_key_id: minted, permissions: 'encrypt', expires_at: null, allowed_ips: null }
+  return append(draftEntry({ action: 'api_key.create', metadata }, actorOf(api_key_id)), async () => undefined)
+}
+
+/** Two steps: the older row makes an API key, and that one wraps. */
+async function mintAndWrap(api_key_id: string): Promise<number> {
+  const minted = crypto.randomUUID()
+  const at = await mintFrom(api_key_id, minted)
+  await wrapBy(minted)
+  return at
+}
+
+/** Two steps: the limit is lifted by a change that replaces the newest entry, and the API key then wraps. */
+async function liftAndWrap(actor: string): Promise<number> {
+  const told = { permissions: 'api_keys:manage encrypt', expires_at: null, allowed_ips: null }
+  const metadata = { api_key_id: narrowed.id, changed: 'keys', replaces: newest.narrowed, ...told }
+  const at = await append(draftEntry({ action: 'api_key.update', metadata }, actorOf(actor)), async () => undefined)
+  await wrapBy(narrowed.id)
+  return at
+}
+
+const wrapBy = (api_key_id: string) =>
+  append(draftEntry({ action: 'key.wrap', key_id: key.id, key_version: 2 }, actorOf(api_key_id)), async () => undefined)
+
 const wrapUnder = (key_version: number) =>
   append(draftEntry({ action: 'key.wrap', key_id: key.id, key_version }, SYSTEM), async () => undefined)
+
+const unwrapByDestroyed = () =>
+  append(draftEntry({ action: 'key.unwrap', key_id: closed.id, key_version: 1 }, SYSTEM), async () => undefined)
 
 const BUILT_UPON: [what: string, name: keyof typeof newest, build: () => Promise<number>, reason: string][] = [
   ['a revoked API key that renames itself', 'revoked', () => rename(revoked.id, revoked.id), 'state_violated'],
@@ -168,11 +211,52 @@ const BUILT_UPON: [what: string, name: keyof typeof newest, build: () => Promise
     () => rename(limited.id, 'system'),
     'replaces_mismatch',
   ],
+  [
+    'a lifted limit to keys of an API key that is then renamed',
+    'narrowed',
+    () => rename(narrowed.id, 'system'),
+    'replaces_mismatch',
+  ],
+  ['a lifted limit to keys of an API key that wraps', 'narrowed', () => wrapBy(narrowed.id), 'state_violated'],
+  [
+    'a lifted limit to keys of an API key that makes another one',
+    'narrowed',
+    () => mintFrom(narrowed.id),
+    'state_violated',
+  ],
+  [
+    'a lifted limit to keys of an API key whose new API key wraps',
+    'narrowed',
+    () => mintAndWrap(narrowed.id),
+    'state_violated',
+  ],
+  [
+    'a limit to keys that the API key lifts itself before it wraps',
+    'narrowed',
+    () => liftAndWrap(narrowed.id),
+    'state_violated',
+  ],
   ['a destroyed key that is then rotated', 'doomed', () => changeKey(doomed.id, 'key.rotate'), 'replaces_mismatch'],
   [
     'a destroyed key, rotated by a server that says that it replaces the destruction',
     'doomed',
     () => changeKey(doomed.id, 'key.rotate', newest.doomed),
+    'state_violated',
+  ],
+  ['an undone destruction of a version, which then unwraps', 'closed', unwrapByDestroyed, 'state_violated'],
+  [
+    'an undone destruction of a version, of a key that is then rotated',
+    'closed',
+    () => changeKey(closed.id, 'key.rotate'),
+    'replaces_mismatch',
+  ],
+  [
+    'an undone destruction of a version, which unwraps once a server rotated the key and said that it replaces the destruction',
+    'closed',
+    async () => {
+      await changeKey(closed.id, 'key.rotate', newest.closed)
+      return unwrapByDestroyed()
+    },
     'state_violated',
   ],
   ['an undone rotation, rotated again', 'key', () => changeKey(key.id, 'key.rotate'), 'replaces_mismatch'],
@@ -204,10 +288,12 @@ describe('a row that somebody put back is found by every verification once a ser
     const fault = { valid: false, reason, broken_at }
     for (const query of ['', `?checkpoint=${encodeURIComponent(checkpoint)}`])
       expect((await server.call(owner.secret, 'GET', `/v1/audit/verify${query}`)).body).toMatchObject(fault)
-    const { auditKey, rowKey } = await state()
+    const { auditKey } = await state()
     const { tenant_id } = owner.tenant
-    expect(await service.services.verifyLog({ tenant_id, auditKey, rowKey })).toMatchObject(fault)
-    expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject(fault)
+    expect(await service.services.verifyLog({ tenant_id, auditKey })).toMatchObject(fault)
+    expect(await verifyIndependently(sql(), { tenant_id, auditKey: currentKey(auditKey).export() })).toMatchObject(
+      fault,
+    )
 
     const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
     const refused = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1, broken_at }
@@ -217,10 +303,12 @@ describe('a row that somebody put back is found by every verification once a ser
 
   it('and an honest history is not', async () => {
     const server = fresh()
-    const { auditKey, rowKey } = await state()
+    const { auditKey } = await state()
     const { tenant_id } = owner.tenant
-    expect(await service.services.verifyLog({ tenant_id, auditKey, rowKey })).toMatchObject({ valid: true })
-    expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject({ valid: true })
+    expect(await service.services.verifyLog({ tenant_id, auditKey })).toMatchObject({ valid: true })
+    expect(await verifyIndependently(sql(), { tenant_id, auditKey: currentKey(auditKey).export() })).toMatchObject({
+      valid: true,
+    })
     const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
     const { checkpoint, public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
     expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
@@ -256,6 +344,16 @@ const USES: [
     'an API key whose dropped permissions are back, renamed by another one',
     () => putBack('limited'),
     (server) => server.call(owner.secret, 'PATCH', `/v1/api-keys/${limited.id}`, { name: 'renamed' }),
+  ],
+  [
+    'a lifted limit to keys',
+    () => putBack('narrowed'),
+    (server) => server.call(narrowed.secret, 'POST', `/v1/keys/${key.id}/wrap`, { dek: dek() }),
+  ],
+  [
+    'an API key whose limit to keys is lifted, renamed by another one',
+    () => putBack('narrowed'),
+    (server) => server.call(owner.secret, 'PATCH', `/v1/api-keys/${narrowed.id}`, { name: 'renamed' }),
   ],
   [
     'a destroyed key that wraps',
@@ -322,14 +420,18 @@ describe('a row that somebody put back is refused at use:', () => {
     expect(status).toBe(500)
   })
 
-  it.each(['key', 'doomed', 'limited', 'revoked', 'tenant'] as const)(
+  it.each(['key', 'doomed', 'limited', 'narrowed', 'revoked', 'tenant'] as const)(
     'and is found by eaas doctor: %s',
     async (name) => {
       const find = () => findOutdatedRow(service.services.sql, owner.tenant.tenant_id)
       expect(await find()).toBeUndefined()
       await putBack(name)
       const what = { key: `key ${key.id}`, doomed: `key ${doomed.id}`, tenant: 'the settings' }
-      const apiKeys = { limited: `API key ${limited.id}`, revoked: `API key ${revoked.id}` }
+      const apiKeys = {
+        limited: `API key ${limited.id}`,
+        narrowed: `API key ${narrowed.id}`,
+        revoked: `API key ${revoked.id}`,
+      }
       expect(await find()).toMatchObject({ what: { ...what, ...apiKeys }[name], newest_entry: newest[name] })
     },
   )

@@ -19,6 +19,7 @@ const PERMISSIONS = ['api_keys:manage', 'decrypt', 'encrypt', 'hash', 'keys:expo
 interface Scenery {
   owner: Caller
   key_id: string
+  other_id: string
   worker: { id: string; secret: string }
 }
 type Call = [method: string, path: string, body?: unknown]
@@ -48,13 +49,16 @@ const narrowTo =
   (...permissions: string[]) =>
   ({ owner, worker }: Scenery) =>
     owner.call('PATCH', `/v1/api-keys/${worker.id}`, { permissions })
+const limitTo = (list: (scenery: Scenery) => string[]) => (scenery: Scenery) =>
+  scenery.owner.call('PATCH', `/v1/api-keys/${scenery.worker.id}`, { keys: list(scenery) })
 const wrap = ({ key_id }: Scenery): Call => ['POST', `/v1/keys/${key_id}/wrap`, { dek: dek() }]
 
 async function makeScenery(): Promise<Scenery> {
   const owner = await service.createTenant({ name: crypto.randomUUID() })
-  const key = await owner.call('POST', '/v1/keys', { name: 'key' })
+  const key = await owner.call('POST', '/v1/keys', { name: 'customers/key' })
+  const other = await owner.call('POST', '/v1/keys', { name: 'shop/key' })
   const worker = await owner.call('POST', '/v1/api-keys', { name: 'worker', permissions: PERMISSIONS })
-  const scenery = { owner, key_id: key.body.id, worker: worker.body }
+  const scenery = { owner, key_id: key.body.id, other_id: other.body.id, worker: worker.body }
   await operate(scenery, updateTenant({ envelope_only: false }))
   return scenery
 }
@@ -142,6 +146,36 @@ const CAUGHT: Caught[] = [
     what: 'an API key makes another one that may do what it lost itself',
     narrow: narrowTo('api_keys:manage', 'hash'),
     call: () => ['POST', '/v1/api-keys', { name: 'minted', permissions: ['decrypt'] }],
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key that is limited to another key wraps',
+    narrow: limitTo(({ other_id }) => [other_id]),
+    call: wrap,
+    refusal: 'E_NOT_FOUND',
+  },
+  {
+    what: 'an API key that is limited to a folder wraps with a key outside of it in a batch',
+    narrow: limitTo(() => ['shop/*']),
+    call: ({ key_id }) => ['POST', '/v1/batch', { operations: [{ op: 'wrap', key_id, dek: dek() }] }],
+    refusal: 'E_NOT_FOUND',
+  },
+  {
+    what: 'an API key that is limited to a folder exports a key outside of it',
+    narrow: limitTo(() => ['shop/*']),
+    call: ({ key_id }) => ['POST', `/v1/keys/${key_id}/export`],
+    refusal: 'E_NOT_FOUND',
+  },
+  {
+    what: 'an API key that is limited to a folder makes one that is not limited',
+    narrow: limitTo(() => ['shop/*']),
+    call: () => ['POST', '/v1/api-keys', { name: 'minted', permissions: ['hash'] }],
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key that is limited to a folder makes one of another folder',
+    narrow: limitTo(() => ['shop/*']),
+    call: () => ['POST', '/v1/api-keys', { name: 'minted', permissions: ['hash'], keys: ['customers/*'] }],
     refusal: 'E_MISSING_PERMISSION',
   },
   {

@@ -71,6 +71,15 @@ const CASES: [
     ({ key }) => ['POST', `/v1/keys/${key.id}/unwrap`, { wrapped_key: key.wrapped }],
   ],
   [
+    'a destroyed version of a key unwraps',
+    async ({ owner, key }) => {
+      await owner.call('POST', `/v1/keys/${key.id}/rotate`)
+      await owner.call('PATCH', `/v1/keys/${key.id}`, { min_unwrap_version: 2 })
+      await owner.call('POST', `/v1/keys/${key.id}/versions/1/destroy`, { confirm: key.name })
+    },
+    ({ key }) => ['POST', `/v1/keys/${key.id}/unwrap`, { wrapped_key: key.wrapped }],
+  ],
+  [
     'a key wraps under the version before its rotation',
     ({ owner, key }) => owner.call('POST', `/v1/keys/${key.id}/rotate`),
     ({ key }) => ['POST', `/v1/keys/${key.id}/wrap`, { dek: dek() }],

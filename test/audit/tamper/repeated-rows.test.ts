@@ -50,8 +50,8 @@ async function repeat(table: string, where = `tenant_id = '${tenant_id}'`): Prom
 async function verify(): Promise<wire.Verification> {
   const state = await service.services.states.find(tenant_id)
   if (!state) throw new Error('no state')
-  const { auditKey, rowKey } = state
-  return service.services.verifyLog({ tenant_id, auditKey, rowKey })
+  const { auditKey } = state
+  return service.services.verifyLog({ tenant_id, auditKey })
 }
 
 /** Calls a server that has nothing cached. */

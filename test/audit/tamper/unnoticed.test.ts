@@ -24,6 +24,13 @@ describe('what no verification notices', () => {
     await expectUnnoticed(target, attack)
   })
 
+  it.each(LOGS)('is that the number of the pepper of API keys is edited, in a log that is %s', async (log) => {
+    const target = of(log)
+    await expectUnnoticed(target, () =>
+      run('update api_keys set pepper = 7 - pepper where tenant_id = $1', [target.tenant_id]),
+    )
+  })
+
   it.each(LOGS)('is that the counts of calls without an entry are deleted, in a log that is %s', async (log) => {
     const target = of(log)
     const attack = () => run('delete from unrecorded_calls where tenant_id = $1', [target.tenant_id])

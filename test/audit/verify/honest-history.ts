@@ -34,6 +34,7 @@ const EVENTS = {
   rotate: 5,
   policy: 3,
   update: 3,
+  destroyVersion: 3,
   dueWork: 2,
   disable: 4,
   enable: 3,
@@ -193,6 +194,7 @@ class History {
       policy: () =>
         this.#call('PATCH', `${path}/rotation`, { interval_days: which % 4 === 0 ? null : (which % 4) * 10 }),
       update: () => this.#call('PATCH', path, { min_unwrap_version: 1 + ((which >> 1) % 2) }),
+      destroyVersion: () => this.#call('POST', `${path}/versions/${1 + (which % 2)}/destroy`, { confirm: key.name }),
       dueWork: () => doDueWork(world.service.services, { onError: (error) => this.#alarms.push(`due work: ${error}`) }),
       disable: () => this.#call('DELETE', path),
       enable: () => this.#call('POST', `${path}/enable`),

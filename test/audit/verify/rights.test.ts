@@ -26,8 +26,8 @@ let clerk: { id: string; secret: string }
 let file: string
 let publicKey: string
 
-// Day 0: the tenant, its key, and an API key that may decrypt until day 40. Day 10: it may only read. Day 20: it is revoked. Day 25: the key is
-// disabled. Day 30: the tenant is suspended.
+// Day 0: the tenant, its key, and an API key that may decrypt until day 40. Day 10: it may only read. Day 12: the key's first
+// version is closed. Day 20: the API key is revoked, that version destroyed. Day 25: the key is disabled. Day 30: the tenant is suspended.
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-rights-'))
   service = await startService({ now: () => now })
@@ -44,8 +44,11 @@ beforeAll(async () => {
   await owner.call('PATCH', `/v1/api-keys/${clerk.id}`, { permissions: ['keys:read'], allowed_ips: null })
   await performAsSystem(service.services, tenant_id, updateTenant({ envelope_only: true }))
   await owner.call('POST', `/v1/keys/${key_id}/rotate`)
+  now = START + 12 * DAY_MS
+  await owner.call('PATCH', `/v1/keys/${key_id}`, { min_unwrap_version: 2 })
   now = START + 20 * DAY_MS
   await owner.call('DELETE', `/v1/api-keys/${clerk.id}`)
+  await owner.call('POST', `/v1/keys/${key_id}/versions/1/destroy`, { confirm: 'k' })
   now = START + 25 * DAY_MS
   await owner.call('DELETE', `/v1/keys/${key_id}`)
   file = (await owner.call('GET', '/v1/audit/export')).body as string
@@ -117,6 +120,20 @@ describe('the rights at a time', () => {
     ])
   })
 
+  it('tell from which version on a key opened, and which were destroyed', async () => {
+    const versionsAt = async (at: string, text?: string) => {
+      const [key] = (await rightsAt(at, text)).keys
+      return [key?.status, key?.version, key?.min_unwrap_version, key?.destroyed_through]
+    }
+    expect(await versionsAt(day(11))).toEqual(['active', 2, 1, 0])
+    expect(await versionsAt(day(15))).toEqual(['active', 2, 2, 0])
+    expect(await versionsAt(day(20))).toEqual(['active', 2, 2, 1])
+    const part = (await owner.call('GET', '/v1/audit/export?after_id=3')).body as string
+    expect(await versionsAt(day(11), part)).toEqual(['active', 2, null, null])
+    expect(await versionsAt(day(15), part)).toEqual(['active', 2, 2, null])
+    expect(await versionsAt(day(25), part)).toEqual(['disabled', 2, 2, 1])
+  })
+
   it('are those of an API key until it expires', async () => {
     const { body } = await owner.call('POST', '/v1/api-keys', { name: 'short', permissions: [], expires_at: day(27) })
     const text = (await owner.call('GET', '/v1/audit/export')).body as string
@@ -159,6 +176,10 @@ describe('the report of rights', () => {
     expect(lines.stdout).toContain(`${clerk.id}  active  decrypt keys:read`)
     expect((await rights(path, '--at', day(5))).code).toBe(6)
 
+    const versions = async (at: string) => (await rights(path, '--at', at, '--public-key', publicKey)).stdout
+    expect(await versions(day(15))).toMatch(new RegExp(`^${key_id}  none +active +2 +2 +none +wrap encrypt `, 'm'))
+    expect(await versions(day(20))).toMatch(new RegExp(`^${key_id}  none +active +2 +2 +through 1 +wrap encrypt `, 'm'))
+
     const part = join(folder, 'part.ndjson')
     await writeFile(part, (await owner.call('GET', '/v1/audit/export?after_id=3')).body as string)
     const some = await rights(part, '--at', day(12), '--public-key', publicKey, '--key-id', key_id)
@@ -169,7 +190,20 @@ describe('the report of rights', () => {
 
     const other = await rightsInDatabase('--at', day(5), '--tenant', owner.tenant.tenant_id, '--json')
     expect(other.code).toBe(0)
-    expect(ofClerk(JSON.parse(other.stdout))).toEqual(ofClerk(JSON.parse(told.stdout)))
+    expect(ofClerk(JSON.parse(other.stdout))).toEqual({ ...ofClerk(JSON.parse(told.stdout)), name: 'clerk' })
+    expect(JSON.parse(other.stdout).keys).toMatchObject([{ key_id, name: 'k' }])
+  })
+
+  it('names keys and API keys beside their ids where the database has their names, as a terminal can show them', async () => {
+    const { tenant, call } = await service.createTenant()
+    const { body: key } = await call('POST', '/v1/keys', { name: 'shop/orders' })
+    const { body: made } = await call('POST', '/v1/api-keys', { name: 'till \u001b[2J', permissions: ['wrap'] })
+    const { stdout } = await rightsInDatabase('--at', new Date(now).toISOString(), '--tenant', tenant.tenant_id)
+    expect(stdout).toContain(`${made.id}  till \\u001b[2J`)
+    expect(stdout).toMatch(new RegExp(`^${key.id}  shop/orders +shop/? +active`, 'm'))
+    expect(stdout).toContain('Names are those of now')
+    const neighbour = await rightsInDatabase('--at', day(5), '--tenant', owner.tenant.tenant_id)
+    expect(neighbour.stdout).not.toContain('till')
   })
 
   it('says nothing of a time after the one at which the log was signed', async () => {

@@ -23,7 +23,7 @@ const runs = backend() === 'postgres'
 
 let service: Service
 let owner: Caller
-let options: Pick<VerifyOptions, 'tenant_id' | 'auditKey' | 'rowKey' | 'storeKeys'>
+let options: Pick<VerifyOptions, 'tenant_id' | 'auditKey' | 'storeKeys'>
 let url: string
 let folder: string
 
@@ -38,7 +38,7 @@ beforeAll(async () => {
   for (let id = 2; id <= 6; id++) await owner.call('POST', '/v1/keys', { name: `key ${id}` })
   const state = await service.services.states.find(tenant_id)
   if (!state) throw new Error('no state')
-  options = { tenant_id, auditKey: state.auditKey, rowKey: state.rowKey, storeKeys: service.services.storeKeys }
+  options = { tenant_id, auditKey: state.auditKey, storeKeys: service.services.storeKeys }
 })
 afterAll(async () => {
   await service?.close()

@@ -278,9 +278,9 @@ describe('an export is refused', () => {
 
 describe('the published exports', () => {
   it.skipIf(obstacle)('are what the second program takes and refuses, each at its line', async () => {
-    const valid = vectors.valid.map(({ file, checkpoint }) => ({
+    const valid = vectors.valid.map(({ file, checkpoint, public_key: publicKey = vectors.public_key }) => ({
       file: Buffer.from(file),
-      publicKey: vectors.public_key,
+      publicKey,
       checkpoint,
     }))
     expect(await verifyElsewhere(valid)).toMatchObject(

@@ -1,6 +1,7 @@
 // What an operator's acceptance of a rollback ends: alarms about what was lost, in every process, and no other one.
-import { createSecretKey, type KeyObject } from 'node:crypto'
+import { createSecretKey } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
 import {
   type Head,
   NO_MARK_MAC,
@@ -24,7 +25,7 @@ const { readHead, newWatch, write, rowsBy, lost } = scene
 describe('a rollback that an operator accepted', () => {
   let seer: ReturnType<typeof newWatch>
   let accepted: { entry_id: number; policy_version: number }
-  let find: (of: Witness, key?: KeyObject, sql?: Transaction) => Promise<boolean>
+  let find: (of: Witness, key?: AuditKey, sql?: Transaction) => Promise<boolean>
   /** the heads before the rollback: of an entry that the log still has, and of the one that was lost */
   let before: { kept: Head; lost: Head }
 

@@ -1,4 +1,5 @@
 // Rows that somebody made long or many. A round reads all alarms and heads, and a call the rows of its keys: no more is read than a server writes.
+
 import { MAX_ALLOWED_IPS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { compareWitnesses, listAlarms } from '../../../packages/server/src/store/alarms.js'
@@ -7,12 +8,13 @@ import { findApiKey, findApiKeyByDigest, listApiKeys } from '../../../packages/s
 import { findHead, listHeads, listHeadsWithKeys, lockHead } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
 import { findKey, listKeys, listKeyVersions, listTenantKeyVersions } from '../../../packages/server/src/store/keys.js'
+import { MOST_AUDIT_KEY_BYTES } from '../../../packages/server/src/store/tenants.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()
 
 describe('rows that somebody made long or many', () => {
-  const long = Buffer.alloc(5_000)
+  const long = Buffer.alloc(20_000)
   class Undo extends Error {}
   /** Works in a transaction that is rolled back. */
   const undone = (work: (sql: Transaction) => Promise<void>) =>
@@ -47,12 +49,16 @@ describe('rows that somebody made long or many', () => {
       const witnesses = [scene.early]
       const [compared] = await compareWitnesses(sql, witnesses)
       expect(compared).toMatchObject({ tenant_id, is_contradicted: false })
-      expect(sizes(compared?.head)).toEqual([33, 33, 256])
+      expect(sizes(compared?.head)).toEqual([33, 33, MOST_AUDIT_KEY_BYTES + 1])
       expect(sizes(await findHead(sql, tenant_id))).toEqual([33, 33])
       expect(sizes(await lockHead(sql, tenant_id))).toEqual([33, 33])
       expect(sizes((await listHeads(sql)).find((head) => head.tenant_id === tenant_id))).toEqual([33, 33])
-      expect(sizes((await listHeadsWithKeys(sql, [tenant_id]))[0])).toEqual([33, 33, 256])
-      expect(sizes((await listCurrentHeads(sql)).find((head) => head.tenant_id === tenant_id))).toEqual([33, 33, 256])
+      expect(sizes((await listHeadsWithKeys(sql, [tenant_id]))[0])).toEqual([33, 33, MOST_AUDIT_KEY_BYTES + 1])
+      expect(sizes((await listCurrentHeads(sql)).find((head) => head.tenant_id === tenant_id))).toEqual([
+        33,
+        33,
+        MOST_AUDIT_KEY_BYTES + 1,
+      ])
     }))
 
   it('are read of anchored heads up to what the anchor covers, and one more', () =>

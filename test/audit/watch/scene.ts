@@ -1,8 +1,9 @@
 // A tenant with an earlier head and a last one, and other processes on its database: each has witnessed the last head, and reads and writes
 // alarms as a server does.
-import type { KeyObject } from 'node:crypto'
+
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
+import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
 import { alarmMac, type Head } from '../../../packages/server/src/audit/formats/chain.js'
 import { Comparisons } from '../../../packages/server/src/audit/watch/comparisons.js'
 import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
@@ -15,7 +16,7 @@ import { type Caller, type Service, startService } from '../../support/service/s
 export function setWatchScene() {
   let service: Service
   let owner: Caller
-  let auditKey: KeyObject
+  let auditKey: AuditKey
   let early: Head
   let late: Head
 
@@ -40,7 +41,7 @@ export function setWatchScene() {
 
   /** The watch of another process on this database, which witnessed the last head. */
   function newWatch({
-    findAuditKey = async (): Promise<KeyObject | undefined> => auditKey,
+    findAuditKey = async (): Promise<AuditKey | undefined> => auditKey,
     isGone = async () => false,
     onGoneAccepted = (_: string): void => undefined,
     acceptedRows = [] as string[],
@@ -81,7 +82,7 @@ export function setWatchScene() {
   }
 
   /** The rows of the tenant's alarms, each with whether its MAC is that of a key. */
-  async function rowsBy(key: KeyObject): Promise<[last_id: number, isGenuine: boolean][]> {
+  async function rowsBy(key: AuditKey): Promise<[last_id: number, isGenuine: boolean][]> {
     const rows = (await listAlarms(service.services.sql)).filter(
       ({ tenant_id }) => tenant_id === owner.tenant.tenant_id,
     )

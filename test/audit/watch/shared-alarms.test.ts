@@ -1,12 +1,14 @@
 // The alarms that processes share: what a process takes over from an alarm that another one wrote, what it raises and writes itself, and which
 // heads that other processes wrote it follows. It knows no less after it than before.
-import type { KeyObject } from 'node:crypto'
+
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { UnfollowedLogError } from '../../../packages/server/src/audit/append-errors.js'
+import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
 import { extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
+import { KEY_CHANGED } from '../../../packages/server/src/audit/watch/compare-logs.js'
 import { FOLLOWED_AT_ONCE } from '../../../packages/server/src/audit/watch/follow.js'
-import { KEY_CHANGED, TENANT_GONE } from '../../../packages/server/src/audit/watch/shared-alarms.js'
+import { TENANT_GONE } from '../../../packages/server/src/audit/watch/shared-alarms.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { listKeys } from '../../../packages/server/src/operations/list-keys.js'
 import { anchorHeads } from '../../../packages/server/src/runner/anchor-heads.js'
@@ -232,7 +234,7 @@ describe('a process whose log in the database went back', () => {
 
   /** A process that has an alarm about the tenant, which the database seems to have lost. */
   function newMourner() {
-    let there: KeyObject | undefined
+    let there: AuditKey | undefined
     const accepted: string[] = []
     const { watch, compare } = newLoser({
       findAuditKey: async () => there,
@@ -387,7 +389,7 @@ describe('a process beside which another one writes', () => {
         const reason = /entry \d+ of the audit chain (?:does not follow from|differs from the one)/
         expect(watch.alarm).toMatchObject({ reason: expect.stringMatching(reason) })
         const auditKey = (await scene.services.states.find(tenant_id))?.auditKey
-        await expect(reader.readPolicyVersion(sql, auditKey as KeyObject)).rejects.toThrow(reason)
+        await expect(reader.readPolicyVersion(sql, auditKey as AuditKey)).rejects.toThrow(reason)
       } finally {
         await sql`drop table lost`
         await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
@@ -408,7 +410,7 @@ describe('a process beside which another one writes', () => {
       metadata: null,
     } as const
     const drafts = Array.from({ length: count }, () => draft)
-    const { entries, head: next } = extendChain(previous, drafts, { auditKey: state?.auditKey as KeyObject, now: time })
+    const { entries, head: next } = extendChain(previous, drafts, { auditKey: state?.auditKey as AuditKey, now: time })
     await appendEntries(sql, { previous, next, entries, clock: { time, toleranceMs: ANY_SKEW_MS } })
   }
 
@@ -433,7 +435,7 @@ describe('a process beside which another one writes', () => {
       const reason = `entry ${last_id + 1} of the audit chain does not follow from those that were written`
       expect(watch.alarm?.reason).toBe(reason)
       const auditKey = (await scene.services.states.find(tenant_id))?.auditKey
-      await expect(reader.readPolicyVersion(sql, auditKey as KeyObject)).rejects.toThrow(reason)
+      await expect(reader.readPolicyVersion(sql, auditKey as AuditKey)).rejects.toThrow(reason)
     } finally {
       await sql`drop table kept_entries`
       await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
@@ -466,7 +468,7 @@ describe('a process beside which another one writes', () => {
       step = 1_100
       expect(await followed(hasty)).toBe(FOLLOWED_AT_ONCE)
       step = 2_100
-      const read = () => reader.readPolicyVersion(scene.sql, state?.auditKey as KeyObject)
+      const read = () => reader.readPolicyVersion(scene.sql, state?.auditKey as AuditKey)
       await expect(read()).rejects.toThrow(UnfollowedLogError)
       expect(idOf(reader.witnessed)).toBe(before.last_id + FOLLOWED_AT_ONCE)
       expect(await list()).toBe(503)

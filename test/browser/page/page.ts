@@ -96,10 +96,10 @@ function watchImports(): { imports: { isExtractable: boolean; isWiped: boolean }
 async function roundTrip(keyId: string): Promise<string> {
   const [writer, reader] = [sdk.createClient({ baseUrl: '/api/eaas' }), sdk.createClient({ baseUrl: '/api/eaas' })]
   const fields = { email: sdk.text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), note: sdk.text() }
-  const model = writer.model({ name: 'users', keyId, fields })
+  const model = writer.model({ name: 'users', keyId, bind: false, fields })
   const row = await model.encrypt({ email: 'Ada@example.org', note: 'called twice' })
   const { email_index } = await model.index({ email: ' ada@example.org' })
-  const { note } = await reader.model({ name: 'users', keyId, fields }).decrypt(row)
+  const { note } = await reader.model({ name: 'users', keyId, bind: false, fields }).decrypt(row)
   writer.close()
   reader.close()
   return row.email_index === email_index ? note : 'not found'
@@ -109,7 +109,7 @@ async function roundTrip(keyId: string): Promise<string> {
 async function sealRows(keyId: string, count: number, engine: 'auto' | 'noble'): Promise<void> {
   const fields = { name: sdk.text(), email: sdk.text(), note: sdk.text() }
   const eaas = sdk.createClient({ baseUrl: '/api/eaas', engine })
-  const rows = await eaas.model({ name: 'users', keyId, fields }).encryptMany(
+  const rows = await eaas.model({ name: 'users', keyId, bind: false, fields }).encryptMany(
     Array.from({ length: count }, (_, id) => ({
       id,
       name: `name ${id}`,
@@ -121,7 +121,7 @@ async function sealRows(keyId: string, count: number, engine: 'auto' | 'noble'):
   globalThis.harness.openRows = async (msForEach) => {
     const reader = sdk.createClient({ baseUrl: '/api/eaas', engine })
     const counting = countTexts(msForEach)
-    const { ok } = await reader.model({ name: 'users', keyId, fields }).decryptMany(rows)
+    const { ok } = await reader.model({ name: 'users', keyId, bind: false, fields }).decryptMany(rows)
     counting.restore()
     reader.close()
     return ok.filter(({ id, name }) => name === `name ${id}`).length

@@ -1,7 +1,7 @@
 // The same model of an application that uses `require`, and so the SDK's copy for CommonJS.
 const { createClient, text } = require('@eaas/sdk')
 
-const { EAAS_BASE_URL: baseUrl, APP_API_KEY: apiKey, APP_KEY_ID: keyId } = process.env
+const { EAAS_URL: baseUrl, APP_API_KEY: apiKey, APP_KEY_ID: keyId } = process.env
 module.exports = createClient({ baseUrl, apiKey }).model({
   name: 'people',
   keyId,

@@ -11,11 +11,11 @@ export default (eaas, keyId) => definePeople(eaas, keyId, true)
 /** @param {Client} eaas @param {string} keyId */
 export const strict = (eaas, keyId) => definePeople(eaas, keyId, false)
 
-const { EAAS_BASE_URL, APP_API_KEY, APP_KEY_ID } = process.env
+const { EAAS_URL, APP_API_KEY, APP_KEY_ID } = process.env
 /** Of an application that makes its own client. */
 export const own =
-  EAAS_BASE_URL && APP_API_KEY && APP_KEY_ID
-    ? definePeople(createClient({ baseUrl: EAAS_BASE_URL, apiKey: APP_API_KEY }), APP_KEY_ID, true)
+  EAAS_URL && APP_API_KEY && APP_KEY_ID
+    ? definePeople(createClient({ baseUrl: EAAS_URL, apiKey: APP_API_KEY }), APP_KEY_ID, true)
     : undefined
 
 export const readers = { phone: cloakReader({ keys: ['k1.aesgcm256.AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='] }) }

@@ -1,9 +1,11 @@
 """The vectors of bindings.md."""
+import base64
 import json
 
-from .common import DoesNotOpen, KEY, MADE_BY, OTHER_KEY, b64, gcm_seal, iv_of, key_of
+from .common import DoesNotOpen, KEY, MADE_BY, OTHER_KEY, b64, flip, gcm_open, gcm_seal, iv_of, key_of, prefixed
 from .envelope_text import from_text, to_text
-from .envelope_v2 import v2_aad, v2_context, v2_envelope, v2_open
+from .envelope_v2 import v2_aad, v2_keys, v2_context, v2_envelope, v2_open
+from .uses import uses_of
 
 
 class NotBound(Exception):
@@ -33,10 +35,31 @@ def binding_context(model, field, bind, row):
     return context
 
 
+def row_seal_aad(row, bind, indexes, model="users", fields=("email", "address.street")):
+    """bindings.md 4."""
+    cells = []
+    for field in sorted(fields, key=str.encode):
+        value = row
+        for name in field.split("."):
+            value = value.get(name)
+        raw = lambda member: base64.b64decode(value[member])
+        cells += [field.encode(), raw("iv"), raw("ciphertext")] if value else []
+    columns = []
+    for name in sorted(indexes, key=str.encode):
+        value = row.get(name)
+        if value is None:
+            continue
+        one = b"\1" + value.encode() if isinstance(value, str) else b"\2" + prefixed(*(part.encode() for part in value))
+        columns += [name.encode(), one]
+    head = v2_aad(binding_context(model, "row_seal", bind, row))
+    return head + prefixed(b"eaas/row/v1", prefixed(*cells), prefixed(*columns))
+
+
 def binding_vectors():
     def shown(name, row, model="users", field="email", bind=("id",)):
         context = binding_context(model, field, bind, row)
-        return {"name": name, "model": model, "field": field, "bind": list(bind), "row": row, "context": context, "aad": v2_aad(context).hex()}
+        uses = [{"purpose": purpose, "context": stated} for purpose, stated in uses_of(context)]
+        return {"name": name, "model": model, "field": field, "bind": list(bind), "row": row, "context": context, "aad": v2_aad(context).hex(), "uses": uses}
 
     uuid = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
     contexts = [
@@ -56,10 +79,24 @@ def binding_vectors():
         shown("a column called model", {"model": "T", "field": "x"}, bind=("model", "field")),
         shown("white space and a NUL", {"id": " 7\0"}),
         shown("a value of 4,096 bytes", {"id": "\u00e9" * 2048}),
+        shown("a value of 128 characters beyond 16 bits", {"id": "\U0001f510" * 128}),
+        shown("a value of 129 characters beyond 16 bits", {"id": "\U0001f510" * 129}),
+        shown("the same but for its last character", {"id": "\U0001f510" * 128 + "x"}),
+        shown("127 characters, one of them escaped", {"id": "x" * 126 + "/"}),
+        shown("a model of 129 characters", {"id": 7}, model="\U0001f510" * 128 + "x"),
+        shown("a value of NULs alone", {"id": "\0\0"}),
+        shown("a slash in the first of two columns", {"a": "a/b", "b": "c"}, bind=("a", "b")),
+        shown("a slash in the second of two columns", {"a": "a", "b": "b/c"}, bind=("a", "b")),
+        shown("text as an escaped slash", {"a": "a%2Fb", "b": "c"}, bind=("a", "b")),
+        shown("columns in the order of UTF-8, which is not that of UTF-16", {"\U0001f510": "a", "\uff5e": "b/c"}, bind=("\U0001f510", "\uff5e")),
         shown("a column of 252 bytes", {"c" * 252: "x"}, bind=("c" * 252,)),
     ]
     if len({one["aad"] for one in contexts}) != len(contexts) - 2:
         raise AssertionError("only 7 and '7', and the two orders, are the same")
+
+    rows = [one["uses"][1]["context"]["row"] for one in contexts if len(one["uses"]) > 1 and one["field"] == "email" and one["model"] == "users"]
+    if len(set(rows)) != len(rows) - 2:
+        raise AssertionError("two rows have one text")
 
     refuse = []
     for name, row, *bind in (
@@ -155,11 +192,72 @@ def binding_vectors():
             refuse_open.append({"name": name, "bind": ["id"], "row": wrong})
         else:
             raise AssertionError(f"opens: {name}")
+    indexes = ("email_index", "email_parts")
+
+    def with_seal(row, aad=None, plaintext=b"", dek=None):
+        iv = iv_of(f"seal {json.dumps(row)}")
+        return {**row, "row_seal": v2_envelope(dek or deks[KEY], {}, plaintext, iv, aad=row_seal_aad(row, ("id",), indexes) if aad is None else aad)}
+
+    def opens_sealed(row):
+        seal = row["row_seal"]
+        if seal is None or seal["key_id"] != KEY or seal["envelope_version"] != 2:
+            raise DoesNotOpen()
+        key, commitment = v2_keys(deks[KEY])
+        if b64(commitment) != seal["commitment"]:
+            raise DoesNotOpen()
+        gcm_open(key, base64.b64decode(seal["iv"]), row_seal_aad(row, ("id",), indexes), base64.b64decode(seal["ciphertext"]))
+        for field, value in (("email", row["email"]), ("address.street", row["address"]["street"])):
+            if value:
+                v2_open(value, deks[KEY], binding_context("users", field, ("id",), row))
+
+    columns = {"email_index": "00" * 31 + "7f", "email_parts": ["01", "a0"]}
+    whole = {**row, **columns}
+    no_street = {**whole, "address": {"street": None, "city": "London"}}
+    open_sealed = [
+        {"name": "all has a value", "row": with_seal(whole), "plain": ada},
+        {"name": "a field without one", "row": with_seal(no_street), "plain": {**ada, "address": {"street": None, "city": "London"}}},
+        {"name": "no index", "row": with_seal({**whole, "email_index": None, "email_parts": None}), "plain": ada},
+        {"name": "no part", "row": with_seal({**whole, "email_parts": []}), "plain": ada},
+        {"name": "other columns changed", "row": {**with_seal(whole), "role": "admin"}, "plain": {**ada, "role": "admin"}},
+    ]
+    for one in open_sealed:
+        opens_sealed(one["row"])
+        one["aad"] = row_seal_aad(one["row"], ("id",), indexes).hex()
+    good = with_seal(whole)
+    newer = with_seal({**sealed({**ada, "email": "ada@example.com"}), **columns})
+    nested = lambda row, cells=None: row_seal_aad(row, ("id",), indexes) if cells is None else v2_aad(binding_context("users", "row_seal", ("id",), row)) + cells
+    raw = lambda member, field: base64.b64decode(field[member])
+    flat = [b"address.street", raw("iv", row["address"]["street"]), raw("ciphertext", row["address"]["street"]), b"email", raw("iv", row["email"]), raw("ciphertext", row["email"])]
+    named = [b"email_index", b"\1" + columns["email_index"].encode(), b"email_parts", b"\2" + prefixed(b"01", b"a0")]
+    assert nested(whole, prefixed(b"eaas/row/v1", prefixed(*flat), prefixed(*named))) == nested(whole)
+    refuse_sealed = []
+    for name, wrong in (
+        ("no seal", {**good, "row_seal": None}), ("a field set to null", {**good, "address": {"street": None, "city": "London"}}),
+        ("a field that was null", {**with_seal(no_street), "address": row["address"]}), ("an older value", {**newer, "email": row["email"]}),
+        ("the seal of an older row", {**newer, "row_seal": good["row_seal"]}), ("an index set to null", {**good, "email_index": None}),
+        ("another index", {**good, "email_index": "00" * 32}), ("a part taken out", {**good, "email_parts": ["01"]}), ("a part more", {**good, "email_parts": ["01", "a0", "ff"]}),
+        ("parts in another order", {**good, "email_parts": ["a0", "01"]}), ("parts set to null", {**good, "email_parts": None}),
+        ("no part in place of null", {**with_seal({**whole, "email_parts": None}), "email_parts": []}), ("the seal of another row", {**good, "row_seal": with_seal({**other, **columns})["row_seal"]}),
+        ("another id beside a seal", {**good, "id": bob["id"]}), ("a value in place of the seal", {**good, "row_seal": row["email"]}), ("the seal in place of a value", {**good, "email": good["row_seal"]}),
+        ("a seal under another DEK", with_seal(whole, dek=key_of("another DEK"))), ("a seal of the context alone", with_seal(whole, aad=v2_aad(binding_context("users", "row_seal", ("id",), whole)))),
+        ("a seal without indexes", with_seal(whole, aad=nested(whole, prefixed(b"eaas/row/v1", prefixed(*flat), b"")))), ("a seal without fields", with_seal(whole, aad=nested(whole, prefixed(b"eaas/row/v1", b"", prefixed(*named))))),
+        ("a seal without its label", with_seal(whole, aad=nested(whole, prefixed(prefixed(*flat), prefixed(*named))))), ("lists that are not nested", with_seal(whole, aad=nested(whole, prefixed(b"eaas/row/v1", *flat, *named)))),
+        ("fields in the order of the definition", with_seal(whole, aad=nested(whole, prefixed(b"eaas/row/v1", prefixed(*flat[3:], *flat[:3]), prefixed(*named))))),
+        ("one bit of the seal", {**good, "row_seal": {**good["row_seal"], "ciphertext": b64(flip(raw("ciphertext", good["row_seal"]), 3))}}),
+        ("a seal of format v1", {**good, "row_seal": {**{member: value for member, value in good["row_seal"].items() if member != "commitment"}, "envelope_version": 1}}),
+    ):
+        try:
+            opens_sealed(wrong)
+        except DoesNotOpen:
+            refuse_sealed.append({"name": name, "row": wrong})
+        else:
+            raise AssertionError(f"opens: {name}")
     return {
         "format": "bindings 1",
-        "about": "bindings.md 4. `context`: the context of the field in that row, and the AAD for the key " + KEY + ". `refuse`: rows of which no context can be "
+        "about": "bindings.md 6. `context`: the context of the field in that row, the AAD for the key " + KEY + ", and what its DEK may be wrapped for. `refuse`: rows of which no context can be "
                  "made. `open`: rows of the model `users` with the fields `email` and `address.street`, with what they open to under `dek`; `refuse_open`: rows that "
-                 "do not open.",
+                 "do not open. `open_sealed` and `refuse_sealed`: rows with a seal, with its AAD, of the model that is bound to `id` and has the index columns "
+                 "`email_index` and `email_parts`.",
         "made_by": MADE_BY,
         "key_id": KEY,
         "dek": deks[KEY].hex(),
@@ -167,4 +265,6 @@ def binding_vectors():
         "refuse": refuse,
         "open": opened,
         "refuse_open": refuse_open,
+        "open_sealed": open_sealed,
+        "refuse_sealed": refuse_sealed,
     }

@@ -76,14 +76,37 @@ def codec_vectors():
     ):
         encode.append({"kind": "json", "name": name, "value": value, "bytes": value.encode().hex()})
 
+    padded_to = lambda data, n: (data + b"\xff").ljust((len(data) // n + 1) * n, b"\x00")
+    for kind, value, data, pad in (
+        ("text", "", b"", 32), ("text", "yes", b"yes", 32), ("text", "a" * 31, b"a" * 31, 32), ("text", "a" * 32, b"a" * 32, 32),
+        ("text", "\x00\x00", b"\x00\x00", 4), ("text", "\xff", "\xff".encode(), 2), ("text", "a", b"a", 65_536 // 256),
+        ("json", '["a"]', b'["a"]', 16), ("number", struct.pack(">d", 1234.0).hex(), b"1234", 16),
+        ("boolean", True, b"true", 8), ("boolean", False, b"false", 8),
+    ):
+        encode.append({"kind": kind, "name": f"{data.decode()[:8]!r} padded to {pad}", "value": value, "pad": pad, "bytes": padded_to(data, pad).hex()})
+
     read = [{"kind": "json", "name": name, "value": value, "bytes": text.encode().hex()} for name, text, value in (
         ("white space", ' {\r\n\t"a" : 1 } ', '{"a":1}'), ("escapes that are not needed", '"\\u0041\\/"', '"A/"'),
         ("another spelling of a number", "1.50e+1", "15"), ("a surrogate pair in escapes", '"\\ud83d\\udd10"', '"\U0001f510"'),
     )]
-    no_utf8 = {"a byte that is none": b"\xff", "a continuation alone": b"\x80", "cut": b"a\xc3", "too long a form": b"\xc0\x80",
+    read += [{"kind": kind, "name": f"padding: {name}", "value": value, "bytes": data.hex()} for kind, name, value, data in (
+        ("text", "the mark alone", "", b"\xff"), ("text", "one zero", "a", b"a\xff\x00"), ("text", "more than any multiple", "a", b"a\xff" + bytes(1000)),
+        ("text", "zeros without the mark are text", "a\x00", b"a\x00"), ("date", "of a kind that writers do not pad", 0, date_text(0).encode() + b"\xff\x00"),
+        ("bytes", "of bytes is kept", "61ff00", b"a\xff\x00"),
+    )]
+    no_utf8 = {"a byte that is none": b"a\xffb", "a continuation alone": b"\x80", "cut": b"a\xc3", "too long a form": b"\xc0\x80",
                "a surrogate": b"\xed\xa0\x80", "beyond the highest": b"\xf4\x90\x80\x80"}
     refuse = [{"kind": kind, "name": f"no UTF-8: {name}", "bytes": data.hex()}
               for kind in ("text", "json", "number", "boolean", "date") for name, data in no_utf8.items()]
+    refuse += [{"kind": kind, "name": f"padding: {name}", "bytes": data.hex()} for kind, value in
+               (("text", b"yes"), ("json", b"1"), ("number", b"1"), ("boolean", b"true"), ("date", date_text(0).encode())) for name, data in (
+                   ("the mark twice", value + b"\xff\xff\x00"), ("the mark in front", b"\xff" + value), ("a byte behind it", value + b"\xff\x00\x01"),
+                   ("a mark behind the zeros", value + b"\xff\x00\xff"), ("another mark", value + b"\xfe\x00"), ("the mark of bits", value + b"\x80\x00"))]
+    refuse += [{"kind": kind, "name": f"padding: {name}", "bytes": data.hex()} for kind, name, data in (
+        ("number", "without the mark", b"1\x00"), ("boolean", "without the mark", b"true\x00"), ("json", "without the mark", b"1\x00\x00"),
+        ("date", "without the mark", date_text(0).encode() + b"\x00"),
+        ("number", "of nothing", b"\xff\x00"), ("boolean", "of nothing", b"\xff"), ("json", "of nothing", b"\xff\x00"), ("date", "of nothing", b"\xff"),
+        ("number", "between digits", b"1\xff2"), ("boolean", "of a value with a zero", b"true\x00\xff"))]
     texts = {
         "json": ["", " ", "{", "{\"a\":1,}", "[1,]", "{'a':1}", "{a:1}", "undefined", "NaN", "Infinity", "+1", "01", ".5", "0x10", "\"a", "\"\n\"",
                  "1 2", "nul", "True", "\ufeff1", "// a\n1", "\"\\x41\"", "1\x00"],

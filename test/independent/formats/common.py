@@ -4,9 +4,7 @@ import hashlib
 import hmac
 import re
 import struct
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
 MADE_BY = (
     "An independent program in Python, written from the specification and not from the code it tests; "
     "AES-256-GCM by OpenSSL, HMAC and SHA-256 by Python's standard library. test/independent/vectors.py"

@@ -79,9 +79,7 @@ def v2_open(envelope, dek, context):
     if envelope["envelope_version"] == 1:
         raise DoesNotOpen()  # a context is demanded
     commitment = canonical(envelope.get("commitment"), 32)
-    if context is None:
-        raise DoesNotOpen()
-    aad = v2_aad(context, key_id)
+    aad = v2_aad({} if context is None else context, key_id)
     key, expected = v2_keys(dek, key_id)
     if not hmac.compare_digest(expected, commitment):
         raise DoesNotOpen()
@@ -147,8 +145,8 @@ def envelope_v2_vectors():
                                      ("ones", b"\xff" * 32, MAX))]
     aad = [{"name": name, "key_id": KEY, "context": context, "aad": v2_aad(context).hex()} for name, context in contexts]
     opened = [{"name": name, "dek": dek.hex(), "context": context, "plaintext": text.hex(),
-               "envelope": v2_envelope(dek, context, text, iv_of(f"v2 {name}"))}
-              for name, context, text in [(name, context, "secret bancaire".encode()) for name, context in contexts] + [
+               "envelope": v2_envelope(dek, context or {}, text, iv_of(f"v2 {name}"))}
+              for name, context, text in [(name, context, "secret bancaire".encode()) for name, context in [*contexts, ("none given", None)]] + [
                   ("empty", column, b""), ("one byte", column, b"\0"), ("1,000 bytes", column, stream("v2", 1000))]]
 
     iv, text = iv_of("v2 refused"), "secret bancaire".encode()

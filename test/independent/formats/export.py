@@ -3,11 +3,12 @@ import json
 
 from .chain import entry_hash, genesis, json_string
 from .checkpoint import (
-    ORIGIN, OTHER_SEED, SIGNING_SEED, checkpoint_text, note_key_id, note_of, public_key_text, stretch_text,
+    ORIGIN, OTHER_SEED, SIGNED_AT, SIGNING_SEED, checkpoint_text, note_key_id, note_of, public_key_text, stretch_text,
 )
+from .key_change import THIEF_SEED, THIRD_SEED, key_change, written
 from .common import KEY, MADE_BY, MAX, NIL, OTHER_KEY, OTHER_TENANT, TENANT, b64, ed25519_public, flip, sha256
 from .merkle import anchor_leaf, inclusion_proof, merkle_root
-from .tree import tree_note, tree_text
+from .tree import tree_note, tree_origin, tree_text
 
 
 def export_members(members):
@@ -22,7 +23,8 @@ def export_members(members):
 class Export:
     """The lines of an export, made as export.md says, with whatever fault is asked for."""
 
-    def __init__(self, drafts, after_id=0, after_hash=None, seed=SIGNING_SEED, tenant=TENANT):
+    def __init__(self, drafts, after_id=0, after_hash=None, seed=SIGNING_SEED, tenant=TENANT, key_changes=None):
+        self.key_changes = key_changes
         self.tenant, self.seed, self.after_id = tenant, seed, after_id
         self.after_hash = genesis(tenant) if after_hash is None else after_hash
         self.entries, hash_ = [], self.after_hash
@@ -33,8 +35,9 @@ class Export:
         self.last_id, self.hash = after_id + len(self.entries), hash_
 
     def header(self, **changes):
-        return export_members({"format": "eaas/audit/export/v1", "tenant_id": self.tenant, "after_id": self.after_id,
+        line = export_members({"format": "eaas/audit/export/v1", "tenant_id": self.tenant, "after_id": self.after_id,
                                "after_hash": self.after_hash.hex(), **changes})
+        return line if self.key_changes is None else line[:-2] + ',"key_changes":[' + ",".join(map(json_string, self.key_changes)) + "]}\n"
 
     def lines(self):
         return [export_members(entry) for entry in self.entries]
@@ -151,6 +154,8 @@ def export_drafts():
 FIRST_API_KEY, SECOND_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f10", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f11"
 THIRD_API_KEY, FOURTH_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f12", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f13"
 CLOSING_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f20"
+FOLDER_KEY, NEW_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f21", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f22"
+FOLDERS, LISTED, NOTHING, MANAGER = (f"6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f3{at}" for at in range(4))  # API keys
 ALL_PERMISSIONS = ("api_keys:manage api_keys:read audit:on_behalf_of audit:read decrypt encrypt hash keys:create keys:destroy "
                    "keys:disable keys:export keys:read keys:rotate")
 
@@ -220,7 +225,7 @@ def history_drafts():
         change("key.destroy", 2, key_id=OTHER_KEY, replaces=53, step="scheduled"),
         restated_key(54, "pending_destruction", key_id=OTHER_KEY),  # 55
         change("tenant.update", actor="system", replaces=48, status="active", envelope_only=True),
-        change("key.create", 1, key_id=CLOSING_KEY),  # 57
+        change("key.create", 1, key_id=CLOSING_KEY, folder=""),  # 57
         change("key.rotate", 2, key_id=CLOSING_KEY, replaces=57),
         change("key.wrap", 2, key_id=CLOSING_KEY, rewrapped_from=1),
         updated_key(58, 2, 1),
@@ -229,7 +234,48 @@ def history_drafts():
         restated_key(60, "active", key_id=CLOSING_KEY, min_unwrap_version=2),
         updated_key(63, 1, 2),
         change("key.unwrap", 1, key_id=CLOSING_KEY),  # 65
+        change("key.create", 1, key_id=FOLDER_KEY, folder="customers/eu/"),
+        granted(FOLDERS, "api_keys:manage encrypt keys:create", ["customers/*"]),
+        change("key.wrap", 1, key_id=FOLDER_KEY, actor=FOLDERS),
+        change("key.create", 1, key_id=NEW_KEY, actor=FOLDERS, folder="customers/"),
+        granted(LISTED, "encrypt", [FOLDER_KEY, "customers/eu/*"], actor=FOLDERS),  # 70
+        change("key.wrap", 1, key_id=FOLDER_KEY, actor=LISTED),
+        granted(LISTED, "encrypt", [CLOSING_KEY], replaces=70),
+        change("key.wrap", 2, key_id=CLOSING_KEY, actor=LISTED),
+        restated_key(66, "active", version=1, key_id=FOLDER_KEY, folder="customers/eu/"),
+        restated_api_key(67, "encrypt api_keys:manage keys:create", api_key_id=FOLDERS, keys='["customers/*"]'),  # 75
+        change("key.wrap", 1, key_id=FOLDER_KEY, actor=FOLDERS),
+        change("api_key.update", api_key_id=LISTED, actor="system", replaces=72),
+        change("key.wrap", 2, key_id=CLOSING_KEY, actor=LISTED),
+        granted(MANAGER, "api_keys:manage", None),
+        granted(LISTED, "encrypt", [], actor=MANAGER, replaces=77),  # 80
+        granted(FOLDERS, "encrypt", None, replaces=75),
+        change("key.wrap", 2, key_id=CLOSING_KEY, actor=FOLDERS),
+        granted(NOTHING, "audit:read encrypt", []),
+        change("something.new", actor=NOTHING),
+        granted(MANAGER, "api_keys:manage decrypt wrap", None, replaces=79),  # 85
+        change("key.wrap", 2, key_id=CLOSING_KEY, actor=MANAGER, rewrapped_from=1),
+        change("key.unwrap", 1, key_id=CLOSING_KEY, actor=MANAGER),
+        granted(LISTED, "unwrap wrap", [], actor=MANAGER, replaces=80),
+        granted(LISTED, "unwrap", None, actor="system", replaces=88),
+        change("key.unwrap", 1, key_id=CLOSING_KEY, actor=LISTED),  # 90
+        change("key.rotate", 3, key_id=CLOSING_KEY, actor="system", replaces=64, wraps=2),
+        updated_key(91, 3, 1, version=3),
+        destroyed_version(92, 1),
+        restated_key(93, "active", version=3, key_id=CLOSING_KEY, min_unwrap_version=3, destroyed_through=1),
+        updated_key(94, 2, 3, version=3),
+        updated_key(95, 3, 2, version=3),
+        change("key.disable", 3, key_id=CLOSING_KEY, replaces=96),
+        destroyed_version(97, 2, status="disabled"),
+        change("key.unwrap", 3, key_id=CLOSING_KEY),
     ]
+
+
+def granted(api_key_id, permissions, keys, replaces=None, **more):
+    """An API key that is created, or changed, with the keys that it is limited to from then on."""
+    told = {"keys": json.dumps(sorted(keys), separators=(",", ":"))} if keys is not None else {}
+    told |= {"replaces": replaces} if replaces is not None else {}
+    return change("api_key.create" if replaces is None else "api_key.update", api_key_id=api_key_id, permissions=permissions, **told, **more)
 
 
 def restated_key(replaces, status, version=2, actor="system", key_id=KEY, **more):
@@ -241,6 +287,11 @@ def updated_key(replaces, least, before, status="active", version=2, key_id=CLOS
     """An entry of a key whose versions below `least` no longer open."""
     return change("key.update", version, key_id=key_id, replaces=replaces, **{
         "min_unwrap_version": least, "min_unwrap_version_before": before, "status": status, **more})
+
+
+def destroyed_version(replaces, number, status="active", version=3, key_id=CLOSING_KEY, **more):
+    """An entry of a key one version of which was destroyed."""
+    return change("key.destroy", version, key_id=key_id, replaces=replaces, **{"step": "version", "version": number, "status": status, **more})
 
 
 def restated_api_key(replaces, permissions, revoked=False, actor="system", api_key_id=SECOND_API_KEY, **more):
@@ -282,6 +333,8 @@ def history_faults():
         ("a tenant of before", 11, change("tenant.update", actor="system", replaces=1)),
         ("versions closed that replace nothing", 59, without(updated_key(58, 2, 1), "replaces")),
         ("versions opened of a key of before they were closed", 61, updated_key(58, 1, 2)),
+        ("a version destroyed that replaces nothing", 92, without(destroyed_version(92, 1), "replaces")),
+        ("a version destroyed of a key of before it was closed", 92, destroyed_version(91, 1)),
         ("a key restated that replaces nothing", 43, without(restated_key(25, "destroyed", version=3), "replaces")),
         ("a destroyed key of before, restated", 43, restated_key(24, "destroyed", version=3)),
         ("an API key restated that replaces nothing", 43, without(restated_api_key(19, "api_keys:manage encrypt", revoked=True), "replaces")),
@@ -357,6 +410,30 @@ def history_faults():
         ("versions closed by an API key that may not destroy", 59, {**updated_key(58, 2, 1), "actor": THIRD_API_KEY}),
         ("a key restated with closed versions opened", 62, restated_key(60, "active", key_id=CLOSING_KEY)),
         ("a key restated with open versions closed", 59, restated_key(58, "active", key_id=CLOSING_KEY, min_unwrap_version=2)),
+        ("a version destroyed that opens", 91, destroyed_version(91, 1)),
+        ("the version destroyed that wraps", 98, destroyed_version(98, 3, status="disabled")),
+        ("a version destroyed before an older one", 92, destroyed_version(92, 2)),
+        ("a version destroyed twice", 93, destroyed_version(93, 1)),
+        ("no version destroyed", 92, destroyed_version(92, 0)),
+        ("a text of a version destroyed", 92, destroyed_version(92, "1")),
+        ("a true version destroyed", 92, destroyed_version(92, True)),
+        ("half a version destroyed", 92, destroyed_version(92, 0.5)),
+        ("a version destroyed that is not stated", 92, without(destroyed_version(92, 1), "version")),
+        ("a version destroyed of a key that is not disabled", 92, destroyed_version(92, 1, status="disabled")),
+        ("a version destroyed of a destroyed key", 92, destroyed_version(44, 1, status="destroyed", key_id=KEY)),
+        ("a version destroyed in no state", 92, without(destroyed_version(92, 1), "status")),
+        ("a version destroyed under an old version", 92, destroyed_version(92, 1, version=2)),
+        ("a version destroyed by an API key that may not destroy", 92, {**destroyed_version(92, 1), "actor": THIRD_API_KEY}),
+        ("an unwrap by a destroyed version", 93, change("key.unwrap", 1, key_id=CLOSING_KEY)),
+        ("a destroyed version opened again", 93, updated_key(93, 1, 3, version=3)),
+        ("a key restated without its destroyed versions", 93,
+         restated_key(93, "active", version=3, key_id=CLOSING_KEY, min_unwrap_version=3)),
+        ("a key restated with more destroyed versions", 93,
+         restated_key(93, "active", version=3, key_id=CLOSING_KEY, min_unwrap_version=3, destroyed_through=2)),
+        ("a key restated with destroyed versions that are none", 93,
+         restated_key(93, "active", version=3, key_id=CLOSING_KEY, min_unwrap_version=3, destroyed_through=True)),
+        ("a key restated with destroyed versions of none", 92,
+         restated_key(92, "active", version=3, key_id=CLOSING_KEY, min_unwrap_version=3, destroyed_through=1)),
         ("a destroyed key restated as active", 43, restated_key(25, "active", version=3)),
         ("an active key restated as disabled", 43, restated_key(29, "disabled", key_id=OTHER_KEY)),
         ("a disabled key restated as active", 50, restated_key(50, "active", key_id=OTHER_KEY)),
@@ -391,6 +468,7 @@ def history_faults():
         ("a tenant restated in another mode", 43, restated_tenant(30, envelope_only=True)),
         ("a tenant restated by an API key", 43, restated_tenant(30, actor=FIRST_API_KEY)),
         *history_overreaches(),
+        *history_other_keys(),
     ]
     return [(name, "replaces_mismatch", *rest) for name, *rest in mismatch] + [(name, "state_violated", *rest) for name, *rest in violated]
 
@@ -428,6 +506,13 @@ def history_overreaches():
          change("envelope_only.refused", 2, operation="decrypt", **encrypts)),
         ("an API key that encrypts rewraps", 33, change("key.wrap", 2, rewrapped_from=1, **encrypts)),
         ("an API key that encrypts unwraps", 33, change("key.unwrap", 2, **encrypts)),
+        ("an API key that wraps encrypts", 87, change("encrypt", 2, key_id=CLOSING_KEY, actor=MANAGER)),
+        ("an API key that wraps grants hashes", 87, granted(LISTED, "hash", [], actor=MANAGER, replaces=80)),
+        ("an API key that wraps grants encryption", 87, granted(LISTED, "decrypt encrypt wrap", None, actor=MANAGER, replaces=80)),
+        ("an API key that unwraps wraps", 89, change("key.wrap", 2, key_id=CLOSING_KEY, actor=LISTED)),
+        ("an API key that unwraps rewraps", 89, change("key.wrap", 2, key_id=CLOSING_KEY, actor=LISTED, rewrapped_from=1)),
+        ("an API key that unwraps is refused a decryption for its server mode", 89,
+         change("envelope_only.refused", 2, operation="decrypt", key_id=CLOSING_KEY, actor=LISTED)),
         ("an API key acts on behalf of somebody", 33, change("key.wrap", 2, on_behalf_of="somebody", **encrypts)),
         ("an API key acts on behalf of null", 33, change("key.wrap", 2, on_behalf_of=None, **encrypts)),
         ("an API key grants another one more than it has itself", 40,
@@ -445,6 +530,61 @@ def history_overreaches():
         ("an encryption before server mode was opened", 5, change("encrypt", 2)),
         ("an encryption after server mode was closed", 18, change("encrypt", 2)),
         ("a decryption after server mode was closed", 18, change("decrypt", 1)),
+    ]
+
+
+def history_other_keys():
+    """What an API key that is limited to keys may not do, or grant, by the entries before (chain.md 13)."""
+    folders, listed = {"actor": FOLDERS}, {"actor": LISTED}
+    wrapped = lambda key_id, version, **more: change("key.wrap", version, key_id=key_id, **more)
+    return [
+        ("an API key of a folder wraps with a key without a folder", 68, wrapped(CLOSING_KEY, 2, **folders)),
+        ("an API key of a folder wraps with a key of another folder", 76, wrapped(CLOSING_KEY, 2, **folders)),
+        ("an API key of a folder makes a key outside of it", 68, change("key.create", 1, key_id=NEW_KEY, folder="shop/", **folders)),
+        ("an API key of a folder makes a key without a folder", 68, change("key.create", 1, key_id=NEW_KEY, folder="", **folders)),
+        ("an API key of a folder makes a key in one that begins alike", 68,
+         change("key.create", 1, key_id=NEW_KEY, folder="customers2/", **folders)),
+        ("a key whose folder is a number", 68, change("key.create", 1, key_id=NEW_KEY, folder=7)),
+        ("a key whose folder is null", 68, change("key.create", 1, key_id=NEW_KEY, folder=None)),
+        ("an API key of a folder makes one that is not limited", 69, granted(LISTED, "encrypt", None, **folders)),
+        ("an API key of a folder makes one of another folder", 69, granted(LISTED, "encrypt", ["shop/*"], **folders)),
+        ("an API key of a folder makes one of it and another folder", 69,
+         granted(LISTED, "encrypt", ["customers/eu/*", "shop/*"], **folders)),
+        ("an API key of a folder makes one of a key outside of it", 69, granted(LISTED, "encrypt", [CLOSING_KEY], **folders)),
+        ("an API key of a folder changes one that is not limited", 69,
+         granted(FOURTH_API_KEY, "decrypt", ["customers/*"], replaces=41, **folders)),
+        ("an API key of a folder renames one that is not limited", 69,
+         change("api_key.update", api_key_id=FOURTH_API_KEY, replaces=41, **folders)),
+        ("an API key of a folder revokes one that is not limited", 69,
+         change("api_key.revoke", api_key_id=FOURTH_API_KEY, replaces=41, **folders)),
+        ("an API key of a folder widens itself", 69, granted(FOLDERS, "api_keys:manage encrypt keys:create", None, replaces=67, **folders)),
+        ("an API key of a folder gives another one a key outside of it", 71,
+         granted(LISTED, "encrypt", [FOLDER_KEY, CLOSING_KEY], replaces=70, **folders)),
+        ("an API key of a folder lifts the limit of another one", 71, granted(LISTED, "encrypt", None, replaces=70, **folders)),
+        ("an API key of a folder revokes one that has a key outside of it by now", 72,
+         change("api_key.revoke", api_key_id=LISTED, replaces=72, **folders)),
+        ("an API key of a key wraps with the one that it had before", 73, wrapped(FOLDER_KEY, 1, **listed)),
+        ("an API key of a key that was renamed wraps with another one", 78, wrapped(FOLDER_KEY, 1, **listed)),
+        ("an API key of a key makes a key", 73, change("key.create", 1, key_id=OTHER_TENANT, folder="customers/", **listed)),
+        ("an API key of a key is refused server mode for another one", 73,
+         change("envelope_only.refused", 1, key_id=FOLDER_KEY, operation="encrypt", **listed)),
+        ("an API key lifts the limit of one that may do more than it", 79, granted(LISTED, "encrypt", None, replaces=77, actor=MANAGER)),
+        ("an API key gives keys to one that may do more than it", 79,
+         granted(LISTED, "encrypt", [CLOSING_KEY, FOLDER_KEY], replaces=77, actor=MANAGER)),
+        ("an API key of no key any more wraps", 80, wrapped(CLOSING_KEY, 2, **listed)),
+        ("an API key of no key wraps", 83, wrapped(CLOSING_KEY, 2, actor=NOTHING)),
+        ("an API key restated without its limit", 73,
+         restated_api_key(67, "api_keys:manage encrypt keys:create", api_key_id=FOLDERS)),
+        ("an API key restated with another limit", 73,
+         restated_api_key(67, "api_keys:manage encrypt keys:create", api_key_id=FOLDERS, keys='["shop/*"]')),
+        ("an API key restated with more keys", 73,
+         restated_api_key(67, "api_keys:manage encrypt keys:create", api_key_id=FOLDERS, keys='["customers/*","shop/*"]')),
+        ("an API key restated as limited", 81, restated_api_key(79, "api_keys:manage", api_key_id=MANAGER, keys="[]")),
+        ("a key restated in another folder", 73, restated_key(66, "active", version=1, key_id=FOLDER_KEY, folder="shop/")),
+        ("a key restated with a folder of null", 73, restated_key(66, "active", version=1, key_id=FOLDER_KEY, folder=None)),
+        *((f"keys that are {what}", 69, change("api_key.create", api_key_id=LISTED, permissions="encrypt", keys=keys))
+          for what, keys in (("no list", '"customers/*"'), ("no JSON", "customers/*"), ("not all texts", '["customers/*",7]'), ("null", None),
+                             ("an object", "{}"))),
     ]
 
 
@@ -490,6 +630,21 @@ def history_part_faults():
          [restated_key(8, "active", min_unwrap_version=2), change("key.unwrap", 1)]),
         ("closed versions restated as open", "state_violated",
          [updated_key(8, 2, 1, key_id=KEY), restated_key(11, "active")]),
+        ("an unwrap by a version that was destroyed", "state_violated",
+         [destroyed_version(8, 1, version=2, key_id=KEY), change("key.unwrap", 1)]),
+        ("an unwrap by a version before the one that was destroyed", "state_violated",
+         [change("key.rotate", 3, replaces=8), destroyed_version(11, 2, key_id=KEY), change("key.unwrap", 1)]),
+        ("a destroyed version that is the current one", "state_violated", [destroyed_version(8, 2, version=2, key_id=KEY)]),
+        ("a version destroyed twice", "state_violated",
+         [destroyed_version(8, 1, version=2, key_id=KEY), destroyed_version(11, 1, version=2, key_id=KEY)]),
+        ("a destroyed version opened again", "state_violated",
+         [destroyed_version(8, 1, version=2, key_id=KEY), updated_key(11, 1, 2, key_id=KEY)]),
+        ("a destroyed version restated as there", "state_violated",
+         [destroyed_version(8, 1, version=2, key_id=KEY), restated_key(11, "active", min_unwrap_version=2)]),
+        ("no version destroyed", "state_violated", [destroyed_version(8, 0, version=2, key_id=KEY)]),
+        ("half a version restated as destroyed", "state_violated", [restated_key(8, "active", min_unwrap_version=2, destroyed_through=0.5)]),
+        ("destroyed versions restated that open", "state_violated", [restated_key(8, "active", destroyed_through=1)]),
+        ("versions destroyed below none", "state_violated", [restated_key(8, "active", destroyed_through=-1)]),
         ("versions closed that were closed", "state_violated",
          [updated_key(8, 2, 1, key_id=KEY), updated_key(11, 2, 1, key_id=KEY)]),
         ("a destroyed key restated and enabled", "state_violated", [restated_key(8, "destroyed"), change("key.enable", 2, replaces=11)]),
@@ -503,6 +658,15 @@ def history_part_faults():
          [restated_api_key(9, "decrypt"), change("key.wrap", 2, actor=SECOND_API_KEY)]),
         ("an API key restated with other permissions than its change", "state_violated",
          [change("api_key.update", actor="system", api_key_id=SECOND_API_KEY, permissions="hash", replaces=9), restated_api_key(11, "encrypt")]),
+        ("a wrap by an API key that was limited to another key", "state_violated",
+         [granted(SECOND_API_KEY, "encrypt", [OTHER_KEY], actor="system", replaces=9), change("key.wrap", 2, actor=SECOND_API_KEY)]),
+        ("a wrap by an API key that was restated as limited to another key", "state_violated",
+         [restated_api_key(9, "encrypt", keys=f'["{OTHER_KEY}"]'), change("key.wrap", 2, actor=SECOND_API_KEY)]),
+        ("a key restated with a folder of null, and none before", "state_violated", [restated_key(8, "active", folder=None)]),
+        ("a key restated with a number as its folder", "state_violated", [restated_key(8, "active", folder=7)]),
+        ("a wrap with a key that was restated in another folder", "state_violated",
+         [granted(SECOND_API_KEY, "encrypt", ["customers/*"], actor="system", replaces=9), restated_key(8, "active", folder="shop/"),
+          change("key.wrap", 2, actor=SECOND_API_KEY)]),
         ("a wrap after the tenant was restated as suspended", "state_violated",
          [restated_tenant(1, status="suspended"), change("key.wrap", 2)]),
         ("an encryption after the tenant was restated without server mode", "state_violated",
@@ -611,6 +775,19 @@ def export_vectors():
     start_of_purged = Export([*drafts[3:], purge_draft(3)], 3, hashes[3])
     nothing_yet = Export([], 4, hashes[4])
     good_cut = Export(drafts[:4])
+    first, second, third = written(OTHER_SEED), key, written(THIRD_SEED)
+    changes = [key_change(OTHER_SEED, SIGNING_SEED)]
+    later = [*changes, key_change(SIGNING_SEED, THIRD_SEED)]
+    changed_key, twice_changed = Export(drafts, key_changes=changes), Export(drafts, seed=THIRD_SEED, key_changes=later)
+    kept_before = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED)
+    kept_after = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), THIRD_SEED)
+
+    def told(before, after):
+        return {"from": before, "to": after, "created_at": SIGNED_AT}
+
+    anchored_since = Anchored(changed_key)
+    linked_since = changed_key.file_with(anchored_since.line(signed=anchored_since.stretch()) + anchored_since.links(
+        note=tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))))
     valid = [
         {"name": "a whole log", "file": file, "verdict": verdict(good, public_key=key)},
         {"name": "a whole log, with a checkpoint of its middle", "file": file, "checkpoint": kept[3],
@@ -728,7 +905,16 @@ def export_vectors():
         restated_api_key(14, "encrypt api_keys:manage", revoked=True),
         restated_tenant(15),
     ], 10, after_ten)
+    limited = Export([
+        granted(SECOND_API_KEY, "api_keys:manage encrypt", ["customers/*"], actor="system", replaces=9),
+        change("key.wrap", 2, actor=SECOND_API_KEY),
+        granted(LISTED, "encrypt", [KEY], actor=SECOND_API_KEY),
+        change("api_key.revoke", api_key_id=THIRD_API_KEY, actor=SECOND_API_KEY, replaces=3),
+        restated_key(8, "active", folder="customers/"),
+        change("key.wrap", 2, actor=SECOND_API_KEY),
+    ], 10, after_ten)
     valid += [
+        {"name": "a part that does not know the folder of a key", "file": limited.file(), "verdict": verdict(limited, whole=False)},
         {"name": "a part that restates what it begins with", "file": restated.file(), "verdict": verdict(restated, whole=False)},
         {"name": "a part that does not know what its API keys may do", "file": unknown.file(), "verdict": verdict(unknown, whole=False)},
         {"name": "a history of every change", "file": lived.file(), "verdict": verdict(lived)},
@@ -755,6 +941,21 @@ def export_vectors():
         {"name": "a history that ends with the deletion of the tenant", "file": deleted.file(), "verdict": verdict(deleted)},
         {"name": "a deletion that was finished later", "file": late.file(), "verdict": verdict(late)},
         {"name": "a part that restates what a deleted tenant left", "file": gone.file(), "verdict": verdict(gone, whole=False)},
+    ]
+
+    valid += [
+        {"name": "a log whose key replaced another one", "file": changed_key.file(), "verdict": verdict(changed_key, public_key=key, trusted_key=True)},
+        {"name": "a log whose key replaced the one given", "file": twice_changed.file(),
+         "verdict": verdict(twice_changed, public_key=third, trusted_key=False, key_changes=[told(second, third)])},
+        {"name": "a log whose key replaced one that replaced the one given", "public_key": first, "file": twice_changed.file(),
+         "verdict": verdict(twice_changed, public_key=third, trusted_key=False, key_changes=[told(first, second), told(second, third)])},
+        {"name": "a log whose key replaced another one, which signed the checkpoint", "file": changed_key.file(), "checkpoint": kept_before,
+         "verdict": verdict(changed_key, checkpoint_compared=True)},
+        {"name": "a log whose key replaced the one given, with a checkpoint of before that one", "file": twice_changed.file(), "checkpoint": kept_before,
+         "verdict": verdict(twice_changed, checkpoint_compared=True, trusted_key=False)},
+        {"name": "a log whose key replaced the one given, with a checkpoint by the new one", "file": twice_changed.file(), "checkpoint": kept_after,
+         "verdict": verdict(twice_changed, checkpoint_compared=True, trusted_key=False)},
+        {"name": "a linked log whose key replaced another one", "file": linked_since, "verdict": verdict(changed_key, trusted_key=True)},
     ]
 
     def add(name, file, line, checkpoint=None, public_key=key):
@@ -1118,6 +1319,29 @@ def export_vectors():
     add("the checkpoint by another key", file, 1, note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED))
     add("the checkpoint altered", file, 1, kept[3].replace("\n3\n", "\n2\n"))
     add("the checkpoint of nothing", file, 1, "")
+
+    # A new signing key. Its files are not the first one with a fault, so they are given whole.
+    def after_change(name, export, line, **more):
+        add(f"a new key: {name}", export.file(), line, **more)
+
+    after_change("the export is signed by the earlier one", Export(drafts, seed=OTHER_SEED, key_changes=changes), last + 2, public_key=first)
+    after_change("the export is signed by the one given, which was replaced", Export(drafts, key_changes=later), last + 2)
+    after_change("the statement was signed by a thief alone", Export(drafts, seed=THIEF_SEED, key_changes=[
+        key_change(THIEF_SEED, SIGNING_SEED).replace(written(THIEF_SEED), first, 1)]), 1)
+    after_change("a statement of other keys", Export(drafts, seed=THIEF_SEED, key_changes=[key_change(OTHER_SEED, THIEF_SEED)]), 1)
+    after_change("no statement leads to it", Export(drafts, seed=THIEF_SEED), last + 2)
+    after_change("two statements of one key", Export(drafts, seed=THIEF_SEED, key_changes=[*changes, key_change(OTHER_SEED, THIEF_SEED)]), 1)
+    after_change("the statements in another order", Export(drafts, seed=THIRD_SEED, key_changes=later[::-1]), 1)
+    after_change("one of the statements is missing", Export(drafts, seed=THIRD_SEED, key_changes=later[:1]), last + 2)
+    after_change("a list without statements", Export(drafts, key_changes=[]), 1)
+    after_change("a checkpoint by another key", changed_key, 1, checkpoint=note_of(checkpoint_text(last_id=3, hash_=hashes[3]), THIEF_SEED))
+    after_change("another checkpoint by the earlier key", changed_key, 4, checkpoint=note_of(checkpoint_text(last_id=3, hash_=hashes[2]), OTHER_SEED))
+    add("a new key: its tree under an origin of its own", linked_since.replace(
+        json_string(tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))),
+        json_string(tree_note(tree_text(anchored_since.leaves())))), last + 4)
+    add("a new key: the tree by the earlier key", linked_since.replace(
+        json_string(tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))),
+        json_string(tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), OTHER_SEED))), last + 4)
 
     names = [row["name"] for row in valid + refuse]
     if len(set(names)) != len(names):

@@ -35,9 +35,11 @@ def key_hierarchy_vectors():
     seal = []
     for name, place in (
         ("the pepper of the API keys", ("api-key-pepper",)),
+        ("the second pepper of the API keys", ("api-key-pepper", "", "", 2)),
         ("the seed of the signing key", ("signing-key",)),
         ("the audit key of a tenant", ("audit-key", TENANT)),
         ("the audit key of another tenant", ("audit-key", OTHER_TENANT)),
+        ("an audit key of a tenant that held through entry 41", ("audit-key", TENANT, "", 41)),
         ("the KEK of version 1", ("kek", TENANT, KEY, 1)),
         ("the KEK of version 2", ("kek", TENANT, KEY, 2)),
         ("the KEK of version 2147483647", ("kek", TENANT, KEY, 2**31 - 1)),

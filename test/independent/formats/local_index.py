@@ -1,9 +1,11 @@
 """The vectors of local-index.md."""
 import base64
+import math
 import re
 import struct
 
 from .common import KEY, MADE_BY, NIL, OTHER_KEY, b64, flip, hmac_sha256, key_of, prefixed, sha256, stream, uuid_bytes
+from .codecs import date_text
 from .envelope_v2 import hkdf, v2_keys
 from .index_texts import column_text, compound, kept_bits
 
@@ -50,9 +52,22 @@ def li_parts(model, column, texts, kind, length):
     if kind == "exact":
         return [column_text(model, column, texts)]
     text, = texts
+    if kind == "range":
+        return [bucket(text, length)]
     if kind == "prefix":
         return [text[:length]]
     return sorted({text[at : at + length] for at in range(max(1, len(text) - length + 1))})
+
+
+def bucket(text, unit):
+    """The number of the bucket of a date, given as its milliseconds, or of a number, as text."""
+    if unit not in ("day", "month", "year"):
+        return str(math.floor(float(text) / float(unit)))
+    days = int(text) // 86_400_000
+    if unit == "day":
+        return str(days)
+    year, month = int(date_text(int(text))[:-20]), int(date_text(int(text))[-19:-17])
+    return str(year if unit == "year" else year * 12 + month - 1)
 
 
 def li_value(key, model, column, kind, length, bits, texts, info=None):
@@ -155,6 +170,14 @@ def local_index_vectors():
     add("a text as long as its parts", "Ada", kind="ngram", length=3, bits=12)
     add("parts of characters outside of the BMP", "a\U0001f510b\U0001f511", kind="ngram", length=2, bits=12)
 
+    for unit, name, ms in (("month", "the last millisecond", 1_785_542_399_999), ("month", "the first", 1_785_542_400_000), ("month", "before 1970", -1),
+                           ("month", "the year -1", -62_167_219_200_001), ("day", "before 1970", -1), ("day", "now", 1_785_542_400_000),
+                           ("year", "the year 10000", 253_402_300_800_000), ("year", "the year -1", -62_167_219_200_001)):
+        add(f"a {unit}: {name}", str(ms), kind="range", length=unit)
+    for number, step in (("999.99", "1000"), ("1000", "1000"), ("-0.5", "1000"), ("0.3", "0.1"), ("12345.6", "0.5")):
+        add(f"{number} in steps of {step}", number, kind="range", length=step)
+    add("a range of six bits", "1000", kind="range", length="1000", bits=6)
+
     refuse_column = []
 
     def wrong(name, value_text, right, model="users", of_column="email_index", kind="exact", length=0, bits=256, **mistake):
@@ -190,6 +213,21 @@ def local_index_vectors():
     wrong("a prefix of UTF-16 units", "\U0001f510\U0001f511ab", li_value(key, "users", "email_index", "prefix", 2, 256, ["\U0001f510"]), kind="prefix", length=2)
     wrong("a prefix of bytes", "\u00e9\u00e9\u00e9", hmac_sha256(li_column_key(key, "users", "email_index", "prefix:2"), "\u00e9".encode()).hex(), kind="prefix", length=2)
     wrong("a prefix that is filled up", "Lo", hmac_sha256(li_column_key(key, "users", "email_index", "prefix:3"), b"Lo ").hex(), kind="prefix", length=3)
+    month = {"kind": "range", "length": "month"}
+    first = "1785542400000"
+    def of_range(kind, text):
+        return hmac_sha256(li_column_key(key, "users", "email_index", kind), text.encode()).hex()
+    for name, given in (("a month as ISO 8601", of_range("range:month", "2026-08")), ("a month from 1", of_range("range:month", str(2026 * 12 + 8))),
+                        ("months since 1970", of_range("range:month", str(56 * 12 + 7))), ("the month before", of_range("range:month", str(2026 * 12 + 6))),
+                        ("a month under the key of days", of_range("range:day", str(2026 * 12 + 7))), ("a month under the key of whole values", of_range("exact", str(2026 * 12 + 7))),
+                        ("a month without its unit in the key", of_range("range", str(2026 * 12 + 7))), ("the whole date", of_range("range:month", "2026-08-01T00:00:00.000Z")),
+                        ("the text of an exact column", of_range("range:month", column_text("users", "email_index", [str(2026 * 12 + 7)])))):
+        wrong(name, first, given, **month)
+    for name, number, given in (("rounded to the nearest", "999.99", of_range("range:1000", "1")), ("rounded towards zero", "-0.5", of_range("range:1000", "0")),
+                                ("negative zero", "0", of_range("range:1000", "-0")), ("the lower bound", "1000", of_range("range:1000", "1000")),
+                                ("a fraction behind it", "1000", of_range("range:1000", "1.0")), ("another step", "1000", of_range("range:500", "2")),
+                                ("a step with a fraction", "1000", of_range("range:1000.0", "1")), ("the number itself", "999.99", of_range("range:1000", "999.99"))):
+        wrong(name, number, given, kind="range", length="1000")
     parts = li_value(key, "users", "email_index", "ngram", 3, 12, ["Lovelace"])
     for name, given in (("parts in the order of the text", [kept_bits(hmac_sha256(li_column_key(key, "users", "email_index", "ngram:3"), "Lovelace"[at : at + 3].encode()), 12) for at in range(6)]),
                         ("a part that is missing", parts[1:]), ("a part twice", sorted(parts + parts[:1])), ("no part", []),

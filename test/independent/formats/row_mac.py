@@ -9,12 +9,14 @@ ROW_COLUMNS = {
     "tenants": ("tenant_id", "name", "envelope_only", "monthly_encrypt_quota", "wrapped_audit_key", "created_at", "entry_id",
                 "plaintext_encoding", "status"),
     "keys": ("tenant_id", "key_id", "name", "algorithm", "status", "current_version", "rotation_interval_days",
-             "next_rotation_at", "destroy_at", "wrapped_hash_key", "created_at", "updated_at", "entry_id", "min_unwrap_version"),
+             "next_rotation_at", "destroy_at", "wrapped_hash_key", "created_at", "updated_at", "entry_id", "min_unwrap_version", "min_unwrap_since",
+             "destroyed_through"),
     "key_versions": ("tenant_id", "key_id", "version", "status", "wrapped_kek", "created_at", "entry_id"),
     "api_keys": ("tenant_id", "api_key_id", "digest", "name", "prefix", "permissions", "allowed_ips", "expires_at", "revoked_at",
-                 "created_at", "entry_id"),
+                 "created_at", "entry_id", "keys", "budgets"),
 }
-LEFT_OUT = {"tenants": {"plaintext_encoding": "utf8", "status": "active"}, "keys": {"min_unwrap_version": 1}}
+LEFT_OUT = {"tenants": {"plaintext_encoding": "utf8", "status": "active"}, "keys": {"min_unwrap_version": 1, "min_unwrap_since": None, "destroyed_through": 0},
+            "api_keys": {"keys": None, "budgets": None}}
 
 
 def json_of(value):
@@ -33,7 +35,9 @@ SECRETS = ("wrapped_audit_key", "wrapped_hash_key", "wrapped_kek")
 
 
 def covered(column, value):
-    """A secret is covered by whether there is one."""
+    """A secret is covered by whether there is one, the last destroyed version as text."""
+    if column == "destroyed_through":
+        return str(value)
     return value if column not in SECRETS or value is None else True
 
 
@@ -55,12 +59,14 @@ def row_mac_vectors():
               "plaintext_encoding": "utf8", "status": "active", "wrapped_audit_key": wrapped, "created_at": early, "entry_id": 1}
     named = {"tenant_id": TENANT, "key_id": KEY, "name": "users", "algorithm": "AES-256-GCM", "status": "active",
              "current_version": 2, "rotation_interval_days": 90, "next_rotation_at": late, "destroy_at": None,
-             "wrapped_hash_key": wrapped, "created_at": early, "updated_at": early, "entry_id": 3, "min_unwrap_version": 1}
+             "wrapped_hash_key": wrapped, "created_at": early, "updated_at": early, "entry_id": 3, "min_unwrap_version": 1,
+             "min_unwrap_since": None, "destroyed_through": 0}
     version = {"tenant_id": TENANT, "key_id": KEY, "version": 2, "status": "active", "wrapped_kek": wrapped,
                "created_at": early, "entry_id": 3}
     api_key = {"tenant_id": TENANT, "api_key_id": OTHER_KEY, "digest": sha256(b"an API key").hex(), "name": "backend",
                "prefix": "eaas_sk_AbCd", "permissions": ["encrypt", "decrypt"], "allowed_ips": ["10.0.0.0/8", "::1"],
-               "expires_at": late, "revoked_at": None, "created_at": early, "entry_id": 2}
+               "expires_at": late, "revoked_at": None, "created_at": early, "entry_id": 2, "keys": None, "budgets": None}
+    budgets = '{"hash":{"per_day":9},"unwrap":{"per_minute":600},"when_over":"expire"}'
     rows = [
         ("a tenant of the defaults: neither encoding nor status", "tenants", tenant),
         ("a tenant of another encoding", "tenants", {**tenant, "plaintext_encoding": "base64"}),
@@ -72,11 +78,19 @@ def row_mac_vectors():
         ("a destroyed key: no secret", "keys", {**named, "status": "destroyed", "wrapped_hash_key": None}),
         ("a key whose name needs escapes", "keys", {**named, "name": 'a"b\\c\n\u2028\U0001f510'}),
         ("a key whose first version no longer opens", "keys", {**named, "min_unwrap_version": 2}),
+        ("a key whose first version is closed since a time", "keys", {**named, "min_unwrap_version": 2, "min_unwrap_since": late}),
+        ("a key whose closed version was opened again", "keys", {**named, "min_unwrap_since": late}),
+        ("a key whose first version is destroyed", "keys",
+         {**named, "min_unwrap_version": 2, "min_unwrap_since": late, "destroyed_through": 1}),
         ("a key version", "key_versions", version),
         ("a destroyed key version", "key_versions", {**version, "status": "destroyed", "wrapped_kek": None}),
         ("an API key", "api_keys", api_key),
         ("an API key without lists and times", "api_keys", {**api_key, "permissions": [], "allowed_ips": [], "expires_at": None}),
         ("a revoked API key", "api_keys", {**api_key, "revoked_at": late}),
+        ("an API key that is limited to keys", "api_keys", {**api_key, "keys": ["customers/*", KEY]}),
+        ("an API key that may use no key", "api_keys", {**api_key, "keys": []}),
+        ("an API key with budgets", "api_keys", {**api_key, "budgets": budgets}),
+        ("an API key that is limited to keys, with budgets", "api_keys", {**api_key, "keys": [KEY], "budgets": budgets}),
         ("an API key whose lists hold quotes and commas", "api_keys", {**api_key, "allowed_ips": ['a","b', "c,d", "]"]}),
     ]
     mac = [{"name": name, "row_key": key.hex(), "table": table, "row": row, "bytes": row_bytes(table, row).decode(),
@@ -133,10 +147,33 @@ def row_mac_vectors():
     wrong("status and encoding exchanged", "tenants", {**tenant, "plaintext_encoding": "base64", "status": "suspended"},
           row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "suspended", "base64"]))
     wrong("the oldest version that opens not left out where it is 1", "keys", named, row_bytes("keys", named, values=[*values, 1]))
+    closed = {**named, "min_unwrap_version": 2, "min_unwrap_since": late, "destroyed_through": 1}
+    wrong("the last destroyed version as a number", "keys", closed, row_bytes("keys", closed, values=[*row_values("keys", closed)[:-1], 1]))
+    wrong("the last destroyed version left out", "keys", closed, row_bytes("keys", {**closed, "destroyed_through": 0}))
+    wrong("the last destroyed version not left out where it is 0", "keys", named, row_bytes("keys", named, values=[*values, "0"]))
+    wrong("the time of the closing not left out where it is null", "keys", named, row_bytes("keys", named, values=[*values, None]))
+    wrong("the time of the closing left out", "keys", closed, row_bytes("keys", {**closed, "min_unwrap_since": None}))
+    wrong("the last three columns in another order", "keys", closed,
+          row_bytes("keys", closed, values=[*row_values("keys", closed)[:-3], "1", late, 2]))
+    wrong("the last destroyed version in place of the oldest that opens", "keys", {**named, "destroyed_through": 2},
+          row_bytes("keys", {**named, "min_unwrap_version": 2}))
     wrong("truth values as numbers", "tenants", tenant,
           row_bytes("tenants", tenant, values=[1 if v is True else v for v in row_values("tenants", tenant)]))
     wrong("lists joined with commas", "api_keys", api_key, row_bytes("api_keys", api_key, values=[
         ",".join(v) if isinstance(v, list) else v for v in row_values("api_keys", api_key)]))
+    wrong("the keys not left out where they are all", "api_keys", api_key,
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), None]))
+    wrong("the keys left out where there are none", "api_keys", {**api_key, "keys": []}, row_bytes("api_keys", api_key))
+    wrong("the keys beside the addresses", "api_keys", {**api_key, "keys": [KEY]},
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key)[:7], [KEY], *row_values("api_keys", api_key)[7:]]))
+    wrong("the keys as text", "api_keys", {**api_key, "keys": [KEY]},
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), KEY]))
+    wrong("budgets not left out where there are none", "api_keys", api_key,
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), None]))
+    wrong("budgets as an object", "api_keys", {**api_key, "budgets": budgets},
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), json.loads(budgets)]))
+    wrong("budgets before the keys", "api_keys", {**api_key, "keys": [KEY], "budgets": budgets},
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), budgets, [KEY]]))
     wrong("when it was last used, which is not covered", "api_keys", api_key,
           row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), late]))
     for name, table, row, changes in (
@@ -146,6 +183,9 @@ def row_mac_vectors():
         ("a key enabled", "keys", {**named, "status": "disabled"}, {"status": "active"}),
         ("a key taken to an old version", "keys", named, {"current_version": 1}),
         ("a closed version opened again", "keys", {**named, "min_unwrap_version": 2}, {"min_unwrap_version": 1}),
+        ("a closing moved to an earlier time", "keys", closed, {"min_unwrap_since": early}),
+        ("a destruction undone", "keys", closed, {"destroyed_through": 0}),
+        ("another version destroyed", "keys", closed, {"destroyed_through": 2}),
         ("a key moved to another tenant", "keys", named, {"tenant_id": OTHER_TENANT}),
         ("a secret put back", "key_versions", {**version, "status": "destroyed", "wrapped_kek": None}, {"wrapped_kek": wrapped}),
         ("a secret erased", "key_versions", version, {"wrapped_kek": None}),
@@ -153,6 +193,14 @@ def row_mac_vectors():
         ("a permission added", "api_keys", api_key, {"permissions": ["encrypt", "decrypt", "admin"]}),
         ("permissions in another order", "api_keys", api_key, {"permissions": ["decrypt", "encrypt"]}),
         ("addresses lifted", "api_keys", api_key, {"allowed_ips": []}),
+        ("a limit to keys removed", "api_keys", {**api_key, "keys": [KEY]}, {"keys": None}),
+        ("a limit to keys added", "api_keys", api_key, {"keys": [KEY]}),
+        ("a limit to no key removed", "api_keys", {**api_key, "keys": []}, {"keys": None}),
+        ("a limit to a key made one to its folder", "api_keys", {**api_key, "keys": [KEY]}, {"keys": ["customers/*"]}),
+        ("budgets removed", "api_keys", {**api_key, "budgets": budgets}, {"budgets": None}),
+        ("budgets added", "api_keys", api_key, {"budgets": budgets}),
+        ("a budget raised", "api_keys", {**api_key, "budgets": budgets}, {"budgets": budgets.replace("600", "6000")}),
+        ("a limit to keys made a budget", "api_keys", {**api_key, "keys": []}, {"keys": None, "budgets": "[]"}),
         ("an expiry removed", "api_keys", api_key, {"expires_at": None}),
         ("a revocation removed", "api_keys", {**api_key, "revoked_at": late}, {"revoked_at": None}),
         ("a row of another entry", "api_keys", api_key, {"entry_id": 9}),

@@ -24,6 +24,7 @@ SIGSUM_REQUESTS = {
 #: transparency-dev/formats, note/note_cosigv1_test.go: the key of a public witness.
 REMORA_KEY = "remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2"
 WITNESS_NAME = "witness.example/w1"
+THIRD_SEED = key_of("a third signing")
 WITNESS_SEED, OTHER_WITNESS_SEED = key_of("a witness"), key_of("another witness")
 COSIGNED_AT = 1_679_315_147
 COSIGNATURE = b"\x04"
@@ -48,8 +49,8 @@ def log_line(text, seed=SIGNING_SEED, name=None):
     return signature_line(ed25519_sign(seed, text.encode()), note_key_id(public, name), name)
 
 
-def tree_note(text, seed=SIGNING_SEED):
-    return text + "\n" + log_line(text, seed)
+def tree_note(text, seed=SIGNING_SEED, name=None):
+    return text + "\n" + log_line(text, seed, name)
 
 
 def cosigned(text, seed=WITNESS_SEED, name=WITNESS_NAME, time=COSIGNED_AT, kind=COSIGNATURE, message=None, stamp=None):
@@ -72,16 +73,18 @@ def tree_vectors():
     public, hashes = ed25519_public(SIGNING_SEED), entry_hashes(11)
     origin = tree_origin(public)
     trees = []
-    for name, seed, leaves in (
-        ("of 11 entries", SIGNING_SEED, hashes),
-        ("of the first entry", SIGNING_SEED, hashes[:1]),
-        ("of 8 entries", SIGNING_SEED, hashes[:8]),
-        ("of another installation", OTHER_SEED, entry_hashes(3, "elsewhere")),
+    for name, seed, leaves, first_seed in (
+        ("of 11 entries", SIGNING_SEED, hashes, SIGNING_SEED),
+        ("of the first entry", SIGNING_SEED, hashes[:1], SIGNING_SEED),
+        ("of 8 entries", SIGNING_SEED, hashes[:8], SIGNING_SEED),
+        ("of 11 entries, by a key that replaced the first one", THIRD_SEED, hashes, SIGNING_SEED),
+        ("of another installation", OTHER_SEED, entry_hashes(3, "elsewhere"), OTHER_SEED),
     ):
-        key = ed25519_public(seed)
-        trees.append({"name": name, "seed": seed.hex(), "public_key": public_key_text(key),
-                      "tree_key": public_key_text(key, tree_origin(key)), "hashes": [leaf.hex() for leaf in leaves],
-                      "text": tree_text(leaves, seed), "note": tree_note(tree_text(leaves, seed), seed)})
+        key, first = ed25519_public(seed), ed25519_public(first_seed)
+        text, origin_ = tree_text(leaves, first_seed), tree_origin(first)
+        trees.append({"name": name, "seed": seed.hex(), "public_key": public_key_text(key), "first_public_key": public_key_text(first),
+                      "tree_key": public_key_text(key, origin_), "hashes": [leaf.hex() for leaf in leaves],
+                      "text": text, "note": tree_note(text, seed, origin_)})
     text = tree_text(hashes)
     good, line, lines = tree_note(text), log_line(text), text.split("\n")[:3]
     other_line = signature_line(ed25519_sign(OTHER_SEED, text.encode()), note_key_id(ed25519_public(OTHER_SEED), "other.example"), "other.example")
@@ -100,6 +103,8 @@ def tree_vectors():
         "another root": tree_text(hashes, root=merkle_root(hashes[:10])) + "\n" + line,
         "signed by another key": text + "\n" + signature_line(ed25519_sign(OTHER_SEED, text.encode()), note_key_id(public, origin), origin),
         "another installation's tree": trees[-1]["note"],
+        "by a key that replaced the first one, which is not known": trees[-2]["note"],
+        "by the key itself, under the origin of another first key": tree_note(tree_text(hashes, OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED))),
         "signed under the name of checkpoints": text + "\n" + log_line(text, name="eaas-audit"),
         "a witness's line alone": text + "\n" + cosigned(text),
         "a wrong signature of the key in front of a right one": text + "\n" + signature_line(bytes(64), note_key_id(public, origin), origin) + line,

@@ -22,7 +22,7 @@ export function membersOf(eaas, { keyId, indexKey }) {
 export async function makeValues(eaas, { keyId, indexKey, context }) {
   const stream = await collect(source(streamPlaintext()).pipeThrough(encryptStream(eaas, { keyId, context })))
   return {
-    v1: await eaas.encrypt('zażółć 1', { keyId }),
+    v1: await eaas.encrypt('zażółć 1', { keyId, envelope: 1 }),
     v2: await eaas.encrypt('zażółć 2', { keyId, context }),
     text: toText(await eaas.encrypt('zażółć 3', { keyId, context })),
     stream: toBase64(stream),

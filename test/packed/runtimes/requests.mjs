@@ -5,7 +5,12 @@ import { createClient, expiringApiKey, text } from '@eaas/sdk'
 const apiKey = expiringApiKey(async () => (await fetch(`${BASE_URL}/api-key`)).json())
 const limits = { maxMessages: 40, cacheSize: 8 } // few, so that DEKs are made and unwrapped all the time
 const eaas = createClient({ baseUrl: BASE_URL, apiKey, deks: limits, timeoutMs: 20_000 })
-const users = eaas.model({ name: 'users', keyId: KEY_ID, fields: { email: text({ index: 'email_index' }) } })
+const users = eaas.model({
+  name: 'users',
+  keyId: KEY_ID,
+  bind: false,
+  fields: { email: text({ index: 'email_index' }) },
+})
 
 export default {
   async fetch(request) {

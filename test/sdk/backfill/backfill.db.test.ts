@@ -105,6 +105,7 @@ const modelOfMail = (more: object = {}) =>
   eaas.model({
     name: 'mail',
     keyId,
+    bind: false,
     format: 'text',
     acceptPlaintext: true,
     warn: false,

@@ -36,7 +36,8 @@ describe('the stack of an error', () => {
     'encrypt with a DEK of its own': (eaas) => eaas.encrypt('x', { keyId, dek: 'call' }),
     hash: (eaas) => eaas.hash('x', { keyId }),
     encryptMany: (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'] }),
-    'model.encrypt': (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text() } }).encrypt({ a: 'x' }),
+    'model.encrypt': (eaas) =>
+      eaas.model({ name: 'users', keyId, bind: false, fields: { a: text() } }).encrypt({ a: 'x' }),
     'keys.get': (eaas) => eaas.keys.get(keyId),
     tenant: (eaas) => eaas.tenant(),
   }
@@ -126,8 +127,8 @@ describe('what was tampered with', () => {
     const eaas = createClient(testing)
     const { id } = await eaas.keys.create({ name: 'users' })
     const { id: other } = await eaas.keys.create({ name: 'others' })
-    const stored = await eaas.encrypt('called twice', { keyId: id })
-    const model = createClient(testing).model({ name: 'users', keyId: id, fields: { a: text() } })
+    const stored = await eaas.encrypt('called twice', { keyId: id, envelope: 1 })
+    const model = createClient(testing).model({ name: 'users', keyId: id, bind: false, fields: { a: text() } })
     const unknown = '00000000-0000-4000-8000-000000000000'
     for (const change of [
       { ciphertext: flipped(stored.ciphertext) },

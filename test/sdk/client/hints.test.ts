@@ -20,13 +20,17 @@ const people = eaas.model({
     born: text().nullable(),
     age: number().optional(),
   },
-  indexes: { part_index: { ngram: 'name', length: 3 }, both_index: { fields: ['name', 'age'] } },
+  indexes: {
+    part_index: { ngram: 'name', length: 3, bits: 8, acceptLeakage: true },
+    both_index: { fields: ['name', 'age'] },
+  },
 })
 const row = await people.encrypt({ id: 1, name: 'Ada', born: null })
 const limited = await eaas.apiKeys.create({ name: 'limited', permissions: ['encrypt', 'decrypt'] })
 const limitedClient = createClient({ ...service, apiKey: limited.secret })
 const withApiKey = (apiKey: unknown) => createClient({ ...service, apiKey: apiKey as string }).keys.list()
-const model = (options: object) => async () => eaas.model({ name: 'x', keyId, warn: false, ...options } as never)
+const model = (options: object) => async () =>
+  eaas.model({ name: 'x', keyId, bind: false, warn: false, ...options } as never)
 
 type Hint = [title: string, call: () => Promise<unknown>, message: RegExp, hint: RegExp]
 // biome-ignore lint/suspicious/noExplicitAny: what TypeScript refuses, JavaScript passes
@@ -43,9 +47,9 @@ const HINTS: Hint[] = [
   ],
   ['an empty one', () => withApiKey(''), /visible ASCII/, /where the API key is read from/],
   [
-    'no options at all',
-    async () => any(createClient)(),
-    /takes an object of options, got undefined/,
+    'null for options',
+    async () => any(createClient)(null),
+    /takes an object of options, got null/,
     /baseUrl, .*apiKey/,
   ],
   ['no keyId', () => eaas.encrypt('x', any({})), /^keyId is missing$/, /keys\.ensure/],

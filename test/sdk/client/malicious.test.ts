@@ -10,13 +10,17 @@ import { createTestService } from '../../../packages/sdk/src/testing.js'
 const SECRET = 'the SECRET that is sealed'
 const TIMEOUT_MS = 10_000
 
-const service = createTestService({ envelopeOnly: false })
+let now = Date.now()
+const service = createTestService({ now: () => now, envelopeOnly: false })
 const owner = createClient(service)
 const { id: keyId, name } = await owner.keys.create({ name: 'users' })
-const stored = await owner.encrypt(SECRET, { keyId })
+const stored = await owner.encrypt(SECRET, { keyId, envelope: 1 })
 const { id: apiKeyId } = await owner.apiKeys.create({ name: 'x', permissions: ['encrypt'] })
 /** What an error must never hold: the plaintext, the API key, every DEK and secret that went over the wire. */
 const secrets = new Set([SECRET, Buffer.from(SECRET).toString('base64'), service.apiKey])
+
+/** Before a closed version can be destroyed. */
+const WAITING_PERIOD_MS = 7 * 86_400_000
 
 type Call = (eaas: Client) => Promise<unknown>
 
@@ -47,6 +51,7 @@ function connect(answer: (request: Request) => Response | Promise<Response>): Cl
 /** The honest answer of each call, played once and in order. */
 const samples: Record<string, Sample> = {}
 for (const [call, run] of Object.entries(CALLS)) {
+  if (call === 'destroyVersion') now += WAITING_PERIOD_MS
   const eaas = connect(async (request) => {
     const response = await service.fetch(request)
     const body = response.status === 204 ? undefined : await response.clone().json()
@@ -248,7 +253,7 @@ describe('a batch', async () => {
   })
 
   it('never gives a row of a model the value of another', async () => {
-    const users = (eaas: Client) => eaas.model({ name: 'users', keyId, fields: { word: text() } })
+    const users = (eaas: Client) => eaas.model({ name: 'users', keyId, bind: false, fields: { word: text() } })
     const rows = await Promise.all(words.map((word) => users(createClient(service)).encrypt({ word })))
     const results: Result[] = []
     const honestly = connect(async (request) => {

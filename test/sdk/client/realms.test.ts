@@ -35,6 +35,7 @@ describe('what another realm made', () => {
     const model = eaas.model({
       name: 'users',
       keyId,
+      bind: false,
       fields: { photo: bytes(), born: date(), prefs: json<{ dark: boolean }>() },
     })
     const row = await model.encrypt({
@@ -60,7 +61,7 @@ describe('what another realm made', () => {
       })
     }
     const invalid = foreign<Date>('new Date(NaN)')
-    const model = eaas.model({ name: 'users', keyId, fields: { born: date() } })
+    const model = eaas.model({ name: 'users', keyId, bind: false, fields: { born: date() } })
     await expect(model.encrypt({ born: invalid })).rejects.toThrow('an invalid Date')
   })
 

@@ -87,6 +87,46 @@ describe('a service in memory', () => {
   })
 })
 
+describe('a budget in memory', () => {
+  it('refuses at once, alone and in a batch, and says in how many seconds it is renewed', async () => {
+    let now = Date.parse('2026-05-31T23:58:10.500Z')
+    service = createTestService({ now: () => now })
+    const owner = connect()
+    keyId = (await owner.keys.create({ name: 'users' })).id
+    const budgets = { hash: { per_minute: 2, per_day: 3 } }
+    const { secret } = await owner.apiKeys.create({ name: 'search', permissions: ['hash'], budgets })
+    const eaas = connect({ apiKey: secret })
+    const left = (call: Promise<unknown>) =>
+      call.then(
+        () => 'none',
+        (error) => [error.problem, error.retryAfterSeconds],
+      )
+    const many = () => Promise.all(['a', 'b', 'c'].map((value) => left(eaas.hash(value, { keyId }))))
+    expect(await many()).toEqual(['none', 'none', ['E_BUDGET', 50]])
+    expect(await left(eaas.hash('x', { keyId }))).toEqual(['E_BUDGET', 50])
+    now += 50_000
+    expect(await many()).toEqual(['none', ['E_BUDGET', 60], ['E_BUDGET', 60]])
+    now += 60_000
+    expect(await many()).toEqual(['none', 'none', ['E_BUDGET', 60]])
+  })
+
+  it('is not needed to see what each API key opened and hashed today, and usually', async () => {
+    let now = Date.parse('2026-05-01T12:00:00.000Z')
+    service = createTestService({ now: () => now })
+    keyId = (await connect().keys.create({ name: 'users' })).id
+    for (const count of [4, 1, 3]) {
+      for (let at = 0; at < count; at++) await connect().hash('x', { keyId })
+      now += 86_400_000
+    }
+    const { api_keys } = await connect().apiKeys.list()
+    const usage = { api_key_id: api_keys[0]?.id, kind: 'hash' }
+    expect((await connect().usage()).by_api_key).toEqual([{ ...usage, today: 0, median: 3 }])
+    now += 28 * 86_400_000
+    await connect().hash('x', { keyId })
+    expect((await connect().usage('2026-05')).by_api_key).toEqual([{ ...usage, today: 1, median: 1 }])
+  })
+})
+
 describe('an error on demand', () => {
   it.each<[TestFailure, string]>([
     [{ code: 'E_STATE' }, '409 E_STATE'],

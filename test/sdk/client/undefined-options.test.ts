@@ -38,6 +38,9 @@ import { createTestService, type TestFailure, type TestServiceOptions } from '..
 /** The same, with every member that may be left out undefined if one likes. */
 type Undefinable<T> = { [K in keyof T]: object extends Pick<T, K> ? T[K] | undefined : T[K] }
 
+/** Without what must not be undefined: a forgotten variable would take protection away. */
+type Loose<T> = Omit<T, 'context' | 'keyIds'>
+
 describe('an option that may be left out', () => {
   it('may be undefined, in the types', () => {
     expectTypeOf<Undefinable<{ a?: 1 }>>().not.toExtend<{ a?: 1 }>() // control
@@ -53,16 +56,24 @@ describe('an option that may be left out', () => {
     type Limits = NonNullable<BrokerOptions['limits']>
     expectTypeOf<Undefinable<Limits>>().toExtend<Limits>()
     expectTypeOf<Undefinable<CallOptions>>().toExtend<CallOptions>()
-    expectTypeOf<Undefinable<ClientOptions>>().toExtend<ClientOptions>()
-    type Open = Omit<DecryptManyOptions<'a', 'text'>, 'as'> // which decides on the type of what is opened, as `index` of what is sealed
+    type Connect = Omit<ClientOptions, 'secret'>
+    expectTypeOf<Undefinable<Connect>>().toExtend<Connect>()
+    expectTypeOf<Undefinable<ClientOptions>>().not.toExtend<ClientOptions>() // a forgotten secret
+    type Open = Omit<DecryptManyOptions<'a', 'text'>, 'as' | 'context' | 'keyIds'> // which decides on the type of what is opened, as `index` of what is sealed
     expectTypeOf<Undefinable<Open>>().toExtend<Open>()
     expectTypeOf<Undefinable<DekOptions>>().toExtend<DekOptions>()
-    type Seal = Omit<EncryptManyOptions<'a', { a: string }>, 'index'>
+    type Seal = Omit<EncryptManyOptions<'a', { a: string }>, 'index' | 'context'>
     expectTypeOf<Undefinable<Seal>>().toExtend<Seal>()
-    expectTypeOf<Undefinable<EncryptOptions>>().toExtend<EncryptOptions>()
-    expectTypeOf<Undefinable<EncryptStreamOptions>>().toExtend<EncryptStreamOptions>()
-    expectTypeOf<Undefinable<DecryptStreamOptions>>().toExtend<DecryptStreamOptions>()
-    expectTypeOf<Undefinable<RangeOptions>>().toExtend<RangeOptions>()
+    type Encrypt = Loose<EncryptOptions>
+    expectTypeOf<Undefinable<Encrypt>>().toExtend<Encrypt>()
+    type Stream = Loose<EncryptStreamOptions>
+    expectTypeOf<Undefinable<Stream>>().toExtend<Stream>()
+    type Decrypt = Loose<DecryptStreamOptions>
+    expectTypeOf<Undefinable<Decrypt>>().toExtend<Decrypt>()
+    type Range = Loose<RangeOptions>
+    expectTypeOf<Undefinable<Range>>().toExtend<Range>()
+    expectTypeOf<Undefinable<EncryptOptions>>().not.toExtend<EncryptOptions>() // a forgotten context
+    expectTypeOf<Undefinable<DecryptStreamOptions>>().not.toExtend<DecryptStreamOptions>()
     expectTypeOf<Undefinable<EntriesOptions>>().toExtend<EntriesOptions>()
     expectTypeOf<Undefinable<EntryFilter>>().toExtend<EntryFilter>()
     expectTypeOf<Undefinable<ExportedKey>>().toExtend<ExportedKey>()

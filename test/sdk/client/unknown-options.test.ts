@@ -20,7 +20,7 @@ const { id: keyId } = await owner.keys.create({ name: 'users' })
 const stored = await owner.encrypt('x', { keyId })
 const exported = await owner.keys.export(keyId)
 const model = (eaas: Client, more: object = {}) =>
-  eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }) }, ...more })
+  eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a_index' }) }, ...more })
 const row = await model(owner).encrypt({ a: 'x' })
 const drain = async (batches: AsyncIterable<unknown>) => {
   for await (const _ of batches);
@@ -117,14 +117,16 @@ describe('an unknown option', () => {
   })
 
   it.each(['rewrap', 'reseal'] as const)('is refused in the name of the call: %s of a model', async (name) => {
-    const rows = owner.model({ name: 'users', keyId, fields: { a: text() } })[name]([], { binding: 'SECRET' } as never)
+    const rows = owner
+      .model({ name: 'users', keyId, bind: false, fields: { a: text() } })
+      [name]([], { binding: 'SECRET' } as never)
     await expect(rows.next()).rejects.toThrow(`${name}() has no option "binding"`)
   })
 
   it('is answered with those that there are, where none is near', async () => {
     await expect(owner.encrypt('x', { keyId, aad: 'y' } as never)).rejects.toMatchObject({
       message: 'encrypt() has no option "aad"',
-      hint: 'Its options: keyId, context, dek, signal.',
+      hint: 'Its options: keyId, context, envelope, dek, signal.',
     })
   })
 })

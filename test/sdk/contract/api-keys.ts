@@ -1,11 +1,13 @@
 import { expect } from 'vitest'
-import type { Client, Permission } from '../../../packages/sdk/src/index.js'
+import type { ApiError, Client, Permission } from '../../../packages/sdk/src/index.js'
 import { type ContractCase, refusal } from './contract-case.js'
 import { DAY_MS, MINUTE_MS } from './scene.js'
 
 const ALL: Permission[] = [
   'encrypt',
   'decrypt',
+  'wrap',
+  'unwrap',
   'hash',
   'keys:read',
   'keys:create',
@@ -120,6 +122,179 @@ export const API_KEY_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'that are limited to keys use, list and manage these alone',
+    options: { serverMode: true },
+    async run({ connect }) {
+      const owner = connect()
+      const inside = await owner.keys.create({ name: 'people/7' })
+      const listed = await owner.keys.create({ name: 'orders' })
+      const outside = await owner.keys.create({ name: 'people' })
+      const { id, secret, keys } = await owner.apiKeys.create({
+        name: 'limited',
+        permissions: ALL,
+        keys: ['people/*', listed.id, 'people/*'],
+      })
+      expect(keys).toEqual(['people/*', listed.id])
+      const eaas = connect(secret)
+      expect((await eaas.keys.list()).keys.map(({ name }) => name)).toEqual(['people/7', 'orders'])
+      expect((await eaas.keys.list({ name: 'people' })).count).toBe(0)
+      for (const { id: keyId } of [inside, listed]) {
+        expect(await eaas.decryptText(await eaas.encrypt('x', { keyId }))).toBe('x')
+        await eaas.hash('x', { keyId })
+      }
+      const made = await eaas.keys.create({ name: 'people/8' })
+      await eaas.keys.rotate(made.id)
+      const { ok, failed } = await eaas.keys.createMany([
+        { name: 'people/9' },
+        { name: 'others/9' },
+        { name: 'people' },
+      ])
+      expect([ok.length, failed.length]).toEqual([1, 2])
+      for (const name of ['others/8', 'people', 'new'])
+        expect(await refusal(eaas.keys.create({ name }))).toBe('403 E_MISSING_PERMISSION')
+      for (const call of [
+        () => eaas.encrypt('x', { keyId: outside.id }),
+        () => eaas.hash('x', { keyId: outside.id }),
+        () => eaas.keys.get(outside.id),
+        () => eaas.keys.rotate(outside.id),
+        () => eaas.keys.disable(outside.id),
+        () => eaas.keys.export(outside.id),
+      ]) {
+        expect(await refusal(call())).toBe('404 E_NOT_FOUND')
+      }
+      await owner.apiKeys.update(id, { keys: [] })
+      expect((await eaas.keys.list()).count).toBe(0)
+      expect(await refusal(eaas.keys.get(inside.id))).toBe('404 E_NOT_FOUND')
+      expect(await owner.apiKeys.update(id, { keys: null })).not.toHaveProperty('keys')
+      await eaas.keys.get(outside.id)
+      await owner.audit.list()
+    },
+  },
+  {
+    rule: 'that are limited to keys grant these alone, and see only API keys that are limited to some of them',
+    async run({ connect }) {
+      const owner = connect()
+      const inside = await owner.keys.create({ name: 'people/7' })
+      const outside = await owner.keys.create({ name: 'shop/7' })
+      const permissions: Permission[] = ['api_keys:manage', 'api_keys:read', 'encrypt']
+      const { id, secret } = await owner.apiKeys.create({ name: 'm', permissions, keys: ['people/*'] })
+      const wide = await owner.apiKeys.create({ name: 'w', permissions: ['encrypt'] })
+      const other = await owner.apiKeys.create({
+        name: 'o',
+        permissions: ['encrypt'],
+        keys: ['people/*', outside.id],
+      })
+      const manager = connect(secret)
+      const grant = (keys?: string[] | null) => manager.apiKeys.create({ name: 'g', permissions: ['encrypt'], keys })
+      for (const keys of [undefined, null, ['shop/*'], ['people/*', 'shop/*'], ['/*']])
+        expect(await refusal(grant(keys))).toBe('403 E_MISSING_PERMISSION')
+      for (const keys of [[outside.id], [inside.id, '00000000-0000-4000-8000-000000000000']])
+        expect(await refusal(grant(keys))).toBe('404 E_NOT_FOUND')
+      const given = await grant([inside.id, 'people/eu/*'])
+      const none = await grant([])
+      const { api_keys } = await manager.apiKeys.list()
+      expect(api_keys.map((one) => one.id)).toEqual([id, given.id])
+      for (const hidden of [wide.id, other.id, none.id]) {
+        expect(await refusal(manager.apiKeys.update(hidden, { name: 'x' }))).toBe('404 E_NOT_FOUND')
+        expect(await refusal(manager.apiKeys.revoke(hidden))).toBe('404 E_NOT_FOUND')
+      }
+      expect(await refusal(manager.apiKeys.update(id, { keys: null }))).toBe('403 E_MISSING_PERMISSION')
+      await manager.apiKeys.update(given.id, { keys: ['people/*'] })
+      // Who adds keys grants every permission on them.
+      const some = await owner.apiKeys.create({ name: 's', permissions: ['api_keys:manage'] })
+      const narrow = connect(some.secret)
+      expect(await refusal(narrow.apiKeys.update(given.id, { keys: null }))).toBe('403 E_MISSING_PERMISSION')
+      expect(await refusal(narrow.apiKeys.update(given.id, { keys: ['/*'] }))).toBe('403 E_MISSING_PERMISSION')
+      await narrow.apiKeys.update(given.id, { keys: [inside.id] })
+      await owner.audit.list()
+    },
+  },
+  {
+    rule: 'open and hash no more than their budgets, and expire over them if they are to',
+    options: { serverMode: true },
+    async run({ connect }) {
+      const owner = connect()
+      const { id: keyId } = await owner.keys.create({ name: 'k' })
+      const budgets = { unwrap: { per_day: 2 }, hash: { per_day: 1 } }
+      const { id, secret, ...made } = await owner.apiKeys.create({
+        name: 'b',
+        permissions: ['encrypt', 'decrypt'],
+        budgets,
+      })
+      expect(made.budgets).toEqual(budgets)
+      const { server, hash } = connect(secret)
+      const bundle = await server.encrypt('x', { keyId })
+      for (let round = 0; round < 2; round++) await server.decrypt(bundle)
+      for (let round = 0; round < 2; round++) expect(await refusal(server.decrypt(bundle))).toBe('429 E_BUDGET')
+      await hash('x', { keyId })
+      const refused = await hash('x', { keyId }).catch((error: unknown) => error)
+      const { problem, retryAfterSeconds = 0, hint } = refused as ApiError
+      expect([problem, retryAfterSeconds >= 1 && retryAfterSeconds <= 86_400]).toEqual(['E_BUDGET', true])
+      expect(hint).toContain(`${retryAfterSeconds} seconds`)
+      await owner.apiKeys.update(id, { budgets: { unwrap: { per_day: 4 } } })
+      await server.decrypt(bundle)
+      expect(await owner.apiKeys.update(id, { budgets: { hash: { per_day: 9 } } })).not.toHaveProperty('budgets.unwrap')
+      await server.decrypt(bundle)
+      expect(await owner.apiKeys.update(id, { budgets: null })).not.toHaveProperty('budgets')
+      const expiring = { hash: { per_day: 1 }, when_over: 'expire' } as const
+      const other = await owner.apiKeys.create({ name: 'e', permissions: ['hash'], budgets: expiring })
+      const eaas = connect(other.secret)
+      await eaas.hash('x', { keyId })
+      expect(await refusal(eaas.hash('x', { keyId }))).toBe('429 E_BUDGET')
+      expect(await refusal(eaas.hash('x', { keyId }))).toBe('401 E_UNAUTHORIZED')
+      expect((await owner.apiKeys.update(other.id, { expires_at: null })).status).toBe('active')
+      const manages = { name: 'm', permissions: ['api_keys:manage'] as Permission[], budgets }
+      expect(await refusal(owner.apiKeys.create(manages))).toBe('400 E_VALIDATION')
+      const { logs } = await owner.audit.list({ action: 'budget.refused', order: 'asc' })
+      expect(logs.map(({ metadata }) => metadata)).toEqual([
+        { limit: 2, operation: 'unwrap', window: 'day' },
+        { limit: 1, operation: 'hash', window: 'day' },
+        { limit: 1, operation: 'hash', window: 'day' },
+      ])
+    },
+  },
+  {
+    rule: 'are given a wider use by those alone who have their permissions',
+    async run({ connect }) {
+      const owner = connect()
+      const far = '2126-01-01T00:00:00.000Z'
+      const further = '2126-01-02T00:00:00.000Z'
+      const limits = { expires_at: far, allowed_ips: ['10.9.9.0/24'], budgets: { unwrap: { per_day: 1 } } }
+      const { id } = await owner.apiKeys.create({ name: 'x', permissions: ['unwrap'], ...limits })
+      const manager = connect((await owner.apiKeys.create({ name: 'm', permissions: ['api_keys:manage'] })).secret)
+      for (const wider of [
+        { expires_at: null },
+        { expires_at: further },
+        { allowed_ips: null },
+        { allowed_ips: ['10.9.9.0/24', '10.9.8.0/24'] },
+        { budgets: null },
+        { budgets: { hash: { per_day: 1 } } },
+      ]) {
+        expect(await refusal(manager.apiKeys.update(id, wider))).toBe('403 E_MISSING_PERMISSION')
+        await owner.apiKeys.update(id, wider)
+        await owner.apiKeys.update(id, limits)
+      }
+      // Narrower it may be made by each who manages API keys.
+      await manager.apiKeys.update(id, { allowed_ips: ['10.9.9.0/24'], name: 'y', permissions: [] })
+    },
+  },
+  {
+    rule: 'of no key are managed by those alone who are limited to none',
+    async run({ connect }) {
+      const owner = connect()
+      const auditor = await owner.apiKeys.create({ name: 'auditor', permissions: ['audit:read'], keys: [] })
+      for (const keys of [[], ['shop/*']]) {
+        const permissions: Permission[] = ['api_keys:manage', 'api_keys:read', 'audit:read']
+        const { secret } = await owner.apiKeys.create({ name: 'm', permissions, keys })
+        const { apiKeys } = connect(secret)
+        expect((await apiKeys.list()).api_keys.map(({ id }) => id)).not.toContain(auditor.id)
+        expect(await refusal(apiKeys.update(auditor.id, { permissions: [] }))).toBe('404 E_NOT_FOUND')
+        expect(await refusal(apiKeys.revoke(auditor.id))).toBe('404 E_NOT_FOUND')
+      }
+      expect((await owner.apiKeys.update(auditor.id, { name: 'a' })).name).toBe('a')
+    },
+  },
+  {
     rule: 'are checked as they are created and changed',
     async run({ connect, raw }) {
       const { apiKeys } = connect()
@@ -145,6 +320,15 @@ export const API_KEY_CASES: ContractCase[] = [
         { allowed_ips: ['10.0.0.1', '10.0.0.1/'] },
         { allowed_ips: ['localhost'] },
         { allowed_ips: '10.0.0.1' },
+        { keys: 'customers/*' },
+        { keys: ['customers'] },
+        { keys: ['*'] },
+        { keys: [''] },
+        { keys: ['customers\0/*'] },
+        { keys: ['00000000-0000-4000-8000-00000000000A'] },
+        { keys: Array.from({ length: 65 }, (_, at) => `${at}/*`) },
+        { keys: Array.from({ length: 20 }, (_, at) => `${at}${'x'.repeat(200)}/*`) },
+        { keys: [7] },
       ]
       for (const fields of wrong) {
         const created = await raw('POST', '/v1/api-keys', { name: 'y', permissions: [], ...fields })
@@ -234,8 +418,8 @@ function permissionCases(): ContractCase[] {
             refused.push(result.reason.detail)
           }
         }
-        // No call here names an end user, and `encrypt` includes `hash`.
-        const isNeeded = permission !== 'audit:on_behalf_of' && permission !== 'hash'
+        // No call here names an end user, and `encrypt` and `decrypt` include these.
+        const isNeeded = !['audit:on_behalf_of', 'hash', 'wrap', 'unwrap'].includes(permission)
         expect(new Set(refused)).toEqual(new Set(isNeeded ? [`missing permission: ${permission}`] : []))
         await owner.audit.list({ limit: 100, order: 'asc' })
       },

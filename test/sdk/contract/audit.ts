@@ -25,7 +25,7 @@ export const AUDIT_CASES: ContractCase[] = [
     async run({ connect, pass }) {
       const eaas = connect()
       const { id: keyId } = await eaas.keys.create({ name: 'users' })
-      const envelope = await eaas.encrypt('x', { keyId })
+      const envelope = await eaas.encrypt('x', { keyId, envelope: 1 })
       await connect().decrypt(envelope)
       await eaas.keys.rotate(keyId)
       await eaas.rewrap(envelope)
@@ -266,6 +266,7 @@ export const AUDIT_CASES: ContractCase[] = [
         month: '2026-05',
         operations: { 'api_key.create': 1, 'key.create': 1, 'key.wrap': 1 },
         unrecorded: [],
+        by_api_key: [],
       })
       expect((await eaas.usage('2026-05')).month).toBe('2026-05')
       expect((await eaas.usage('2026-06')).operations).toEqual({})

@@ -103,6 +103,25 @@ export const KEY_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'get 100 versions as fast as a caller likes, and from then on 60 in an hour',
+    async run({ connect, pass }) {
+      const { keys } = connect()
+      const [{ id }, other] = [await keys.create({ name: 'users' }), await keys.create({ name: 'other' })]
+      const rotateTo = async (version: number, from: number) => {
+        for (let at = from; at < version; at++) await keys.rotate(id)
+        expect((await keys.get(id)).current_version).toBe(version)
+      }
+      await rotateTo(50, 1)
+      await pass(30 * MINUTE_MS)
+      await rotateTo(100, 50)
+      expect(await refusal(keys.rotate(id))).toBe('409 E_LIMIT') // the last 60 are of the last hour
+      expect((await keys.rotate(other.id)).current_version).toBe(2)
+      await pass(30 * MINUTE_MS)
+      await rotateTo(110, 100)
+      expect(await refusal(keys.rotate(id))).toBe('409 E_LIMIT')
+    },
+  },
+  {
     rule: 'rotate by policy, once it is due, and not while they are disabled',
     async run({ connect, pass }) {
       const { keys, audit } = connect()
@@ -214,6 +233,71 @@ export const KEY_CASES: ContractCase[] = [
         { min_unwrap_version: 1, min_unwrap_version_before: 2, status: 'disabled', key_version: 2 },
         { min_unwrap_version: 2, min_unwrap_version_before: 1, status: 'active', key_version: 2 },
       ])
+    },
+  },
+  {
+    rule: 'lose a version for good once it was closed for the waiting period, the oldest first',
+    options: { serverMode: true },
+    async run({ connect, pass }) {
+      const eaas = connect()
+      const { keys } = eaas
+      const { id: keyId } = await keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('of version 1', { keyId })
+      const bundle = await eaas.server.encrypt('of version 1', { keyId })
+      await keys.rotate(keyId)
+      await keys.rotate(keyId)
+      const kept = await eaas.rewrap(envelope)
+      expect(await refusal(keys.destroyVersion(keyId, 1, 'users'))).toBe('409 E_STATE')
+      await keys.update(keyId, { min_unwrap_version: 2 })
+      await pass(7 * DAY_MS)
+      await keys.update(keyId, { min_unwrap_version: 3 }) // which begins the waiting period again, for both
+      await pass(7 * DAY_MS - MINUTE_MS)
+      expect(await refusal(keys.destroyVersion(keyId, 1, 'users'))).toBe('409 E_STATE')
+      await pass(MINUTE_MS)
+      expect(await refusal(keys.destroyVersion(keyId, 1, 'Users'))).toBe('400 E_VALIDATION')
+      expect(await refusal(keys.destroyVersion(keyId, 2, 'users'))).toBe('409 E_STATE')
+      expect(await refusal(keys.destroyVersion(keyId, 3, 'users'))).toBe('409 E_STATE')
+      expect(await refusal(keys.destroyVersion(keyId, 4, 'users'))).toBe('404 E_NOT_FOUND')
+      expect((await keys.destroyVersion(keyId, 1, 'users')).status).toBe('active')
+      await keys.destroyVersion(keyId, 1, 'users') // changes nothing
+      expect(await refusal(connect().decrypt(envelope))).toBe('409 E_VERSION_DESTROYED')
+      expect(await refusal(connect().rewrap(envelope))).toBe('409 E_VERSION_DESTROYED')
+      expect(await refusal(connect().server.decrypt(bundle))).toBe('409 E_VERSION_DESTROYED')
+      expect(await refusal(keys.update(keyId, { min_unwrap_version: 1 }))).toBe('400 E_VALIDATION')
+      await keys.disable(keyId)
+      await keys.destroyVersion(keyId, 2, 'users')
+      expect(await connect().decryptText(kept)).toBe('of version 1')
+      expect((await keys.get(keyId)).versions.map(({ status }) => status)).toEqual(['destroyed', 'destroyed', 'active'])
+      expect((await keys.export(keyId)).versions.map(({ version }) => version)).toEqual([3])
+      await keys.destroy(keyId, 'users')
+      expect(await refusal(keys.destroyVersion(keyId, 1, 'users'))).toBe('409 E_STATE')
+      await pass(7 * DAY_MS)
+      expect(await refusal(keys.destroyVersion(keyId, 1, 'users'))).toBe('409 E_KEY_DESTROYED')
+      await eaas.audit.list({ action: 'key.destroy' })
+    },
+  },
+  {
+    rule: 'tell what each version wrapped, and on which day it opened something last',
+    options: { serverMode: true },
+    async run({ connect, pass }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('x', { keyId })
+      const bundle = await eaas.server.encrypt('y', { keyId })
+      await eaas.keys.rotate(keyId)
+      await eaas.rewrap(envelope)
+      const uses = async () => (await eaas.keys.get(keyId)).versions.map((one) => [one.wraps, one.last_unwrapped_at])
+      expect(await uses()).toEqual([
+        [2, undefined],
+        [1, undefined],
+      ])
+      await connect().decrypt(envelope)
+      const [[, opened] = []] = await uses()
+      expect(opened).toMatch(/T00:00:00\.000Z$/)
+      await pass(DAY_MS)
+      await eaas.server.decrypt(bundle)
+      const [[, later] = []] = await uses()
+      expect(Date.parse(`${later}`) - Date.parse(`${opened}`)).toBe(DAY_MS)
     },
   },
   {

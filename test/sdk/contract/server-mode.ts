@@ -15,7 +15,7 @@ export const SERVER_MODE_CASES: ContractCase[] = [
         const bundle = await eaas.server.encrypt(value, { keyId })
         expect(await eaas.decryptText(bundle)).toBe(value)
         expect(await eaas.server.decryptText(bundle)).toBe(value)
-        expect(await eaas.server.decryptText(await eaas.encrypt(value, { keyId }))).toBe(value)
+        expect(await eaas.server.decryptText(await eaas.encrypt(value, { keyId, envelope: 1 }))).toBe(value)
       }
       const bytes = Uint8Array.of(0, 128, 255)
       expect(await eaas.server.decrypt(await eaas.server.encrypt(bytes, { keyId }))).toEqual(bytes)
@@ -94,7 +94,7 @@ export const SERVER_MODE_CASES: ContractCase[] = [
       const eaas = connect()
       expect((await eaas.tenant()).envelope_only).toBe(true)
       const { id: keyId } = await eaas.keys.create({ name: 'users' })
-      const envelope = await eaas.encrypt('x', { keyId })
+      const envelope = await eaas.encrypt('x', { keyId, envelope: 1 })
       expect((await apiError(eaas.server.encrypt('x', { keyId }))).detail).toMatch(/^E_ENVELOPE_ONLY:/)
       expect(await refusal(eaas.server.decrypt(envelope))).toBe('403 E_ENVELOPE_ONLY')
       const operations = [

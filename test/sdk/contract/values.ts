@@ -121,6 +121,7 @@ export const VALUE_CASES: ContractCase[] = [
       const users = eaas.model({
         name: 'users',
         keyId,
+        bind: false,
         fields: { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), prefs: json<string[]>() },
       })
       const people = [

@@ -318,7 +318,12 @@ async function live(service: Service, person: Person, pass: (days: number) => vo
   })
   const revoked = await newApiKey({ permissions: ['encrypt', 'keys:read'] })
   const former = await newApiKey({ permissions: ['decrypt'] })
-  await call('PATCH', `/v1/api-keys/${limited.id}`, { allowed_ips: ['10.0.0.0/8'], name: 'limited' })
+  await call('PATCH', `/v1/api-keys/${limited.id}`, {
+    allowed_ips: ['10.0.0.0/8'],
+    keys: ['shop/*'],
+    budgets: { unwrap: { per_minute: 600 } },
+    name: 'limited',
+  })
   await call('DELETE', `/v1/api-keys/${former.id}`)
   await call('PATCH', `/v1/keys/${other.id}/rotation`, { interval_days: 3650 })
   await call('PATCH', `/v1/keys/${due.id}/rotation`, { interval_days: 2 })

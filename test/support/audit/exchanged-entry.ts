@@ -1,6 +1,7 @@
 // Another entry in the place of one, genuine in itself: a server wrote it in another history of the log.
-import type { KeyObject } from 'node:crypto'
+
 import type { ChainedEntry } from '../../../packages/audit/src/formats/chain.js'
+import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
 import { extendChain } from '../../../packages/server/src/audit/formats/chain.js'
 import { readChain } from '../../../packages/server/src/store/audit.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
@@ -8,7 +9,7 @@ import type { Sql } from '../../../packages/server/src/store/db.js'
 /** Puts it there; returns what puts the true one back. */
 export async function exchangeEntry(
   sql: Sql,
-  { tenant_id, id, auditKey }: { tenant_id: string; id: number; auditKey: KeyObject },
+  { tenant_id, id, auditKey }: { tenant_id: string; id: number; auditKey: AuditKey },
 ): Promise<() => Promise<void>> {
   const [before, entry] = await readChain(sql, { tenant_id, after_id: id - 2, through_id: id, limit: 2 })
   if (!before || !entry) throw new Error('there should be two entries')

@@ -105,9 +105,16 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
   return eaas
 }
 
-/** Runs an `eaas` command to its end. */
-export function runEaas(args: string[], options: EaasOptions): Promise<Ended> {
-  return launch([EAAS, ...args], options).ended
+/** Runs an `eaas` command to its end, or until SIGKILL ends it: then its exit code is null. */
+export function runEaas(
+  args: string[],
+  options: EaasOptions,
+  { killAfterMs }: { killAfterMs?: number } = {},
+): Promise<Ended> {
+  const { child, ended } = launch([EAAS, ...args], options)
+  if (killAfterMs === undefined) return ended
+  const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
+  return ended.finally(() => clearTimeout(timer))
 }
 
 /**

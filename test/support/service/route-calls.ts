@@ -1,8 +1,11 @@
-// How to call each route of the table successfully. The matrix tests of the contract are generated from this, and fail if a
-// route is missing here.
+// How to call each route of the table successfully: with the example of its body in the OpenAPI document, where nothing else is
+// said here. The matrix tests of the contract are generated from this.
 import { randomBytes } from 'node:crypto'
+import { fillPath } from '@eaas/protocol'
 import { ROUTES } from '../../../packages/server/src/http/endpoints.js'
-import type { Caller } from './service.js'
+import { openApiDocument } from '../../../packages/server/src/http/openapi/openapi.js'
+import type { Route } from '../../../packages/server/src/http/route.js'
+import type { Caller, Service } from './service.js'
 
 /** The objects that calls use: one tenant's key, and things made under it. */
 export interface Ground {
@@ -19,12 +22,13 @@ export interface RouteCall {
   query?: string
 }
 
+const DAY_MS = 86_400_000
 const unique = () => randomBytes(8).toString('hex')
 const dek = () => randomBytes(32).toString('base64')
 
 type Rule = {
   call?: (ground: Ground) => RouteCall
-  before?: (owner: Caller, id: string) => Promise<void>
+  before?: (owner: Caller, id: string, service: Service) => Promise<void>
 }
 
 async function rotate(owner: Caller, id: string): Promise<void> {
@@ -35,26 +39,34 @@ async function disable(owner: Caller, id: string): Promise<void> {
   await owner.call('DELETE', `/v1/keys/${id}`)
 }
 
+/** Closes the first version, longer ago than the waiting period. */
+async function closeVersion(owner: Caller, id: string, { services }: Service): Promise<void> {
+  await rotate(owner, id)
+  const { now, databaseNow, destroyWindowDays } = services
+  const agoMs = (destroyWindowDays + 1) * DAY_MS
+  services.now = () => now() - agoMs
+  services.databaseNow = async (sql) => (await databaseNow(sql)) - agoMs
+  try {
+    await owner.call('PATCH', `/v1/keys/${id}`, { min_unwrap_version: 2 })
+  } finally {
+    Object.assign(services, { now, databaseNow })
+  }
+}
+
 async function scheduleDestruction(owner: Caller, id: string): Promise<void> {
   await disable(owner, id)
   const { name } = (await owner.call('GET', `/v1/keys/${id}`)).body
   await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: name })
 }
 
-/** The routes that take more than an id, named `METHOD path`: what is sent, and what is done before. */
+/** The routes that succeed only after another call, or with other values than their example, named `METHOD path`. */
 export const RULES: Record<string, Rule> = {
-  'POST /v1/keys': { call: () => ({ body: { name: unique() } }) },
   'POST /v1/batch/keys': { call: () => ({ body: { keys: [{ name: unique() }] } }) },
-  'PATCH /v1/keys/:id': { before: rotate, call: () => ({ body: { min_unwrap_version: 2 } }) },
-  'PATCH /v1/keys/:id/rotation': { call: () => ({ body: { interval_days: 30 } }) },
+  'PATCH /v1/keys/:id': { before: rotate },
   'POST /v1/keys/:id/enable': { before: disable },
-  'POST /v1/keys/:id/destroy': { before: disable, call: ({ name }) => ({ body: { confirm: name } }) },
+  'POST /v1/keys/:id/destroy': { before: disable },
   'POST /v1/keys/:id/destroy/cancel': { before: scheduleDestruction },
-  'POST /v1/keys/:id/wrap': { call: () => ({ body: { dek: dek() } }) },
-  'POST /v1/keys/:id/unwrap': { call: ({ wrapped_key }) => ({ body: { wrapped_key } }) },
-  'POST /v1/keys/:id/rewrap': { call: ({ wrapped_key }) => ({ body: { wrapped_key } }) },
-  'POST /v1/hash': { call: ({ key_id }) => ({ body: { key_id, value: 'x' } }) },
-  'POST /v1/encrypt': { call: ({ key_id }) => ({ body: { key_id, plaintext: 'x' } }) },
+  'POST /v1/keys/:id/versions/:version/destroy': { before: closeVersion },
   'POST /v1/decrypt': { call: ({ bundle }) => ({ body: bundle }) },
   'POST /v1/batch': { call: ({ key_id }) => ({ body: { operations: [{ op: 'wrap', key_id, dek: dek() }] } }) },
   'GET /v1/audit': { call: ({ key_id }) => ({ query: `?key_id=${key_id}` }) },
@@ -62,15 +74,27 @@ export const RULES: Record<string, Rule> = {
   'PATCH /v1/api-keys/:id': { call: () => ({ body: { name: unique() } }) },
 }
 
-/** Lists every route with its rule, and what the id in its path is of. @throws when a route needs a body and has no rule */
+const DOCUMENT = openApiDocument()
+
+/** The example of a route's body, with the objects of the ground in place of the example's. */
+function exampleCall({ method, path }: Route, { key_id, wrapped_key, name }: Ground): RouteCall {
+  const operation = DOCUMENT.paths[path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()] as {
+    requestBody?: { content: { 'application/json': { example: object } } }
+  }
+  const example = operation.requestBody?.content['application/json'].example
+  if (!example) return {}
+  const here = { key_id, wrapped_key, confirm: name, name: unique() }
+  const known = Object.entries(here).filter(([field]) => field in example)
+  return { body: { ...example, ...Object.fromEntries(known) } }
+}
+
+/** Lists every route with its rule, and what the id in its path is of. */
 export function routesWithRules() {
   return ROUTES.map((row) => {
     const name = `${row.method} ${row.path}`
     const rule: Rule = RULES[name] ?? {}
-    if (row.body && !rule.call)
-      throw new Error(`test/support/service/route-calls.ts has no rule for ${name}: say there how it is called`)
     const id = row.path.startsWith('/v1/api-keys/') ? ('api_key' as const) : ('key' as const)
-    const call = rule.call ?? ((): RouteCall => ({}))
+    const call = rule.call ?? ((ground: Ground) => exampleCall(row, ground))
     return { name, row, rule: { ...rule, call, on: row.path.includes(':id') ? id : undefined } }
   })
 }
@@ -93,7 +117,7 @@ export async function callRoute(
 ) {
   const { body, query = '' } = rule.call(ground)
   const id = rule.on === 'api_key' ? ground.api_key_id : ground.key_id
-  return caller.call(row.method, row.path.replace(':id', id) + query, body, headers)
+  return caller.call(row.method, fillPath(row.path, { id, version: 1 }) + query, body, headers)
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: each call knows the fields of its own answer

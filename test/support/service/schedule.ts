@@ -9,6 +9,7 @@ export const UNMEASURED: ScheduleOptions['measures'] = {
   anchored: ignore,
   checkpointsWritten: ignore,
   tablesCompared: ignore,
+  custodyCounted: ignore,
   purgeRan: ignore,
   purgeLeft: ignore,
   verificationRan: ignore,

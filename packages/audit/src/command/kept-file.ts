@@ -1,10 +1,11 @@
 /** The public key and the file of checkpoints that a log is verified by, and the witnesses that must have cosigned one. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { readPublicKey } from '../formats/checkpoint.js'
+import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
+import type { KeyChange } from '../formats/key-change.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
-import { listWitnessedLines } from '../verify/kept-checkpoint.js'
+import { assertSameChanges, listWitnessedLines } from '../verify/kept-checkpoint.js'
 import type { KeptStatement } from '../verify/verify-export.js'
 import { readGiven } from './files.js'
 
@@ -56,16 +57,22 @@ export async function readWitnessedNote(
   file: string,
   {
     publicKey,
+    changes = [],
     witness,
     prefer,
   }: {
-    publicKey: string
+    publicKey: PublicKeys
+    /** those of the export that it is compared with */
+    changes?: readonly KeyChange[]
     witness: readonly string[]
     prefer?: ((id: number) => boolean) | undefined
   },
 ): Promise<Witnessed> {
   const witnesses = witness.map(readWitnessKey)
-  return readAs(file, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer }))
+  return readAs(file, (text) => {
+    assertSameChanges(text, changes)
+    return findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer })
+  })
 }
 
 /** Reads a file; an error of a checkpoint in it names the file. @throws CheckpointError */

@@ -23,7 +23,8 @@ Exit codes:
   3  verification could not complete
   4  PART: valid, but entries are missing at the beginning or at the end
   5  UNUSED: valid, but the checkpoint could not be compared with it
-  6  valid, but only the file itself vouches for the key: give --public-key
+  6  valid, but the key that signed was not given: only the file itself vouches for it, or a statement of the key
+     that was given (KEY CHANGED). Compare it with the operator's over another channel, and give it with --public-key
 If several of 4 to 6 apply, the highest is the exit code.`
 
 export const JSON_OPTION = new Option('--json', 'print JSON').default(false)

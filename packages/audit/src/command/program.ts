@@ -1,4 +1,4 @@
-/** What a program of commands does the same for each of them: help, usage errors, and its end. */
+/** What all commands of a program share: help, usage errors, and how the program ends. */
 import { Command, Help } from 'commander'
 import { readRepeated, USAGE_ERROR } from './options.js'
 
@@ -19,7 +19,7 @@ export function createProgram(name: string, { version }: { version: string }): C
 
 /**
  * Runs a program by the command line of this process; `fail` ends it on an error. `serving` are the commands
- * that go on when their output cannot be written.
+ * that continue when their output cannot be written.
  */
 export async function runProgram(
   program: Command,
@@ -40,8 +40,8 @@ export async function runProgram(
 }
 
 /**
- * Makes it a usage error, in a command and those below it, that an option with one value is given twice:
- * which one counts would be a guess.
+ * Makes it a usage error to give an option with one value twice, in a command and those below it: which value
+ * counts would be a guess.
  */
 function refuseRepeated(command: Command): void {
   for (const option of command.options) {

@@ -1,7 +1,13 @@
 /** `eaas-audit rights`: who could do what with which key at a time, from an export that verifies. */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { BUDGET_KINDS, INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
-import { type ApiKeyRights, createRightsReader, type RightsReport } from '../verify/rights-report.js'
+import {
+  type ApiKeyRights,
+  createRightsReader,
+  type KeyRights,
+  mayUse,
+  type RightsReport,
+} from '../verify/rights-report.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, verifyExport } from '../verify/verify-export.js'
 import { CommandError, openGiven } from './files.js'
@@ -60,14 +66,23 @@ async function rightsOfFile(file: string, command: RightsCommand): Promise<numbe
   return printRights(verdict, reader.report(), command)
 }
 
+interface Shown {
+  json: boolean
+  keyId?: string
+  /** names the tenant, if it is known by more than its id */
+  owner?: string | undefined
+  /** the names that keys and API keys have now, by their ids; no log records them */
+  names?: ReadonlyMap<string, string>
+}
+
 /**
- * Prints the report of a log with this verdict; returns the exit code. `owner` names the tenant, if it is known
- * by more than its id. @throws CommandError if the log was signed before the time of the report
+ * Prints the report of a log with this verdict; returns the exit code. @throws CommandError if the log was signed
+ * before the time of the report
  */
 export function printRights(
   verdict: ExportVerdict,
   report: RightsReport,
-  { json, keyId, owner }: { json: boolean; keyId?: string; owner?: string | undefined },
+  { json, keyId, owner, names = new Map() }: Shown,
 ): number {
   const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
   if (valid && signed_at !== undefined && report.at > signed_at) {
@@ -82,8 +97,8 @@ export function printRights(
       print(
         `The log${owner ? ` of ${owner}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
       )
-  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
-  else print(...describe(verdict, shown, owner))
+  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...withNames(shown, names) })
+  else print(...describe(verdict, shown, { owner, names }))
   return exitCode(verdict)
 }
 
@@ -91,9 +106,10 @@ export function printRights(
 function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string): RightsReport {
   const found = keys.filter((key) => key.key_id === key_id)
   const [key] = found
-  const could = ({ status, permissions }: ApiKeyRights) =>
-    (status === 'active' || status === null) &&
-    (permissions === null || permissions.some((name) => key?.permissions.includes(name as never)))
+  const could = (apiKey: ApiKeyRights) =>
+    (apiKey.status === 'active' || apiKey.status === null) &&
+    (!key || mayUse(apiKey, key)) &&
+    (apiKey.permissions === null || apiKey.permissions.some((name) => key?.permissions.includes(name as never)))
   const isServed = report.tenant.status === 'active' || report.tenant.status === null
   return {
     ...report,
@@ -103,26 +119,43 @@ function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: str
   }
 }
 
+function withNames({ api_keys, keys, ...report }: RightsReport, names: ReadonlyMap<string, string>) {
+  const named = (id: string) => {
+    const name = names.get(id)
+    return name === undefined ? {} : { name }
+  }
+  return {
+    ...report,
+    api_keys: api_keys.map(({ api_key_id, ...rights }) => ({ api_key_id, ...named(api_key_id), ...rights })),
+    keys: keys.map(({ key_id, ...rights }) => ({ key_id, ...named(key_id), ...rights })),
+  }
+}
+
 function describe(
-  { tenant_id, after_id = 0, trusted_key, missing }: ExportVerdict,
+  { tenant_id, after_id = 0, trusted_key, key_changes, missing }: ExportVerdict,
   report: RightsReport,
-  owner: string | undefined,
+  { owner, names }: { owner: string | undefined; names: ReadonlyMap<string, string> },
 ): string[] {
   const { at, through_id, tenant, api_keys, keys, exports } = report
   const mode =
     tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
   const unknown = (value: string | number | null | undefined) =>
     value === null || value === undefined ? 'unknown' : String(value)
+  const heading = names.size > 0 ? ['NAME'] : []
+  const named = (id: string) => (names.size > 0 ? [names.get(id) ?? 'unknown'] : [])
   return [
     `Rights in ${owner ?? `tenant ${tenant_id}`} at ${at}, by the entries through ${through_id}`,
     `tenant  ${unknown(tenant.status)}, ${mode}`,
     '',
     ...table(
-      ['API KEY', 'STATUS', 'PERMISSIONS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
+      ['API KEY', ...heading, 'STATUS', 'PERMISSIONS', 'KEYS', 'BUDGETS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
       api_keys.map((apiKey) => [
         apiKey.api_key_id,
+        ...named(apiKey.api_key_id),
         unknown(apiKey.status),
         apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
+        apiKey.permissions === null ? 'unknown' : keysOf(apiKey),
+        apiKey.permissions === null ? 'unknown' : budgetsOf(apiKey),
         apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
         apiKey.permissions === null ? 'unknown' : addressesOf(apiKey),
         unknown(apiKey.entry_id),
@@ -130,18 +163,22 @@ function describe(
     ),
     '',
     ...table(
-      ['KEY', 'STATUS', 'VERSION', 'OPENS FROM', 'OPEN TO', 'ENTRY'],
+      ['KEY', ...heading, 'FOLDER', 'STATUS', 'VERSION', 'OPENS FROM', 'DESTROYED', 'OPEN TO', 'ENTRY'],
       keys.map((key) => [
         key.key_id,
+        ...named(key.key_id),
+        key.folder === '' ? 'none' : unknown(key.folder),
         unknown(key.status),
         unknown(key.version),
         unknown(key.min_unwrap_version),
+        destroyedOf(key),
         key.status === null ? 'unknown' : key.permissions.join(' '),
         unknown(key.entry_id),
       ]),
     ),
     '',
     'An API key could do with a key what both of its lines name.',
+    ...(names.size > 0 ? ['Names are those of now: the log records ids.'] : []),
     ...(exports.length === 0
       ? []
       : [
@@ -163,8 +200,31 @@ function describe(
     ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
     ...(trusted_key
       ? []
-      : ['WARNING  the public key came from the file itself: give the one that you know with --public-key']),
+      : [
+          key_changes
+            ? 'WARNING  the key that you gave was replaced: eaas-audit verify shows by which one. Compare that with the operator'
+            : 'WARNING  the public key came from the file itself: give the one that you know with --public-key',
+        ]),
   ]
+}
+
+function destroyedOf({ status, version, destroyed_through }: KeyRights): string {
+  if (status === 'destroyed') return 'all'
+  if (destroyed_through === null) return version === 1 ? 'none' : 'unknown'
+  return destroyed_through === 0 ? 'none' : `through ${destroyed_through}`
+}
+
+function keysOf({ keys }: ApiKeyRights): string {
+  return keys === null ? 'all' : keys.join(' ') || 'none'
+}
+
+function budgetsOf({ budgets }: ApiKeyRights): string {
+  const limits = BUDGET_KINDS.flatMap((kind) => {
+    const { per_minute, per_day } = budgets?.[kind] ?? {}
+    const [minute, day] = [per_minute && `${per_minute} a minute`, per_day && `${per_day} a day`]
+    return minute || day ? [`${kind} ${[minute, day].filter(Boolean).join(' and ')}`] : []
+  })
+  return [...limits, ...(budgets?.when_over === 'expire' ? ['then expires'] : [])].join(', ') || 'none'
 }
 
 function addressesOf({ allowed_ips }: ApiKeyRights): string {

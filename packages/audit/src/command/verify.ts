@@ -1,9 +1,11 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
-import { readCheckpoint } from '../formats/checkpoint.js'
+import { type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
+import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
+import { CheckpointError } from '../formats/signed-note.js'
 import { listComparable } from '../verify/exported-anchor.js'
-import { findKeptNote } from '../verify/kept-checkpoint.js'
+import { assertSameChanges, findKeptNote } from '../verify/kept-checkpoint.js'
 import { ExportFault, isAnchor, isLinks, readAnchorLine, readHeader, readLinksLine } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, type KeptStatement, verifyExport } from '../verify/verify-export.js'
@@ -63,12 +65,16 @@ export function addVerify(program: Command): void {
 async function verifyFile(file: string, { publicKey, checkpoint, witness, json }: VerifyCommand): Promise<number> {
   const opened = await openGiven(file)
   const lines = splitLines(opened.chunks)
-  const { tenant_id, comparable, begun } = await readBeginning(lines)
+  const { tenant_id, comparable, changes, begun } = await readBeginning(lines)
+  const keys = listKeys(changes)
+  // Those of before a change of keys signed checkpoints that were kept.
+  const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
   const witnessed =
     checkpoint === undefined || witness === undefined
       ? undefined
       : await readWitnessedNote(checkpoint, {
-          publicKey: publicKey ?? '',
+          publicKey: signers,
+          changes,
           witness,
           prefer: comparable && ((id) => comparable.ids.has(id)),
         })
@@ -76,7 +82,7 @@ async function verifyFile(file: string, { publicKey, checkpoint, witness, json }
     witnessed?.note ??
     (checkpoint === undefined || tenant_id === undefined
       ? undefined
-      : await readNote(checkpoint, { tenant_id, publicKey: publicKey ?? '', comparable }))
+      : await readNote(checkpoint, { tenant_id, publicKey: signers, changes, comparable }))
   const progress = showProgress('verified')
   const verdict = await verifyExport(joined(begun, lines), {
     ...(publicKey === undefined ? {} : { publicKey }),
@@ -135,7 +141,18 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     ...(verdict.missing?.includes('end')
       ? [`PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`]
       : []),
-    ...(verdict.trusted_key
+    ...(verdict.key_changes ?? []).flatMap(({ from, to, created_at }) => [
+      `KEY CHANGED from ${from}`,
+      `            to   ${to}, says a statement of ${created_at} that both signed`,
+    ]),
+    ...(verdict.key_changes
+      ? [
+          'WARNING     who stole the earlier key can write such a statement too: compare the last key with the',
+          "            operator's over another channel, and give it with --public-key from then on. Another successor of",
+          '            the same key, in whatever file, is an alarm',
+        ]
+      : []),
+    ...(verdict.trusted_key || verdict.key_changes
       ? []
       : ['WARNING     the public key came from the file itself: give the one that you trust with --public-key']),
   ]
@@ -164,6 +181,8 @@ interface Beginning {
   tenant_id?: string
   /** at which entries of the installation's log it can be compared, if it has an anchor */
   comparable?: ReturnType<typeof listComparable> | undefined
+  /** of the keys that signed for the installation (key-change.md 4) */
+  changes: KeyChange[]
   /** the lines that were read */
   begun: string[]
 }
@@ -179,9 +198,11 @@ async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> 
     if (!done) begun.push(value)
     return value ?? ''
   }
-  const found: Beginning = { begun }
+  const found: Beginning = { changes: [], begun }
   try {
-    found.tenant_id = readHeader(await read()).tenant_id
+    const { tenant_id, key_changes } = readHeader(await read())
+    found.tenant_id = tenant_id
+    found.changes = followKeyChanges(key_changes)
     const line = await read()
     if (!isAnchor(line)) return found
     const anchor = readAnchorLine(line)
@@ -189,7 +210,7 @@ async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> 
     const next = await read()
     if (isLinks(next)) found.comparable = listComparable(anchor, readLinksLine(next))
   } catch (error) {
-    if (!(error instanceof ExportFault)) throw error
+    if (!(error instanceof ExportFault) && !(error instanceof CheckpointError)) throw error
   }
   return found
 }
@@ -202,11 +223,17 @@ async function* joined(begun: readonly string[], rest: AsyncGenerator<string>): 
 // An error of the checkpoint itself is reported as such, not as a fault of the export.
 function readNote(
   file: string,
-  { tenant_id, publicKey, comparable }: { tenant_id: string; publicKey: string } & Pick<Beginning, 'comparable'>,
+  {
+    tenant_id,
+    publicKey,
+    changes,
+    comparable,
+  }: { tenant_id: string; publicKey: PublicKeys } & Pick<Beginning, 'changes' | 'comparable'>,
 ): Promise<string> {
   // One of a later entry than the log's last one counts: it shows that the log went back.
   const isComparable = (id: number) => comparable !== undefined && (comparable.ids.has(id) || id > comparable.head_id)
   return readAs(file, (text) => {
+    assertSameChanges(text, changes)
     const note = findKeptNote(text, tenant_id, isComparable)
     readCheckpoint(note, publicKey)
     return note

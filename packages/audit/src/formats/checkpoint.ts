@@ -35,9 +35,12 @@ export function signCheckpoint(signingKey: SigningKey, { tenant_id, last_id, has
   return signNote(signingKey, `${ORIGIN}\n${tenant_id}\n${last_id}\n${encodeBase64(hash)}\n${created_at}\n`)
 }
 
-/** Reads a note that the key signed. @throws CheckpointError (checkpoint.md 4) */
-export function readCheckpoint(note: string, publicKey: string): Checkpoint {
-  return parseText(openNote(note, publicKey))
+/** A public key in its written form; or all that signed for an installation, in their order (key-change.md 4). */
+export type PublicKeys = string | readonly string[]
+
+/** Reads a note that one of the keys signed. @throws CheckpointError (checkpoint.md 4) */
+export function readCheckpoint(note: string, publicKeys: PublicKeys): Checkpoint {
+  return parseText(openNote(note, publicKeys))
 }
 
 /** Reads a note without checking its signature. @throws CheckpointError */
@@ -65,13 +68,14 @@ export function signNote(signingKey: SigningKey, text: string): string {
   return `${text}\n${signatureLine(keyOf(signingKey), signingKey.sign(encodeUtf8(text)))}`
 }
 
-/** The text of a note that the key signed. @throws CheckpointError */
-export function openNote(note: string, publicKey: string): string {
-  const key = readPublicKey(publicKey)
+/** The text of a note that one of the keys signed. @throws CheckpointError */
+export function openNote(note: string, publicKeys: PublicKeys): string {
   const { text, signature } = parseNote(note)
-  if (!equalBytes(signature.subarray(0, key.id.length), key.id)) {
-    throw new CheckpointError('the checkpoint was signed by another key')
-  }
+  const key = [publicKeys]
+    .flat()
+    .map(readPublicKey)
+    .find(({ id }) => equalBytes(signature.subarray(0, id.length), id))
+  if (!key) throw new CheckpointError('the checkpoint was signed by another key')
   if (!isSignedBy(key, encodeUtf8(text), signature.subarray(key.id.length))) {
     throw new CheckpointError('the checkpoint was altered: its signature does not verify')
   }

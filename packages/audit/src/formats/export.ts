@@ -9,6 +9,8 @@ export interface ExportHeader {
   tenant_id: string
   after_id: number
   after_hash: Uint8Array
+  /** the statements that lead from the installation's first signing key to that of this export (key-change.md 4) */
+  key_changes: readonly string[]
 }
 
 /** That an anchor of the installation's log covers the tenant's head (export.md 8). */
@@ -52,8 +54,9 @@ export interface LinkedEntry {
 export type ExportTrailer = { public_key: string } & ({ checkpoint: string } | { stretch: string })
 
 /** The first line, with its line feed. */
-export function headerLine({ tenant_id, after_id, after_hash }: ExportHeader): string {
-  return `${JSON.stringify({ format: EXPORT_FORMAT, tenant_id, after_id, after_hash: hex(after_hash) })}\n`
+export function headerLine({ tenant_id, after_id, after_hash, key_changes }: ExportHeader): string {
+  const header = { format: EXPORT_FORMAT, tenant_id, after_id, after_hash: hex(after_hash) }
+  return `${JSON.stringify({ ...header, ...(key_changes.length > 0 && { key_changes }) })}\n`
 }
 
 /** The line of an entry, with its line feed. */

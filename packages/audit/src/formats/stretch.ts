@@ -1,7 +1,7 @@
 /** Signed statements about a stretch of a log, see checkpoint.md 7. Pure. */
 import { encodeBase64, isUuid } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
-import { openNote, readPosition, signNote } from './checkpoint.js'
+import { openNote, type PublicKeys, readPosition, signNote } from './checkpoint.js'
 import { CheckpointError } from './signed-note.js'
 
 /**
@@ -33,10 +33,10 @@ export function signStretch(signingKey: SigningKey, stretch: Stretch): string {
   return signNote(signingKey, lines.map((line) => `${line}\n`).join(''))
 }
 
-/** Reads a note that the key signed. @throws CheckpointError (checkpoint.md 7) */
-export function readStretch(note: string, publicKey: string): Stretch {
+/** Reads a note that one of the keys signed. @throws CheckpointError (checkpoint.md 7) */
+export function readStretch(note: string, publicKeys: PublicKeys): Stretch {
   const [, tenant_id = '', last, h = '', head, headHash = '', created_at = ''] =
-    STATEMENT.exec(openNote(note, publicKey)) ?? []
+    STATEMENT.exec(openNote(note, publicKeys)) ?? []
   if (!isUuid(tenant_id) || last === undefined || head === undefined) {
     throw new CheckpointError('this is no statement about a stretch of an EaaS audit log')
   }

@@ -1,7 +1,7 @@
 /** The Merkle tree over the installation's log, and signed statements of its root, see tree.md. Pure. */
 import { encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { type SigningKey, sha256 } from '../crypto.js'
-import { readPublicKey } from './checkpoint.js'
+import { encodePublicKey, type PublicKeys, readPublicKey } from './checkpoint.js'
 import { type Leaves, merkleRoot } from './merkle.js'
 import {
   CheckpointError,
@@ -33,26 +33,35 @@ export interface TreeHead {
 export interface SignedTree extends TreeHead, SignedNote {}
 
 /**
- * The key that signs trees, from the public key of the installation (tree.md 3). @throws CheckpointError if
- * that is none
+ * The key that signs trees, from the public key of the installation and the first that signed for it (tree.md
+ * 3). @throws CheckpointError if one is none
  */
-export function readTreeKey(publicKey: string): NoteKey {
-  return treeKeyOf(readPublicKey(publicKey).key)
+export function readTreeKey(publicKey: string, first = publicKey): NoteKey {
+  return treeKeyOf(readPublicKey(publicKey).key, readPublicKey(first).key)
 }
 
-/** Signs the tree over the hashes of all entries: returns the note. */
-export function signTree(signingKey: SigningKey, hashes: Leaves): string {
-  const key = treeKeyOf(signingKey.publicKey)
+/** Lists the keys that sign trees, from all that signed for the installation. @throws CheckpointError */
+export function readTreeKeys(publicKeys: PublicKeys): NoteKey[] {
+  const [first = '', ...later] = [publicKeys].flat()
+  return [first, ...later].map((publicKey) => readTreeKey(publicKey, first))
+}
+
+/**
+ * Signs the tree over the hashes of all entries: returns the note. `first` is the first key that signed for the
+ * installation, in its written form.
+ */
+export function signTree(signingKey: SigningKey, hashes: Leaves, first = encodePublicKey(signingKey)): string {
+  const key = treeKeyOf(signingKey.publicKey, readPublicKey(first).key)
   const text = `${key.name}\n${hashes.length}\n${encodeBase64(merkleRoot(hashes))}\n`
   return `${text}\n${signatureLine(key, signingKey.sign(encodeUtf8(text)))}`
 }
 
-/** Reads a note that the key signed. @throws CheckpointError (tree.md 4) */
-export function readTree(note: string, key: NoteKey): SignedTree {
+/** Reads a note that one of the keys signed, which have one name. @throws CheckpointError (tree.md 4) */
+export function readTree(note: string, keys: readonly NoteKey[]): SignedTree {
   const { text, signatures } = splitNote(note)
-  assertSigned({ text, signatures }, [key])
+  assertSigned({ text, signatures }, keys)
   const { origin, size, root } = readTreeHead(text)
-  if (origin !== key.name || size === 0 || text.split('\n').length !== 4) {
+  if (origin !== keys[0]?.name || size === 0 || text.split('\n').length !== 4) {
     throw new CheckpointError('this is not a statement of the tree of this installation')
   }
   return { origin, size, root, text, signatures }
@@ -81,7 +90,7 @@ export function readTreeHead(text: string): TreeHead {
   return { origin, size: Number(size), root }
 }
 
-function treeKeyOf(publicKey: Uint8Array): NoteKey {
-  const id = sha256(publicKey).subarray(0, ORIGIN_DIGEST_BYTES)
+function treeKeyOf(publicKey: Uint8Array, first: Uint8Array): NoteKey {
+  const id = sha256(first).subarray(0, ORIGIN_DIGEST_BYTES)
   return createNoteKey(`${ORIGIN_PREFIX}${encodeHex(id)}`, ED25519, publicKey)
 }

@@ -1,16 +1,16 @@
 /** Checks that witnesses saw the log of a checkpoint, by the tree beside it, see tree.md 5. Pure. */
 import { encodeBase64, encodeHex, INSTALLATION_ID } from '@eaas/protocol'
-import { type Checkpoint, readCheckpoint } from './checkpoint.js'
+import { type Checkpoint, type PublicKeys, readCheckpoint } from './checkpoint.js'
 import { COSIGNATURE_BYTES, readCosignature } from './cosignature.js'
 import { inclusionProof, type Leaves, verifyInclusion } from './merkle.js'
 import { CheckpointError, findBase64, type NoteKey, splitNote } from './signed-note.js'
-import { readTree, readTreeKey } from './tree.js'
+import { readTree, readTreeKeys } from './tree.js'
 
 /** The member `tree` of a line of the checkpoint file. */
 export interface KeptTree {
   /** the note, with the lines of those that cosigned it */
   checkpoint: string
-  /** that the `h` of the line's checkpoint is the last leaf: hashes in base64 */
+  /** the Merkle proof that the hash of the line's checkpoint is the last leaf: hashes in base64 */
   proof: string[]
 }
 
@@ -20,7 +20,7 @@ export interface WitnessedLine {
   tree: unknown
 }
 
-/** A checkpoint that every demanded witness cosigned. */
+/** A checkpoint that every required witness cosigned. */
 export interface Witnessed extends Checkpoint {
   /** the checkpoint itself */
   note: string
@@ -28,24 +28,25 @@ export interface Witnessed extends Checkpoint {
   seconds: number
 }
 
-/** The member for a line whose checkpoint ends with the last of these hashes. */
+/** Makes the member `tree` of a line whose checkpoint ends with the last of these hashes. */
 export function keepTree(note: string, hashes: Leaves): KeptTree {
   return { checkpoint: note, proof: inclusionProof(hashes, hashes.length - 1).map(encodeBase64) }
 }
 
 /**
  * Reads the checkpoint of a line that each of the witnesses cosigned; returns it with the time of the oldest
- * cosignature, in seconds since
- * 1970. @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the
- *       checkpoint, or a witness did not cosign it
+ * cosignature, in seconds since 1970.
+ *
+ * @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the
+ * checkpoint, or a witness did not cosign it
  */
 export function readWitnessed(
   { checkpoint: note, tree }: WitnessedLine,
-  { publicKey, witnesses }: { publicKey: string; witnesses: readonly NoteKey[] },
+  { publicKey, witnesses }: { publicKey: PublicKeys; witnesses: readonly NoteKey[] },
 ): Checkpoint & { seconds: number } {
   const checkpoint = readCheckpoint(note, publicKey)
   const { checkpoint: treeNote, proof } = readMember(tree)
-  const { size, root, text, signatures } = readTree(treeNote, readTreeKey(publicKey))
+  const { size, root, text, signatures } = readTree(treeNote, readTreeKeys(publicKey))
   const { tenant_id, last_id, hash } = checkpoint
   if (tenant_id !== INSTALLATION_ID)
     throw new CheckpointError("only checkpoints of the installation's log have witnesses")
@@ -61,17 +62,18 @@ export function readWitnessed(
 }
 
 /**
- * Finds the newest of the lines that each of the witnesses cosigned; those of entries that are preferred come
- * first.
- * @throws CheckpointError if there is none: with the witnesses that no line names and those that lines name,
- * or what is wrong with the newest line
+ * Finds the newest of the lines that each of the witnesses cosigned, or the newest whose entry `prefer`
+ * accepts if there is one.
+ *
+ * @throws CheckpointError if there is none. The message names the required witnesses that no line names and
+ * those that lines do name, or else what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],
   {
     prefer,
     ...trusted
-  }: { publicKey: string; witnesses: readonly NoteKey[]; prefer?: ((id: number) => boolean) | undefined },
+  }: { publicKey: PublicKeys; witnesses: readonly NoteKey[]; prefer?: ((id: number) => boolean) | undefined },
 ): Witnessed {
   let newest: Witnessed | undefined
   let fault: CheckpointError | undefined

@@ -6,8 +6,9 @@ import { entryHash } from '../formats/chain.js'
 import { ORIGIN, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportLinks } from '../formats/export.js'
 import { anchorLeaf, verifyInclusion } from '../formats/merkle.js'
+import type { NoteKey } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
-import { readTree, readTreeKey } from '../formats/tree.js'
+import { readTree } from '../formats/tree.js'
 import { ExportFault } from './read-export.js'
 
 /**
@@ -48,9 +49,9 @@ export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: 
 export function assertLinks(
   { tree, proof, entries }: ExportLinks,
   { anchor, head_id }: { anchor: ExportAnchor['anchor']; head_id: number },
-  publicKey: string,
+  treeKey: NoteKey,
 ): void {
-  const { size, root } = readTree(tree, readTreeKey(publicKey))
+  const { size, root } = readTree(tree, [treeKey])
   if (size !== head_id) throw new ExportFault("the tree is not that of the installation's log that was signed")
   for (const { id, hash, proof: own } of [{ ...anchor, proof }, ...entries]) {
     if (!verifyInclusion({ root, size, index: id - 1, leaf: hash, proof: own })) {

@@ -6,6 +6,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ORIGIN, parseCheckpoint } from '../formats/checkpoint.js'
 import { EXPORT_FORMAT } from '../formats/export.js'
+import { findKeyChange, type KeyChange } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { listCosigners, type WitnessedLine } from '../formats/witnessed.js'
 
@@ -114,6 +115,21 @@ export function listWitnessedLines(text: string): WitnessedLine[] {
   )
 }
 
+/**
+ * Compares the statements about new signing keys in a text with those of an export. @throws CheckpointError if one
+ * key was replaced by two
+ */
+export function assertSameChanges(text: string, changes: readonly KeyChange[]): void {
+  for (const { key_change } of readObjects(text)) {
+    const kept = typeof key_change === 'string' ? findKeyChange(key_change) : undefined
+    const other = kept && changes.find(({ from, to }) => from === kept.from && to !== kept.to)
+    if (!other) continue
+    throw new CheckpointError(
+      `key ${other.from} was replaced by two: by ${kept.to} here, and by ${other.to} in the export. Somebody else has that key: ask the operator which is theirs`,
+    )
+  }
+}
+
 // The trailer of an export has a checkpoint too. Compared with itself, an export would always agree.
 function assertNoExport(text: string): void {
   if (text.startsWith(`{"format":${JSON.stringify(EXPORT_FORMAT)}`)) {
@@ -149,7 +165,7 @@ function isNote(value: unknown): value is string {
 
 const NOTE_START = new RegExp(`^(?=${ORIGIN}\\n)`, 'm')
 
-type KeptMembers = Partial<Record<keyof KeptNote | 'tree', unknown>>
+type KeptMembers = Partial<Record<keyof KeptNote | 'tree' | 'key_change', unknown>>
 
 function readObjects(text: string): KeptMembers[] {
   return [text, ...text.split('\n')].flatMap((part) => {

@@ -40,6 +40,7 @@ const headerSchema = z.strictObject({
   tenant_id: uuid,
   after_id: integer,
   after_hash: hash,
+  key_changes: z.optional(z.array(text)),
 })
 const entrySchema = z.strictObject({
   id: integer,
@@ -76,9 +77,10 @@ export function readHeader(line: string): ExportHeader {
   const {
     format: _,
     after_hash,
+    key_changes = [],
     ...header
   } = parse(line, headerSchema, 'the first line is not the header of an export')
-  return assertSame(line, { ...header, after_hash: decodeHex(after_hash) }, headerLine)
+  return assertSame(line, { ...header, after_hash: decodeHex(after_hash), key_changes }, headerLine)
 }
 
 /** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */

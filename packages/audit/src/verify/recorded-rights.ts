@@ -2,7 +2,15 @@
  * What the log itself allows the API key that an entry names as its actor, see chain.md 13: a row that was
  * put back for a moment, used and exchanged again is found by what was done meanwhile. Pure.
  */
-import { findMissingPermission, findNeededPermissions, type Permission } from '@eaas/protocol'
+import {
+  findMissingPermission,
+  findNeededPermissions,
+  isListed,
+  isWithin,
+  type KeyList,
+  type Permission,
+  readKeyList,
+} from '@eaas/protocol'
 
 /** What the entries before say; undefined is what only entries that were not read said. */
 export interface RecordedTenant {
@@ -10,43 +18,80 @@ export interface RecordedTenant {
   envelope_only: unknown
 }
 
+/** What an API key was granted; undefined is what only entries that were not read said. */
+export interface RecordedGrant {
+  permissions: readonly Permission[] | undefined
+  keys: KeyList | undefined
+}
+
 export interface RecordedDeed {
   action: string
   /** the metadata of the entry */
   told: Readonly<Record<string, unknown>>
-  /** what the acting API key holds */
-  held: readonly Permission[] | undefined
-  /** what the API key held before that the entry changes; none if the entry creates it */
-  before: readonly Permission[] | undefined
+  /** of the acting API key */
+  held: RecordedGrant
+  /** of the API key that the entry changes, before it; none if the entry creates it */
+  before: RecordedGrant
   tenant: RecordedTenant
+  /** the key that the entry names, or creates; null if it names none */
+  key_id: string | null
+  /** the folder of a key's name; undefined if it is not known */
+  findFolder: (key_id: string) => string | undefined
 }
 
+/** What an API key has that is about to be created. */
+export const NO_GRANT: RecordedGrant = { permissions: [], keys: [] }
+
 /** Whether an API key may do what an entry records. */
-export function isAllowedOnRecord({ action, told, held, before, tenant }: RecordedDeed): boolean {
+export function isAllowedOnRecord(deed: RecordedDeed): boolean {
+  const { action, told, held, tenant } = deed
   const needed = findNeededPermissions(action, told)
   if (!needed) return false
   if (tenant.status !== undefined && tenant.status !== 'active') return false
   if (tenant.envelope_only === true && (action === 'encrypt' || action === 'decrypt')) return false
-  if (!held) return true
-  return !findMissingPermission(held, needed) && !findMissingPermission(held, findGranted(action, told, before))
+  if (!isOnList(deed)) return false
+  const { permissions } = held
+  if (!permissions) return true
+  return !findMissingPermission(permissions, needed) && !findMissingPermission(permissions, findGranted(deed))
 }
 
 /**
- * The permissions that an entry gives another API key, or its own; none if it is not known what that had
- * before.
+ * Whether what an entry is about is on the list of an API key that is limited to keys: a key, or an API key that
+ * was limited to some of these before, and is so after.
  */
-function findGranted(
-  action: string,
-  told: RecordedDeed['told'],
-  before: readonly Permission[] | undefined,
-): readonly Permission[] {
-  const after = readPermissions(told)
-  if (!after || !before || (action !== 'api_key.create' && action !== 'api_key.update')) return []
-  return after.filter((permission) => !before.includes(permission))
+function isOnList({ action, told, held: { keys: list }, before, key_id, findFolder }: RecordedDeed): boolean {
+  if (list === undefined || list === null) return true
+  if (key_id !== null) {
+    const folder = action === 'key.create' ? told.folder : findFolder(key_id)
+    return isListed(list, { key_id, folder: typeof folder === 'string' ? folder : undefined })
+  }
+  if (!GRANTING.has(action) && action !== 'api_key.revoke') return true
+  const { keys: after = before.keys } = readGrant(told)
+  return [before.keys, after].every((keys) => keys === undefined || isWithin(list, keys, findFolder))
+}
+
+const GRANTING = new Set(['api_key.create', 'api_key.update'])
+
+/**
+ * The permissions that an entry gives another API key, or its own: all that it has then, if it gives it keys, and
+ * else those that are new. None if it is not known what it had before.
+ */
+function findGranted({ action, told, before, findFolder }: RecordedDeed): readonly Permission[] {
+  const { permissions = before.permissions, keys } = readGrant(told)
+  if (!permissions || !GRANTING.has(action)) return []
+  const addsKeys = keys !== undefined && before.keys !== undefined && !isWithin(before.keys, keys, findFolder)
+  if (addsKeys) return permissions
+  return before.permissions ? permissions.filter((permission) => !before.permissions?.includes(permission)) : []
+}
+
+/** Reads what an entry grants; undefined if it does not say. An entry that states no keys with it grants all. */
+export function readGrant(told: RecordedDeed['told']): RecordedGrant {
+  const permissions = readPermissions(told)
+  return { permissions, keys: permissions ? readKeyList(told.keys) : undefined }
 }
 
 /** Reads the permissions that an entry states; undefined if it states none. */
-export function readPermissions({ permissions }: RecordedDeed['told']): readonly Permission[] | undefined {
+function readPermissions({ permissions }: RecordedDeed['told']): readonly Permission[] | undefined {
   if (typeof permissions !== 'string') return undefined
   return permissions.split(' ').filter((name) => name !== '') as Permission[]
 }

@@ -3,9 +3,9 @@
  * each entry did was allowed at its place. So a row that somebody put back is found as soon as the server has
  * built upon it or has let an API key act by it. Pure.
  */
-import { findKeyRule, isUuid, KEY_STATUSES, type KeyCall, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
+import { findKeyRule, isListed, isUuid, KEY_STATUSES, type KeyCall, SYSTEM_ACTOR } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
-import { isAllowedOnRecord, type RecordedTenant, readPermissions } from './recorded-rights.js'
+import { isAllowedOnRecord, NO_GRANT, type RecordedGrant, type RecordedTenant, readGrant } from './recorded-rights.js'
 
 export type RightsFault = 'replaces_mismatch' | 'state_violated' | 'deletion_incomplete'
 
@@ -33,12 +33,17 @@ interface KeyHistory {
   version: number | undefined
   /** the oldest version that opens */
   least: number | undefined
+  /** the newest version that was destroyed by itself; 0 if none was */
+  destroyed: number | undefined
+  folder: string | undefined
 }
+
+const UNKNOWN_GRANT: RecordedGrant = { permissions: undefined, keys: undefined }
 
 interface ApiKeyHistory {
   entry_id: number | undefined
   isRevoked: boolean
-  permissions: readonly Permission[] | undefined
+  grant: RecordedGrant
 }
 
 /** The states that allow a change of a key, and the state after it. */
@@ -79,22 +84,34 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   }
 
   function mayAct(entry: Entry): boolean {
-    if (entry.metadata === null && allowed.get(entry.actor)?.has(entry.action)) return true
+    const { action, key_id } = entry
+    if (entry.metadata === null && allowed.get(entry.actor)?.has(action) && isOnList(entry)) return true
     if (!isUuid(entry.actor)) return true
     const actor = findApiKey(entry.actor)
     if (!actor || actor.isRevoked) return false
     const told = readMetadata(entry)
-    const before = entry.action === 'api_key.create' ? [] : apiKeys.get(String(told.api_key_id))?.permissions
-    if (!isAllowedOnRecord({ action: entry.action, told, held: actor.permissions, before, tenant })) return false
+    const changed = apiKeys.get(String(told.api_key_id))?.grant ?? UNKNOWN_GRANT
+    const before = action === 'api_key.create' ? NO_GRANT : changed
+    if (!isAllowedOnRecord({ action, told, held: actor.grant, before, tenant, key_id, findFolder })) return false
     if (entry.metadata === null) allowed.set(entry.actor, (allowed.get(entry.actor) ?? new Set()).add(entry.action))
     return true
+  }
+
+  function findFolder(key_id: string): string | undefined {
+    return keys.get(key_id)?.folder
+  }
+
+  /** Whether the key of an entry is on the list of its actor. */
+  function isOnList({ actor, key_id }: Entry): boolean {
+    const list = apiKeys.get(actor)?.grant.keys ?? null
+    return key_id === null || list === null || isListed(list, { key_id, folder: findFolder(key_id) })
   }
 
   /** The API key that acts; undefined if no entry can have created it. */
   function findApiKey(actor: string): ApiKeyHistory | undefined {
     const found = apiKeys.get(actor)
     if (found || isWhole) return found
-    const apiKey: ApiKeyHistory = { entry_id: undefined, isRevoked: false, permissions: undefined }
+    const apiKey: ApiKeyHistory = { entry_id: undefined, isRevoked: false, grant: UNKNOWN_GRANT }
     apiKeys.set(actor, apiKey)
     return apiKey
   }
@@ -103,7 +120,8 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   function findKey(key_id: string): KeyHistory | undefined {
     const known = keys.get(key_id)
     if (known || isWhole) return known
-    const key: KeyHistory = { entry_id: undefined, status: undefined, version: undefined, least: undefined }
+    const unknown = { entry_id: undefined, status: undefined, version: undefined, least: undefined }
+    const key: KeyHistory = { ...unknown, destroyed: undefined, folder: undefined }
     keys.set(key_id, key)
     return key
   }
@@ -111,7 +129,9 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   function readKey(entry: Entry, key_id: string): RightsFault | undefined {
     if (entry.action === 'key.create') {
       if (keys.has(key_id) || entry.key_version !== 1) return 'state_violated'
-      keys.set(key_id, { entry_id: entry.id, status: 'active', version: 1, least: 1 })
+      const { folder } = readMetadata(entry)
+      if (folder !== undefined && typeof folder !== 'string') return 'state_violated'
+      keys.set(key_id, { entry_id: entry.id, status: 'active', version: 1, least: 1, destroyed: 0, folder })
       return undefined
     }
     const key = findKey(key_id)
@@ -133,10 +153,18 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
         return isIn(key, findKeyRule('exportKey').states) && isCurrent(key, entry.key_version)
           ? undefined
           : 'state_violated'
-      case 'key.destroy':
-        return readKeyChange(entry, key, DESTRUCTION.get(readMetadata(entry).step))
+      case 'key.destroy': {
+        const { step, status } = readMetadata(entry)
+        return step === 'version'
+          ? (readKeyChange(entry, key, unchanged(status, changedBy('destroyVersion'))) ?? readDestroyed(entry, key))
+          : readKeyChange(entry, key, DESTRUCTION.get(step))
+      }
       case 'key.restate':
-        return readKeyChange(entry, key, unchanged(readMetadata(entry).status, KEY_STATUSES)) ?? readLeast(entry, key)
+        return (
+          readKeyChange(entry, key, unchanged(readMetadata(entry).status, KEY_STATUSES)) ??
+          readLeast(entry, key) ??
+          readFolder(entry, key)
+        )
       case 'key.update':
         return (
           readKeyChange(entry, key, unchanged(readMetadata(entry).status, changedBy('updateKey'))) ??
@@ -175,7 +203,27 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     const least = told.min_unwrap_version ?? (isChange ? undefined : 1)
     const before = isChange ? told.min_unwrap_version_before : least
     if ((key.least ?? before) !== before || !isVersion(key, least)) return 'state_violated'
+    if (!isChange && !isRestatedAsDestroyed(key, told.destroyed_through ?? 0)) return 'state_violated'
+    if (least <= (key.destroyed ?? 0)) return 'state_violated'
     key.least = least
+    return undefined
+  }
+
+  /** Reads which version was destroyed: the one after the last, which no longer opens. */
+  function readDestroyed(entry: Entry, key: KeyHistory): RightsFault | undefined {
+    const { version } = readMetadata(entry)
+    if (!isVersion(key, version) || version !== (key.destroyed ?? version - 1) + 1) return 'state_violated'
+    if (version >= (key.least ?? key.version ?? version)) return 'state_violated'
+    key.destroyed = version
+    return undefined
+  }
+
+  /** Reads the folder of a key's name, from an entry that restates it. */
+  function readFolder(entry: Entry, key: KeyHistory): RightsFault | undefined {
+    const { folder = key.folder } = readMetadata(entry)
+    if ((folder !== undefined && typeof folder !== 'string') || (key.folder ?? folder) !== folder)
+      return 'state_violated'
+    key.folder = folder
     return undefined
   }
 
@@ -184,14 +232,16 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     const { api_key_id, replaces } = told
     if (typeof api_key_id !== 'string') return 'state_violated'
     const known = apiKeys.get(api_key_id)
-    const permissions = readPermissions(told) ?? known?.permissions
+    const stated = readGrant(told)
+    if (stated.permissions && stated.keys === undefined) return 'state_violated' // no list of keys
+    const grant = stated.permissions ? stated : (known?.grant ?? UNKNOWN_GRANT)
     if (entry.action === 'api_key.create') {
       if (known) return 'state_violated'
       if (entry.id === 1) {
         tenantEntry = 1
         tenant = { status: 'active', envelope_only: told.envelope_only }
       }
-      apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: false, permissions })
+      apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: false, grant })
       return undefined
     }
     if (!known && isWhole) return 'state_violated'
@@ -200,7 +250,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     if (isRestated ? !isRestatement(told, known) : known?.isRevoked) return 'state_violated'
     const isRevoked = isRestated ? told.revoked_at !== null : entry.action === 'api_key.revoke'
     allowed.clear()
-    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked, permissions })
+    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked, grant })
     return undefined
   }
 
@@ -264,11 +314,16 @@ function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | un
  * revoked.
  */
 function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
-  const permissions = readPermissions(told)
+  const { permissions, keys } = readGrant(told)
   if (!permissions || told.revoked_at === undefined) return false
   if (known && known.isRevoked !== (told.revoked_at !== null)) return false
-  const held = known?.permissions
-  return !held || (held.length === permissions.length && permissions.every((permission) => held.includes(permission)))
+  const { permissions: held, keys: list } = known?.grant ?? UNKNOWN_GRANT
+  return (!held || isSameList(held, permissions)) && (list === undefined || isSameList(list, keys ?? null))
+}
+
+function isSameList(one: readonly string[] | null, other: readonly string[] | null): boolean {
+  if (one === null || other === null) return one === other
+  return one.length === other.length && one.every((item) => other.includes(item))
 }
 
 /** Whether a key is in one of these states; a status that is not known becomes `known`. */
@@ -290,9 +345,16 @@ function isVersion({ version }: KeyHistory, number: unknown): number is number {
   )
 }
 
+/** Whether these are the destroyed versions of a key; if they are not known, they become known. */
+function isRestatedAsDestroyed(key: KeyHistory, through: unknown): boolean {
+  if (!Number.isSafeInteger(through) || (through as number) < 0) return false
+  key.destroyed ??= through as number
+  return key.destroyed === through
+}
+
 /** Whether this version opens; it does if it is not known which ones do. */
 function isOpening(key: KeyHistory, number: unknown): boolean {
-  return isVersion(key, number) && number >= (key.least ?? 1)
+  return isVersion(key, number) && number >= (key.least ?? (key.destroyed ?? 0) + 1)
 }
 
 /** Whether an entry of a wrap, if it is one of a rewrap, names a version that opens. */

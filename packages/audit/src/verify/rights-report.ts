@@ -1,5 +1,14 @@
 /** Who could do what with which key at a time, read from the entries alone (chain.md 12). Pure. */
-import { findUsefulPermissions, isUuid, type Permission } from '@eaas/protocol'
+import {
+  type Budgets,
+  findUsefulPermissions,
+  isListed,
+  isUuid,
+  type KeyList,
+  type Permission,
+  readBudgets,
+  readKeyList,
+} from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
 /** What is null was recorded by entries that were not read. */
@@ -39,6 +48,10 @@ export interface ApiKeyRights {
   expires_at: string | null
   /** null is any address; the number and the SHA-256 of a long list */
   allowed_ips: string[] | { count: number; sha256: string } | null
+  /** ids and folders that it is limited to; null is all, and unknown where `permissions` is null */
+  keys: KeyList
+  /** how much it may open and hash; null is without limit, and unknown where `permissions` is null */
+  budgets: Budgets | null
   /** the last entry that changed it; null if that was not read */
   entry_id: number | null
 }
@@ -49,8 +62,12 @@ export interface KeyRights {
   version: number | null
   /** the oldest version that opens; null if that was not read */
   min_unwrap_version: number | null
+  /** this version and all before it are destroyed, 0 for none; null if that was not read */
+  destroyed_through: number | null
   /** the permissions that do anything with a key in this state; empty if the state is not known */
   permissions: readonly Permission[]
+  /** of its name; null if it was not read */
+  folder: string | null
   entry_id: number | null
 }
 
@@ -92,7 +109,7 @@ export function createRightsReader(at: string): RightsReader {
       return
     }
     if (action === 'api_key.revoke') {
-      const unknown = { api_key_id, permissions: null, expires_at: null, allowed_ips: null }
+      const unknown = { api_key_id, permissions: null, expires_at: null, allowed_ips: null, keys: null, budgets: null }
       apiKeys.set(api_key_id, { ...unknown, ...before, status: 'revoked', entry_id: id })
       return
     }
@@ -108,16 +125,19 @@ export function createRightsReader(at: string): RightsReader {
     const known = keys.get(key_id)
     const status = statusAfter(entry.action, told)
     const isChange = status !== undefined || entry.action === 'key.rotation_policy'
-    const least =
-      entry.action === 'key.create' || entry.action === 'key.restate' ? 1 : (known?.min_unwrap_version ?? null)
+    const isStated = entry.action === 'key.create' || entry.action === 'key.restate'
+    const least = isStated ? 1 : (known?.min_unwrap_version ?? null)
+    const destroyed = isStated ? 0 : (known?.destroyed_through ?? null)
     if (known && !isChange) return
     const now = status ?? known?.status ?? null
     keys.set(key_id, {
       key_id,
       status: now,
       version: isChange ? entry.key_version : (known?.version ?? null),
-      min_unwrap_version: typeof told.min_unwrap_version === 'number' ? told.min_unwrap_version : least,
+      min_unwrap_version: numberOr(told.min_unwrap_version, least),
+      destroyed_through: numberOr(told.step === 'version' ? told.version : told.destroyed_through, destroyed),
       permissions: now === null ? [] : findUsefulPermissions(now),
+      folder: typeof told.folder === 'string' ? told.folder : (known?.folder ?? null),
       entry_id: isChange ? id : (known?.entry_id ?? null),
     })
   }
@@ -138,7 +158,8 @@ export function createRightsReader(at: string): RightsReader {
       reported = created_at > at ? (reported ?? report()) : undefined
       through_id = id
       if (isUuid(actor) && !apiKeys.has(actor)) {
-        const unknown = { status: null, permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
+        const grant = { permissions: null, expires_at: null, allowed_ips: null, keys: null, budgets: null }
+        const unknown = { status: null, ...grant, entry_id: null }
         apiKeys.set(actor, { api_key_id: actor, ...unknown })
       }
       if (key_id !== null && action === 'key.export') {
@@ -156,13 +177,26 @@ export function createRightsReader(at: string): RightsReader {
   }
 }
 
+function numberOr(value: unknown, otherwise: number | null): number | null {
+  return typeof value === 'number' ? value : otherwise
+}
+
+/** The actions whose entries say the status, as the destruction of a version does. */
+const SAY_STATUS: readonly string[] = ['key.restate', 'key.rotation_policy', 'key.update']
+
 function statusAfter(action: string, { step, status }: Record<string, unknown>): KeyRights['status'] | undefined {
-  if (action === 'key.restate' || action === 'key.rotation_policy' || action === 'key.update')
-    return status as KeyRights['status'] | undefined
+  if (SAY_STATUS.includes(action) || step === 'version') return status as KeyRights['status'] | undefined
   return STATUS_AFTER.get(action === 'key.destroy' ? step : action)
 }
 
-function grantOf(told: Record<string, unknown>): Pick<ApiKeyRights, 'permissions' | 'expires_at' | 'allowed_ips'> {
+/** Whether an API key may use a key, by their lines in the report. */
+export function mayUse({ permissions, keys }: ApiKeyRights, { key_id, folder }: KeyRights): boolean {
+  return permissions === null || isListed(keys, { key_id, folder: folder ?? undefined })
+}
+
+function grantOf(
+  told: Record<string, unknown>,
+): Pick<ApiKeyRights, 'permissions' | 'expires_at' | 'allowed_ips' | 'keys' | 'budgets'> {
   const { permissions, expires_at, allowed_ips, allowed_ips_count, allowed_ips_sha256 } = told
   return {
     permissions: typeof permissions === 'string' ? permissions.split(' ').filter((name) => name !== '') : null,
@@ -173,7 +207,14 @@ function grantOf(told: Record<string, unknown>): Pick<ApiKeyRights, 'permissions
           ? allowed_ips.split(' ')
           : null
         : { count: Number(allowed_ips_count), sha256: String(allowed_ips_sha256) },
+    keys: readKeyList(told.keys) ?? null,
+    budgets: readToldBudgets(told.budgets),
   }
+}
+
+// The log verifies, so this is what the server wrote.
+function readToldBudgets(text: unknown): Budgets | null {
+  return typeof text === 'string' ? readBudgets(text) : null
 }
 
 function statusAt({ status, expires_at }: ApiKeyRights, at: string): ApiKeyRights['status'] {

@@ -5,10 +5,12 @@
 import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack } from '../formats/chain.js'
-import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
+import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
+import { readTreeKey } from '../formats/tree.js'
 import { assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
 import {
   type ExportedEntry,
@@ -41,8 +43,13 @@ export interface ExportVerdict {
   missing?: Missing[]
   /** whether nothing is missing */
   whole?: boolean
-  /** whether the signature was checked against a key that did not come from the file itself */
+  /** whether the key that signed was given, and did not come from the file itself */
   trusted_key: boolean
+  /**
+   * the statements by which a key that was given vouches for the one that signed, from the given one on; if
+   * another one was given. Whoever stole the given key can write such a statement too
+   */
+  key_changes?: KeyChange[]
   /** if a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
   checkpoint_compared?: boolean
   /** the checkpoint that was given, once its signature was verified */
@@ -93,8 +100,11 @@ export function viewCheckpoint({ tenant_id, last_id, hash, created_at }: Checkpo
 export type Missing = 'beginning' | 'end'
 
 export interface VerifyExportOptions {
-  /** the public key to trust; by default the one in the file, which proves nothing against a forger */
-  publicKey?: string
+  /**
+   * the public key to trust, or several; by default the one in the file, which proves nothing against a forger.
+   * It may be one of before or after a change of keys that the file tells of
+   */
+  publicKey?: PublicKeys
   /** a checkpoint that was kept from earlier, as a note */
   checkpoint?: string
   /** called with each entry that was verified; what it says counts only if the verdict is valid */
@@ -176,10 +186,11 @@ class ExportReader {
   private covered: ExportAnchor | undefined
   private links: ExportLinks | undefined
   private isEnded = false
+  private changes: KeyChange[] = []
 
   constructor(
     private readonly options: {
-      publicKey: string | undefined
+      publicKey: PublicKeys | undefined
       note: string | undefined
       onEntry: VerifyExportOptions['onEntry']
     },
@@ -213,8 +224,22 @@ class ExportReader {
     this.last = { id: after_id, hash: after_hash, created_at: '' }
     this.history = createRightsHistory({ after_id })
     Object.assign(this.verdict, { tenant_id, after_id })
+    this.changes = followKeyChanges(header.key_changes)
+    if (this.changes.length > 0 && this.given && !this.given.some((key) => this.keys.includes(key))) {
+      throw new ExportFault('the export is of an installation whose signing keys do not include the one given')
+    }
     if (this.options.note !== undefined) this.keep(this.options.note, tenant_id)
     this.compareWithKept()
+  }
+
+  private get given(): string[] | undefined {
+    const { publicKey } = this.options
+    return publicKey === undefined ? undefined : [publicKey].flat()
+  }
+
+  /** All keys that signed for the installation, as far as the file tells, in their order. */
+  private get keys(): string[] {
+    return listKeys(this.changes)
   }
 
   private readAnchor(line: string, { tenant_id, after_id }: ExportHeader): void {
@@ -235,10 +260,10 @@ class ExportReader {
   }
 
   private keep(note: string, tenant_id: string): void {
-    if (this.options.publicKey === undefined) {
+    if (!this.given) {
       throw new ExportFault('a checkpoint was given without the public key that verifies it')
     }
-    const kept = readCheckpoint(note, this.options.publicKey)
+    const kept = readCheckpoint(note, this.changes.length > 0 ? this.keys : this.given)
     if (kept.tenant_id === tenant_id) this.kept = kept
     else if (kept.tenant_id === INSTALLATION_ID) this.keptAnchor = kept
     else throw new ExportFault('the checkpoint belongs to another tenant')
@@ -266,9 +291,7 @@ class ExportReader {
   private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
     const { last, verdict, kept } = this
     const trailer = readTrailer(line)
-    if (this.options.publicKey !== undefined && trailer.public_key !== this.options.publicKey) {
-      throw new ExportFault('the export names a different public key from the one given')
-    }
+    this.assertSigner(trailer.public_key)
     const signed = readSigned(trailer)
     verdict.public_key = trailer.public_key
     if (signed.tenant_id !== tenant_id) throw new ExportFault('the last line is of another log')
@@ -304,12 +327,26 @@ class ExportReader {
     this.isEnded = true
   }
 
+  private assertSigner(signer: string): void {
+    const { given, keys, changes, verdict } = this
+    if (keys.length > 0 && keys.at(-1) !== signer) {
+      throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
+    }
+    if (given && keys.length === 0 && !given.includes(signer)) {
+      throw new ExportFault('the export names a different public key from the one given')
+    }
+    verdict.trusted_key = given?.includes(signer) ?? false
+    if (!given || verdict.trusted_key) return
+    verdict.key_changes = changes.slice(keys.findLastIndex((key) => given.includes(key)))
+  }
+
   // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log
   // vouches for the tenant only by the anchor.
   private endAnchor({ last_id, ...covered }: ExportAnchor, end: { publicKey: string; head_id: number }): void {
     const { keptAnchor, links, verdict } = this
     const position = readAnchorPosition({ last_id, ...covered }, end.publicKey)
-    if (links) assertLinks(links, { anchor: covered.anchor, head_id: position.head_id }, end.publicKey)
+    const treeKey = readTreeKey(end.publicKey, this.keys[0])
+    if (links) assertLinks(links, { anchor: covered.anchor, head_id: position.head_id }, treeKey)
     if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
     if (!keptAnchor) return
     const positions = [

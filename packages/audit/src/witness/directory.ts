@@ -14,10 +14,11 @@ import { encodeNoteKey, findBase64, type NoteKey } from '../formats/signed-note.
 import { createDirectory } from '../node/create-directory.js'
 import { DataDirectoryInUseError, lockDataDirectory } from '../node/data-directory-lock.js'
 import { signingKeyOf } from '../node/signing-key.js'
+import { syncDirectory } from '../node/sync-directory.js'
 import type { WitnessConfig } from './config.js'
 import type { LogKeys } from './judge.js'
 import { readLogList } from './log-list.js'
-import { readStateFile, replaceStateFile, syncDirectory, WitnessError, type WitnessState } from './state-file.js'
+import { readStateFile, replaceStateFile, WitnessError, type WitnessState } from './state-file.js'
 
 const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of an EaaS installation: eaas audit public-key --tree
 `

@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import { encodeBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findBase64 } from '../formats/signed-note.js'
+import { syncDirectory } from '../node/sync-directory.js'
 import type { Seen } from './judge.js'
 
 const HASH_BYTES = 32
@@ -75,16 +76,6 @@ export async function replaceStateFile(path: string, state: WitnessState): Promi
   }
   await rename(draft, path)
   await syncDirectory(dirname(path))
-}
-
-/** Flushes which files a directory has. */
-export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r')
-  try {
-    await directory.sync()
-  } finally {
-    await directory.close()
-  }
 }
 
 function parse(text: string): WitnessState | undefined {

@@ -112,7 +112,7 @@ describe('sealing a table', () => {
   })
 
   it('takes no model whose rows each have a key of their own', async () => {
-    const people = eaas.model({ name: 'people', keyId: (row) => row.key_id, fields: { note: text() } })
+    const people = eaas.model({ name: 'people', keyId: (row) => row.key_id, bind: false, fields: { note: text() } })
     const table = tableOf(plain)
     for (const run of [backfill(people, table), inspectTable(people, table)]) {
       const error = await failure(run)
@@ -153,7 +153,7 @@ describe('sealing a table', () => {
     expect(await inspectTable(modelOf(), table, { open: true })).toMatchObject({ failed: 3, found: { left: 5 } })
   })
 
-  it.each(['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_TOO_OLD'])(
+  it.each(['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD'])(
     'leaves rows of a former key that is refused with %s',
     async (code) => {
       const former = service.createKey()
@@ -535,6 +535,7 @@ describe('kinds of fields', () => {
     const model = eaas.model({
       name: 'x',
       keyId,
+      bind: false,
       acceptPlaintext: true,
       warn: false,
       fields: { height: number(), born: date() },
@@ -547,5 +548,39 @@ describe('kinds of fields', () => {
       height: 1.5,
       born: new Date('1815-12-10'),
     })
+  })
+})
+
+describe('a table whose rows are sealed as a whole', () => {
+  const whole = (more: object = {}) => modelOf({ sealed: 'row', ...more })
+  const sealedTable = async () => {
+    const table = createMemoryTable(plain as Record<string, unknown>[], [...COLUMNS, 'row_seal'])
+    await backfill(migrating({ sealed: 'row' }), table)
+    return table
+  }
+
+  it('gets the seal of each row, and opens by the model alone', async () => {
+    const table = await sealedTable()
+    expect(await opened(table, whole())).toEqual({ ok: plain, failed: [] })
+    for (const row of table.rows.values()) expect(row.row_seal).toMatchObject({ envelope_version: 2 })
+  })
+
+  it.each<[string, (row: Row, older: Row, other: Row) => Row]>([
+    ['a cell that was set to null', (row) => ({ ...row, note: null })],
+    ['an older cell', (row, older) => ({ ...row, email: older.email })],
+    ['an index that was exchanged', (row, _, other) => ({ ...row, email_index: other.email_index })],
+  ])('names a row with %s, and changes nothing of it', async (_, tamper) => {
+    const table = await sealedTable()
+    const [older, other] = [table.rows.get('u2') ?? {}, table.rows.get('u4') ?? {}]
+    await backfill(whole(), table, { work: 'reseal' })
+    const wrong = tamper(table.rows.get('u2') ?? {}, older, other)
+    table.rows.set('u2', wrong)
+    const named = { failed: 1, failures: [{ key: 'u2', field: 'row_seal', code: 'E_DECRYPTION' }] }
+    expect(await inspectTable(whole(), table, { open: true })).toMatchObject(named)
+    for (const work of ['index', 'reseal'] as const)
+      expect(await backfill(whole(), table, { work })).toMatchObject(named)
+    for (const work of ['seal', 'rewrap'] as const)
+      expect(await backfill(whole(), table, { work })).toMatchObject({ changed: 0, failed: 0 }) // these open no row that is sealed
+    expect(table.rows.get('u2')).toEqual(wrong)
   })
 })

@@ -86,7 +86,7 @@ export interface BackfillReport extends InspectReport {
  * what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and
  * `acceptUnbound`.
  *
- * Needs `keys:read`, `encrypt` and `decrypt`, and `hash` where the service makes the indexes.
+ * Needs `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes.
  *
  * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the
  * database fails; what `onProgress` and a table of the application throw; and the errors of a client, when
@@ -108,7 +108,7 @@ export async function backfill(
  * Reads a whole table and counts in which form its values are; with `open` also opens each row and compares
  * its indexes. Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under
  * the current version of its key, and every index is there. Options and errors as of `backfill`; needs
- * `keys:read`, and with `open` also `decrypt`, and `hash` where the service makes the indexes.
+ * `keys:read`, and with `open` also `unwrap`, and `hash` where the service makes the indexes.
  *
  * @example
  * ```ts
@@ -176,7 +176,12 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   sdk.assertWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)
   if (rowsPerSecond !== undefined) sdk.assertWhole('rowsPerSecond', rowsPerSecond, 1, MAX_ROWS_PER_SECOND)
   if (after !== undefined && typeof after !== 'string') {
-    throw new InvalidInputError('after must be the text that progress told', 'Omit it to begin at the first row.')
+    const about = { option: 'after' }
+    throw new InvalidInputError(
+      'after must be the text that progress told',
+      'Omit it to begin at the first row.',
+      about,
+    )
   }
   const { table: columns } = describeModel(model)
   const maintenance = await maintain(model, { work, read, dryRun, signal })

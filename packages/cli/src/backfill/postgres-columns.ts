@@ -107,7 +107,8 @@ export function placeColumns(
     if (column) return column
     const near = nearestName(name, [...columns.keys()])
     const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
-    throw new InvalidInputError(`the table has no column ${JSON.stringify(name)}${meant}`, 'Name it in `columns`.')
+    const message = `the table has no column ${JSON.stringify(name)}${meant}`
+    throw new InvalidInputError(message, 'Name it in `columns`.', { option: 'columns' })
   }
   const placed = (name: string): Placed => ({ name, column: get(renamed[name] ?? name) })
   const names = [...fields, ...indexes.map(({ column }) => column), ...bind, header.column, ...readColumns]
@@ -137,6 +138,7 @@ export function placeColumns(
     throw new InvalidInputError(
       'the rows have no unique key',
       'Name columns of a unique index, none of which may be null, in `key`.',
+      { option: 'key' },
     )
   }
   return { key: key.map(get), columns: [...own.values(), ...others] }

@@ -3,7 +3,7 @@ import { InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertOptions, DatabaseError, kindOf } from '@eaas/sdk/maintenance'
 import { type Ask, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
 import { type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
-import type { Table, TableChange, TableRow, TableSource } from './table.js'
+import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
 
 /**
  * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns
@@ -200,6 +200,7 @@ function notFoundByText(key: readonly PostgresColumn[]): InvalidInputError {
   return new InvalidInputError(
     `PostgreSQL does not find a row by its key as text: ${columns}`,
     'Name other columns in `key`, of types such as integers, uuid and text.',
+    { option: 'key' },
   )
 }
 
@@ -221,7 +222,7 @@ function readKey(after: string, length: number): string {
   } catch {
     // not JSON
   }
-  throw new InvalidInputError('after is no key of this table', 'Pass the text that progress told, or omit it.')
+  throw notOfThisTable()
 }
 
 /** The messages of drivers and their details quote rows and parameters. */

@@ -62,13 +62,20 @@ export function readAfter({ scope }: Table, after: string | undefined): string |
   if (scope === undefined || after === undefined) return after
   const { scope: from, key } = parse(after) ?? {}
   if (typeof from !== 'string' || typeof key !== 'string') {
-    throw new InvalidInputError('after is no key of this table', 'Pass the text that progress told, or omit it.')
+    throw notOfThisTable()
   }
   if (from === scope) return key
   throw new InvalidInputError(
     `after belongs to ${from}, and this is ${scope}`,
     'Omit it to begin at the first row: rows that are done cost reading only.',
+    { option: 'after' },
   )
+}
+
+/** Says that `after` is no key of the table. */
+export function notOfThisTable(): InvalidInputError {
+  const hint = 'Pass the text that progress told, or omit it.'
+  return new InvalidInputError('after is no key of this table', hint, { option: 'after' })
 }
 
 function parse(after: string): { scope?: unknown; key?: unknown } | undefined {

@@ -63,7 +63,17 @@ export const keyWithVersions = answer(
   z.object({
     ...keyFields,
     updated_at: time,
-    versions: z.array(z.object({ version, status: z.enum(VERSION_STATUSES), created_at: time })),
+    versions: z.array(
+      z.object({
+        version,
+        status: z.enum(VERSION_STATUSES),
+        created_at: time,
+        /** DEKs that it wrapped */
+        wraps: count,
+        /** the beginning of the last UTC day on which it opened something; absent if it never did */
+        last_unwrapped_at: z.optional(time),
+      }),
+    ),
   }),
 )
 export const keyList = answer(z.object({ keys: z.array(asZod(key)), count }))
@@ -143,6 +153,7 @@ export const checkpoint = answer(z.object({ checkpoint: z.string(), public_key: 
 /* API keys */
 
 const permissions = z.array(z.enum(PERMISSIONS))
+const budget = z.object({ per_minute: z.optional(count), per_day: z.optional(count) })
 const apiKeyFields = {
   id: uuid,
   name: z.string(),
@@ -152,6 +163,16 @@ const apiKeyFields = {
   created_at: time,
   expires_at: z.optional(time),
   allowed_ips: z.optional(z.array(z.string())),
+  /** absent if it may use all keys */
+  keys: z.optional(z.array(z.string())),
+  /** absent if it has none */
+  budgets: z.optional(
+    z.object({
+      unwrap: z.optional(budget),
+      hash: z.optional(budget),
+      when_over: z.optional(z.enum(['refuse', 'expire'])),
+    }),
+  ),
   /** accurate to about a minute; absent if the key was never used */
   last_used_at: z.optional(time),
 }
@@ -183,6 +204,11 @@ export const usage = answer(
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
     ),
+    /**
+     * what each API key did `today`, whatever the month, and the `median` of the days among the 30 before on which
+     * it did any, null if there is none: of `kind` `unwrap`, which counts decrypts too, and `hash`; largest first
+     */
+    by_api_key: z.array(z.object({ api_key_id: uuid, kind: z.string(), today: count, median: z.nullable(count) })),
   }),
 )
 
@@ -205,6 +231,8 @@ export const problem = answer(
     status: z.int(),
     detail: z.string(),
     code: z.string(),
+    /** after how many seconds the call may succeed */
+    retry_after: z.optional(count),
   }),
 )
 
@@ -220,6 +248,7 @@ export const ANSWERS = {
   enableKey: key,
   destroyKey: key,
   cancelDestruction: key,
+  destroyVersion: key,
   exportKey: keyExport,
   wrap: wrapped,
   unwrap: unwrapped,

@@ -7,6 +7,7 @@ import { ACTIONS } from '../actions.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
 import { parseRfc3339 } from '../rfc3339.js'
 import type { OperationId } from '../routes.js'
+import { isWrapContext, PURPOSES } from '../wrapped-key-v2.js'
 import { KEY_STATUSES, uuid } from './values.js'
 
 const DEFAULT_LISTED_ENTRIES = 50
@@ -35,6 +36,25 @@ function instant(round: 'up' | 'down') {
     if (time !== undefined) return time
     context.issues.push({ code: 'custom', message: 'must be an RFC 3339 time with an offset', input: text })
     return z.NEVER
+  }
+}
+
+/** The pairs that a context must have, as JSON: `{"model":"customers"}`. */
+const contextText = z.pipe(
+  z.string(),
+  z.transform((text: string, issues) => {
+    const pairs = readJson(text)
+    if (isWrapContext(pairs)) return pairs
+    issues.issues.push({ code: 'custom', message: 'must be a JSON object of pairs of a context', input: text })
+    return z.NEVER
+  }),
+)
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
   }
 }
 
@@ -67,6 +87,8 @@ export const QUERIES = {
   listAudit: query({
     key_id: z.optional(uuid),
     action: z.optional(z.enum(ACTIONS)),
+    purpose: z.optional(z.enum(PURPOSES)),
+    context: z.optional(contextText),
     date_from: z.optional(timeFrom),
     date_to: z.optional(timeTo),
     limit: z._default(limitUpTo(MAX_LISTED_ENTRIES), DEFAULT_LISTED_ENTRIES),

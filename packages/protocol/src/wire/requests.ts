@@ -4,17 +4,25 @@
  */
 import * as z from 'zod/mini'
 import { IV_BYTES, KEY_BYTES } from '../aead.js'
+import { limitsSomething } from '../budgets.js'
 import { encodeBase64, isBase64, isWellFormed } from '../bytes.js'
+import { isRecordable } from '../key-list.js'
 import {
   MAX_ALLOWED_IPS,
   MAX_BATCH_OPERATIONS,
+  MAX_BUDGET,
+  MAX_LISTED_KEYS,
+  MAX_LISTED_KEYS_BYTES,
   MAX_LISTED_PERMISSIONS,
   MAX_NAME_CHARACTERS,
   MAX_ROTATION_DAYS,
+  MAX_USE_PAIRS,
+  MAX_USE_VALUE_CHARACTERS,
 } from '../limits.js'
 import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
-import { ALGORITHM, base64, dek, version } from './values.js'
+import { isWrapContext, PURPOSES, type WrapContext } from '../wrapped-key-v2.js'
+import { ALGORITHM, base64, dek, uuid, version } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
@@ -74,12 +82,30 @@ export const createKeys = z.object({
 /** At most the key's current version, which only the operation knows. */
 export const updateKey = z.object({ min_unwrap_version: version })
 export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(MAX_ROTATION_DAYS))) })
+/** Also of one of its versions. */
 export const destroyKey = z.object({ confirm: z.string() })
 
 /* Envelope mode */
 
-export const wrap = z.object({ dek: usableDek })
-export const unwrap = z.object({ wrapped_key: base64 })
+/** Not a record, which would leave out a name such as `__proto__` instead of refusing it. */
+export const wrapContext = z
+  .unknown()
+  .check(
+    z.refine(
+      isWrapContext,
+      `must have at most ${MAX_USE_PAIRS} pairs; a name is a letter and up to 63 letters, digits, _, . or -, a value text of at most ${MAX_USE_VALUE_CHARACTERS} characters`,
+    ),
+  ) as unknown as z.ZodMiniType<WrapContext>
+/** How an entry of the log has the values of a context. */
+export const CONTEXT_RECORDS = ['values', 'digests'] as const
+/** What a wrapped key is bound to. With neither `purpose` nor `context` it has format 1. */
+const use = {
+  purpose: z.optional(z.enum(PURPOSES)),
+  context: z.optional(wrapContext),
+  record: z.optional(z.enum(CONTEXT_RECORDS)),
+}
+export const wrap = z.object({ dek: usableDek, ...use })
+export const unwrap = z.object({ wrapped_key: base64, ...use })
 
 /* Blind index */
 
@@ -118,12 +144,36 @@ export const batch = z.object({
 
 const permissions = z.array(z.enum(PERMISSIONS)).check(z.maxLength(MAX_LISTED_PERMISSIONS))
 const allowedIps = z.array(z.string()).check(z.maxLength(MAX_ALLOWED_IPS))
+/** A key's id, or a folder of names: `customers/*` has the keys whose names begin with `customers/`. */
+const listedKey = name.check(
+  z.refine(
+    (text) => text.endsWith('/*') || uuid.safeParse(text).success,
+    "must be a key's id, or a folder of names such as customers/*",
+  ),
+)
+const keys = z.array(listedKey).check(
+  z.maxLength(MAX_LISTED_KEYS),
+  z.refine((list) => isRecordable(list), `must be at most ${MAX_LISTED_KEYS_BYTES} bytes of JSON: use folders`),
+)
+
+const limit = z.optional(z.int().check(z.minimum(1), z.maximum(MAX_BUDGET)))
+const budget = z.object({ per_minute: limit, per_day: limit })
+const budgets = z
+  .object({
+    unwrap: z.optional(budget),
+    hash: z.optional(budget),
+    when_over: z.optional(z.enum(['refuse', 'expire'])),
+  })
+  .check(z.refine(limitsSomething, 'must limit unwrap or hash, per_minute or per_day'))
+
 /** `expires_at` takes any RFC 3339 time with an offset. */
 export const createApiKey = z.object({
   name,
   permissions,
   expires_at: z.optional(z.nullable(z.string())),
   allowed_ips: z.optional(z.nullable(allowedIps)),
+  keys: z.optional(z.nullable(keys)),
+  budgets: z.optional(z.nullable(budgets)),
 })
 /** An absent field keeps its value, `null` clears it, a value sets it. */
 export const updateApiKey = z.object({
@@ -131,6 +181,8 @@ export const updateApiKey = z.object({
   permissions: z.optional(z.nullable(permissions)),
   expires_at: z.optional(z.nullable(z.string())),
   allowed_ips: z.optional(z.nullable(allowedIps)),
+  keys: z.optional(z.nullable(keys)),
+  budgets: z.optional(z.nullable(budgets)),
 })
 
 /** The body of each call that has one. */
@@ -140,6 +192,7 @@ export const BODIES = {
   updateKey,
   setRotation,
   destroyKey,
+  destroyVersion: destroyKey,
   wrap,
   unwrap,
   rewrap: unwrap,
@@ -154,6 +207,8 @@ export const BODIES = {
 /** The type of each body once parsed. */
 export type Bodies = { [Id in keyof typeof BODIES]: z.infer<(typeof BODIES)[Id]> }
 export type CreateKeys = z.infer<typeof createKeys>
+export type Wrap = z.infer<typeof wrap>
+export type Unwrap = z.infer<typeof unwrap>
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>
 export type BatchOperation = (typeof BATCH_OPERATIONS)[number]

@@ -3,6 +3,7 @@
  * changes the row that it finds. That is the row which was to be inserted only if the conflict is in the
  * columns of `bind`.
  */
+import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { refuseCall } from './refusals.js'
 import type { SealedTable } from './sealed-table.js'
@@ -37,4 +38,15 @@ export function readConflict(table: SealedTable, targets: readonly string[], row
       return refuseCall(`an upsert by ${targets.join(', ') || 'a constraint'}`, hint)
     },
   }
+}
+
+/** How often an upsert looks for the row that is there, and inserts it if there is none. */
+export const UPSERT_ATTEMPTS = 5
+
+/** @throws InvalidInputError after the last attempt */
+export function refuseRace(table: string, targets: readonly string[]): never {
+  throw new InvalidInputError(
+    `${table}: a row of ${targets.join(', ')} was neither found nor inserted, in ${UPSERT_ATTEMPTS} attempts`,
+    'Others insert and delete it meanwhile, or a trigger leaves it out. Try again.',
+  )
 }

@@ -12,8 +12,12 @@ export function refuseOrder(model: string, field: string): never {
 }
 
 /** Refuses a comparison that no index can make. @throws InvalidInputError */
-export function refuseOperator(model: string, field: string, operator: string): never {
-  const hint = 'Search for equal values, or filter the rows after they are decrypted.'
+export function refuseOperator(
+  model: string,
+  field: string,
+  operator: string,
+  hint = 'Search for equal values, or filter the rows after they are decrypted.',
+): never {
   refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
 }
 

@@ -6,10 +6,12 @@
 
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
+import { ROW_SEAL } from '../models/definition.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
 import { findLacking } from '../models/pick.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
+import { createSearches, type Searches } from './searches.js'
 
 /** A condition on the column of an index, in place of one on an encrypted field. */
 export interface IndexCondition {
@@ -41,6 +43,8 @@ export interface SealedTable {
   withMade(columns: readonly string[]): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
+  /** Searches that find more rows than match, by what else the model's indexes are made of. */
+  readonly searches: Searches
   /** Whether each row has a key of its own, which other columns of it tell. */
   readonly keyByRow: boolean
   /** Tells whether the key of a row is known by these columns of it. */
@@ -61,8 +65,16 @@ export interface SealedTable {
   /** Tells whether changes have a value that is sealed to its row: all but null. */
   isBound(changes: Row): boolean
   /**
-   * Refuses to select or return an encrypted column without what it is bound to. Called before a query is
-   * run: reading would refuse it only once a row has a value.
+   * Tells whether the changed row must be read before its changes are sealed, since `known`, what the
+   * condition says of it, lacks a column of `bind` or the key.
+   */
+  needsRow(changes: Row, known: Row): boolean
+  /** Lists the columns to select besides, so that the selected ones can be opened. */
+  readsToo(selected: readonly string[]): string[]
+  /**
+   * Refuses to select or return an encrypted column without those that `readsToo` lists. For queries to which
+   * no column can be added; called before they are run, since reading would refuse it only once a row has a
+   * value.
    *
    * @throws InvalidInputError
    */
@@ -74,6 +86,13 @@ export interface SealedTable {
    * columns of `bind`, and of its key.
    */
   sealChanges(changes: Row, known: Row): Promise<Row>
+  /**
+   * Returns the columns, and their values, by which the row that conflicts with a new one is found: in place
+   * of an encrypted column, or of that of an index, the index of the row.
+   *
+   * @param targets the columns of a unique index
+   */
+  findTarget(row: Row, targets: readonly string[]): Promise<Row>
   /**
    * Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of
    * indexes.
@@ -106,11 +125,12 @@ export interface SealedTable {
  */
 export function createSealedTable(model: object): SealedTable {
   const access = getModelAccess(model)
-  const { name, fields, bind, columns, format, header, keyByRow } = access
+  const { name, fields, bind, columns, format, header, keyByRow, rowSeal } = access
   const sealed = new Set(fields.map(({ path }) => path[0] ?? ''))
   const table = name || 'the model'
-  const added = new Set([...columns.map(({ column }) => column), header])
-  const made = [...columns, ...(format === 'compact' ? [{ column: header, fields }] : [])]
+  const seal = rowSeal ? [{ column: ROW_SEAL, fields }] : []
+  const added = new Set([...[...columns, ...seal].map(({ column }) => column), header])
+  const made = [...columns, ...(format === 'compact' ? [{ column: header, fields }] : []), ...seal]
   return {
     name: table,
     columns: [...new Set([...sealed, ...made.map(({ column }) => column), ...bind.map(({ path }) => path[0] ?? '')])],
@@ -126,15 +146,22 @@ export function createSealedTable(model: object): SealedTable {
       return [...new Set([...given, ...own.map(({ column }) => column)])]
     },
     isSealed: (column) => sealed.has(column),
+    searches: createSearches(model, access, table),
     keyByRow,
     tellsKey: (row) => findKey(access, row) !== undefined,
     assertNoneMade,
     assertKeepsKey: (changes, known) => assertSameKey(access, table, changes, known),
-    isBound: (changes) =>
-      bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
+    isBound: (changes) => bind.length > 0 && setsSealed(changes),
+    needsRow(changes, known) {
+      if (!setsSealed(changes)) return false
+      return (
+        bind.some(({ path }) => isMissing(getAt(known, path))) || (keyByRow && findKey(access, known) === undefined)
+      )
+    },
+    readsToo,
     assertReadable(selected) {
       const column = selected.find((one) => sealed.has(one))
-      const lacking = bind.flatMap(({ name: one, path }) => (selected.includes(path[0] ?? '') ? [] : [one]))
+      const lacking = readsToo(selected)
       if (column !== undefined && lacking.length > 0) refuseUnbound(table, column, lacking.join(' and '))
     },
     sealRows: async (rows) => (await access.load()).seal(rows),
@@ -162,6 +189,19 @@ export function createSealedTable(model: object): SealedTable {
       // The row's own columns, which are only known from the condition, are not changed.
       return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
     },
+    async findTarget(row, targets) {
+      const found = targets.map(async (column): Promise<readonly [string, unknown]> => {
+        const index = columns.find((one) => one.column === column)
+        const [field] = index?.fields ?? []
+        if (field === undefined && !sealed.has(column)) return [column, row[column]]
+        const name = field?.path.join('.') ?? column
+        const { column: own, values } = await this.findEqual(name, '=', [getAt(row, name.split('.'))])
+        return own === column || index === undefined
+          ? [own, values[0]]
+          : refuseOperator(table, name, `on conflict (${column})`)
+      })
+      return Object.fromEntries(await Promise.all(found))
+    },
     async openRows(given) {
       const groups = groupBy(given.keys(), (at) => namesIn(access, given[at] ?? {}).join('\n'))
       groups.delete('') // nothing to open
@@ -173,7 +213,7 @@ export function createSealedTable(model: object): SealedTable {
           const rows = await access.load()
           const opened = await rows.open(list, names.split('\n'))
           for (const [number, at] of places.entries())
-            out[at] = withHeader(opened[number] ?? {}, given[at] ?? {}, header)
+            out[at] = withMade(opened[number] ?? {}, given[at] ?? {}, rowSeal ? [header, ROW_SEAL] : [header])
         }),
       )
       return out
@@ -183,6 +223,17 @@ export function createSealedTable(model: object): SealedTable {
       const plan = planEqual(column, operator, values)
       return { column: plan.column, values: await plan.hash() }
     },
+  }
+
+  function setsSealed(changes: Row): boolean {
+    return Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value))
+  }
+
+  function readsToo(selected: readonly string[]): string[] {
+    if (!selected.some((one) => sealed.has(one))) return []
+    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : []
+    const needed = new Set([...bind.map(({ path }) => path[0] ?? ''), ...whole])
+    return [...needed].filter((one) => !selected.includes(one))
   }
 
   function assertNoneMade(changes: Row): void {
@@ -232,11 +283,12 @@ function namesIn({ fields }: ModelAccess, row: Row): string[] {
   return fields.filter(({ path }) => getAt(row, path) !== undefined).map(({ name }) => name)
 }
 
-/** The column of the compact form stays, since the ORM's types promise it. */
-function withHeader(opened: Row, stored: Row, header: string): Row {
-  return Object.hasOwn(stored, header) && !Object.hasOwn(opened, header)
-    ? { ...opened, [header]: stored[header] }
-    : opened
+/** The column of the compact form and that of the seal stay, since the ORM's types promise them. */
+function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
+  const lost = made.filter((column) => Object.hasOwn(stored, column) && !Object.hasOwn(opened, column))
+  return lost.length === 0
+    ? opened
+    : { ...opened, ...Object.fromEntries(lost.map((column) => [column, stored[column]])) }
 }
 
 /**

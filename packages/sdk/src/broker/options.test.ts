@@ -1,6 +1,17 @@
 // A broker's options are checked when it is made, or reported at the first request.
 import { describe, expect, it } from 'vitest'
-import { ask, makeBroker, serveBroker, service, useBroker, wrapBody, wrapPath } from '../test-support/broker.js'
+import type { AllowedKeys } from '../broker.js'
+import {
+  ask,
+  DEK,
+  keyId,
+  makeBroker,
+  serveBroker,
+  service,
+  useBroker,
+  wrapBody,
+  wrapPath,
+} from '../test-support/broker.js'
 
 useBroker()
 
@@ -15,6 +26,8 @@ describe('the options of a broker', () => {
     ['allow', { allow: { wrap: ['users'] } }],
     ['allow', { allow: { wrap: 7 } }],
     ['allow', { allow: { wrap: null } }],
+    ['allow', { allow: { unwrap_index: ['users'] } }],
+    ['allow', { allow: { unwrap_stream: [] } }],
     ['basePath', { basePath: '/api/' }],
     ['basePath', { basePath: 'api' }],
     ['basePath', { basePath: '/a/../b' }],
@@ -30,6 +43,93 @@ describe('the options of a broker', () => {
     expect(() => makeBroker(options)).toThrow(
       expect.objectContaining({ code: 'E_INVALID_INPUT', message: expect.stringContaining(name) }),
     )
+  })
+})
+
+describe('the use of a wrapped key', () => {
+  const unwrapPath = () => `/api/eaas/v1/keys/${keyId}/unwrap`
+  const index = { wrapped_key: 'AAAA', purpose: 'index', context: { model: 'customers' } }
+
+  it('is what the page states, in `allow` and to the service, alone and in a batch', async () => {
+    const calls: unknown[] = []
+    serveBroker({ allow: (_, call) => calls.push(call) > 0 })
+    await ask(unwrapPath(), { body: { ...index, record: 'digests' } })
+    await ask('/api/eaas/v1/batch', {
+      body: {
+        operations: [
+          { op: 'wrap', key_id: keyId, dek: DEK, context: {} },
+          { op: 'unwrap', key_id: keyId, wrapped_key: 'AAAA' },
+        ],
+      },
+    })
+    const call = { key_id: keyId }
+    expect(calls).toEqual([
+      { ...call, operation: 'unwrap', purpose: 'index', context: { model: 'customers' } },
+      { ...call, operation: 'wrap', purpose: 'data', context: {} },
+      { ...call, operation: 'unwrap' },
+    ])
+    expect(service.requests.map(({ body }) => JSON.parse(body))).toEqual([
+      index,
+      {
+        operations: [
+          { op: 'wrap', ...call, dek: DEK, purpose: 'data', context: {} },
+          { op: 'unwrap', ...call, wrapped_key: 'AAAA' },
+        ],
+      },
+    ])
+  })
+
+  it('stands in the log as the broker says, whatever the page asks for', async () => {
+    for (const auditContext of ['digests', 'values', undefined] as const) {
+      serveBroker({ auditContext })
+      const operations = [
+        { op: 'unwrap', key_id: keyId, ...index },
+        { op: 'wrap', key_id: keyId, dek: DEK },
+        { op: 'hash', key_id: keyId, value: 'x' },
+      ]
+      await ask(unwrapPath(), { body: { ...index, record: 'values' } })
+      await ask('/api/eaas/v1/batch', { body: { operations } })
+      const bodies = service.requests.splice(0).map(({ body }) => JSON.parse(body))
+      const said = auditContext === 'digests' ? { record: 'digests' } : {}
+      expect(bodies).toEqual([
+        { ...index, ...said },
+        { operations: [{ ...operations[0], ...said }, operations[1], operations[2]] },
+      ])
+    }
+    expect(() => makeBroker({ auditContext: 'none' as 'values' })).toThrow(/auditContext must be one of/)
+  })
+
+  it.each([
+    ['purpose', 'search'],
+    ['purpose', ['index']],
+    ['purpose', null],
+    ['context', 'x'],
+    ['context', null],
+    ['context', { row: 7 }],
+    ['context', { '': 'x' }],
+  ])('is refused before the service is asked if %s is %j', async (name, value) => {
+    const { status, body } = await ask(unwrapPath(), { body: { ...index, [name]: value } })
+    expect([status, body.code]).toEqual([400, 'E_VALIDATION'])
+    expect(service.requests).toEqual([])
+  })
+
+  it('of an index needs a list of its own where keys are listed', async () => {
+    const statusOf = async (allow: AllowedKeys, body: object) => {
+      serveBroker({ allow })
+      await ask(unwrapPath(), { body })
+      return service.requests.splice(0).length
+    }
+    const data = { ...index, purpose: 'data' }
+    for (const [allow, body, passed] of [
+      [{ unwrap: [keyId] }, index, 0],
+      [{ unwrap: [keyId] }, data, 1],
+      [{ unwrap: [keyId] }, { wrapped_key: 'AAAA' }, 1],
+      [{ unwrap_index: [keyId] }, index, 1],
+      [{ unwrap_index: [keyId] }, data, 0],
+      [{ unwrap_index: [keyId] }, { wrapped_key: 'AAAA' }, 0],
+    ] as const) {
+      expect([allow, body, await statusOf(allow, body)]).toEqual([allow, body, passed])
+    }
   })
 })
 

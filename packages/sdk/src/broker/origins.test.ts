@@ -17,7 +17,7 @@ describe('pages of other origins', () => {
       'access-control-allow-origin': origin,
       'access-control-allow-credentials': 'true',
       'access-control-allow-methods': 'POST',
-      'access-control-allow-headers': 'content-type',
+      'access-control-allow-headers': 'content-type, traceparent',
       vary: 'Origin',
     })
     const headers = { origin, 'sec-fetch-site': 'cross-site' }

@@ -2,15 +2,28 @@
  * Reads a page's request to a broker: its call, its origin, and only those members of the body that the call
  * has.
  */
-import { isUuid, JSON_MEDIA_TYPE, MAX_BATCH_OPERATIONS, matchPath, ROUTES } from '@eaas/protocol'
+import {
+  fillPath,
+  isUuid,
+  isWrapContext,
+  JSON_MEDIA_TYPE,
+  MAX_BATCH_OPERATIONS,
+  matchPath,
+  PURPOSES,
+  ROUTES,
+  readUse,
+  type WrapUse,
+} from '@eaas/protocol'
+import { readText } from '../http/read-text.js'
+import type { AuditContext } from '../input.js'
+import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'
-import { readText } from './read-text.js'
 
 /** The operations that a broker forwards; it refuses all others of the API. */
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
-/** The only member of an operation's body besides the key's id. */
+/** The only member of an operation's body besides the key's id and the use of a wrapped key. */
 const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value' } as const
 
 /** One operation that a page requests. */
@@ -19,6 +32,8 @@ export interface Asked {
   key_id: string
   /** A DEK, a wrapped key or a value, as text. */
   argument: string
+  /** Of a wrapped key of format 2; undefined for one of format 1. */
+  use: WrapUse | undefined
 }
 
 /** A call by its path. */
@@ -38,8 +53,9 @@ export function readRoute(method: string, url: URL, basePath: string): Route {
 
 function findRoute(path: string): Route | undefined {
   for (const name of ['batch', ...BROKER_OPERATIONS] as const) {
-    const id = matchPath(ROUTES[name].path, path)
-    if (id === undefined) continue
+    const named = matchPath(ROUTES[name].path, path)
+    if (!named) continue
+    const { id } = named
     if (name === 'batch' || name === 'hash') return { name }
     return isUuid(id) ? { name, key_id: id } : undefined
   }
@@ -78,12 +94,12 @@ export function assertJson(request: Request): void {
 export async function readBody(request: Request, maxBytes: number): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   if (Number(request.headers.get('content-length')) > maxBytes) throw tooLarge
+  // Not the parser's message, which quotes the text.
+  const malformed = new BrokerRefusal('E_MALFORMED_REQUEST', 'the body is incomplete, or is not valid JSON in UTF-8')
   try {
-    return JSON.parse(await readText(request.body, maxBytes, tooLarge))
+    return JSON.parse(await readText(request.body, maxBytes, (fault) => (fault === 'not UTF-8' ? malformed : tooLarge)))
   } catch (error) {
-    if (error === tooLarge) throw error
-    // Not the parser's message, which quotes the text.
-    throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body is incomplete, or is not valid JSON in UTF-8')
+    throw error === tooLarge ? error : malformed
   }
 }
 
@@ -112,7 +128,23 @@ export function readOperations(route: Route, body: unknown): Asked[] {
 
 function readOperation(op: BrokerOperation, key_id: string, body: unknown): Asked {
   if (!isUuid(key_id)) throw new BrokerRefusal('E_VALIDATION', 'key_id: must be a UUID, lower case, with dashes')
-  return { op, key_id, argument: memberOf(body, ARGUMENTS[op]) }
+  const argument = memberOf(body, ARGUMENTS[op])
+  return { op, key_id, argument, use: op === 'hash' ? undefined : readStatedUse(body) }
+}
+
+/** Reads what a page states of a wrapped key: it opens for that alone. @throws BrokerRefusal E_VALIDATION */
+function readStatedUse(body: unknown): WrapUse | undefined {
+  const own = (name: string) =>
+    Object.hasOwn(body as object, name) ? (body as Record<string, unknown>)[name] : undefined
+  const [stated, context] = [own('purpose'), own('context')]
+  const purpose = PURPOSES.find((one) => one === stated)
+  if (stated !== undefined && !purpose) {
+    throw new BrokerRefusal('E_VALIDATION', `purpose: must be one of ${PURPOSES.join(', ')}`)
+  }
+  if (context !== undefined && !isWrapContext(context)) {
+    throw new BrokerRefusal('E_VALIDATION', 'context: must be pairs of a name and a short text')
+  }
+  return readUse({ purpose, context })
 }
 
 function memberOf(value: unknown, name: string): string {
@@ -123,17 +155,25 @@ function memberOf(value: unknown, name: string): string {
 }
 
 /** Writes the path and the body of the request to the service. */
-export function writeCall(route: Route, asked: readonly Asked[]): { path: string; body: string } {
+export function writeCall(
+  route: Route,
+  asked: readonly Asked[],
+  auditContext: AuditContext | undefined,
+): { path: string; body: string } {
   const [first] = asked
+  const stated = ({ use }: Asked) => use && { ...use, ...recordedAs(auditContext) }
   if (route.name !== 'batch' && first) {
     const { op, key_id, argument } = first
-    const body = op === 'hash' ? { value: argument, key_id } : { [ARGUMENTS[op]]: argument }
+    const body = op === 'hash' ? { value: argument, key_id } : { [ARGUMENTS[op]]: argument, ...stated(first) }
     return { path: relativePath(op, key_id), body: JSON.stringify(body) }
   }
-  const operations = asked.map(({ op, key_id, argument }) => ({ op, key_id, [ARGUMENTS[op]]: argument }))
+  const operations = asked.map((one) => {
+    const { op, key_id, argument } = one
+    return { op, key_id, [ARGUMENTS[op]]: argument, ...stated(one) }
+  })
   return { path: relativePath('batch'), body: JSON.stringify({ operations }) }
 }
 
 function relativePath(name: Route['name'], key_id = ''): string {
-  return ROUTES[name].path.slice(1).replace(':id', key_id)
+  return fillPath(ROUTES[name].path.slice(1), { id: key_id })
 }

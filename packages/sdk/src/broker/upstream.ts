@@ -1,9 +1,9 @@
 /** Sends a broker's calls to the service, and returns only answers that fit the contract. */
 import { ON_BEHALF_OF_HEADER, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import type { Fetch, FetchResponse } from '../http/fetch.js'
+import { readText } from '../http/read-text.js'
 import { causeOf, hide, spellingsOf } from '../http/secrets.js'
 import { BrokerRefusal } from './problem.js'
-import { readText } from './read-text.js'
 
 /** Enough for the longest answer, which is that to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
@@ -94,8 +94,8 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
       `the service answered ${status} as ${JSON.stringify(hide(sentType, spellingsOf(secretsOf(call))))}`,
     )
   }
-  const tooLong = badGateway(`the service's answer is longer than ${MAX_ANSWER_BYTES} bytes`)
-  const text = await readText(response.body, MAX_ANSWER_BYTES, tooLong)
+  const refuse = (fault: string) => badGateway(`the service's answer is ${fault}`)
+  const text = await readText(response.body, MAX_ANSWER_BYTES, refuse)
   const code = isError ? codeOf(text) : undefined
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
   // Never passed on as 401: the page would take it for its own session's and send the user to log in.

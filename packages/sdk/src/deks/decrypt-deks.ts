@@ -2,8 +2,8 @@
  * Caches the DEKs that open, each for a fixed time, the longest unused dropped first. Callers who wait for
  * one DEK share its unwrap.
  */
-import type { WrappedKey } from '@eaas/protocol'
 import { AbortedError } from '../errors.js'
+import type { WrappedFor } from '../uses.js'
 import { isPromise, joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
 import { createSecret, type Secret, Sweeper } from './secret.js'
 
@@ -17,7 +17,7 @@ export interface DecryptDekLimits {
 
 export interface DecryptDekSource {
   /** Has a DEK unwrapped. The bytes that it resolves to belong to the cache. */
-  unwrap(wrapped: WrappedKey): Promise<Uint8Array>
+  unwrap(wrapped: WrappedFor): Promise<Uint8Array>
   /** Called after a cached DEK was used. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
   /** Milliseconds on a clock that never goes back. */
@@ -65,10 +65,10 @@ export class DecryptDeks {
    * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
    * of unwrap
    */
-  use<T>(wrapped: WrappedKey, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
+  use<T>(wrapped: WrappedFor, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const name = dekName(wrapped)
-    const cached = this.#find(name)
+    const cached = this.#find(name) ?? this.#findInOtherUse(wrapped)
     if (cached) {
       const opened = open(cached.dek)
       this.#source.hit?.(wrapped.key_id) // not before: it may close the client, and the DEK is at hand
@@ -96,7 +96,7 @@ export class DecryptDeks {
   }
 
   /** Adds a DEK that is known to be right, and holds it too. */
-  add(wrapped: WrappedKey, dek: Secret): void {
+  add(wrapped: WrappedFor, dek: Secret): void {
     this.#keep(dekName(wrapped), dek.share(), this.#source.now())
   }
 
@@ -108,6 +108,12 @@ export class DecryptDeks {
     for (const waiters of this.#flights.values()) {
       for (const waiter of waiters) waiter.fail(new AbortedError())
     }
+  }
+
+  /** Nothing stored tells for which of its two uses a DEK was unwrapped before (bindings.md 5). */
+  #findInOtherUse({ orUse, ...wrapped }: WrappedFor): CachedDek | undefined {
+    const use = orUse?.()
+    return use && this.#find(dekName({ ...wrapped, use }))
   }
 
   #find(name: string): CachedDek | undefined {
@@ -123,7 +129,7 @@ export class DecryptDeks {
     return cached
   }
 
-  async #unwrap(name: string, wrapped: WrappedKey, waiters: Set<Waiter<ArrivedDek>>): Promise<void> {
+  async #unwrap(name: string, wrapped: WrappedFor, waiters: Set<Waiter<ArrivedDek>>): Promise<void> {
     try {
       const dek = createSecret(await this.#source.unwrap(wrapped))
       const arrivedAt = this.#source.now()
@@ -190,7 +196,7 @@ export class DecryptDeks {
   }
 }
 
-/** Identifies the DEK of a wrapped key. */
-export function dekName({ key_id, wrapped_key }: Pick<WrappedKey, 'key_id' | 'wrapped_key'>): string {
-  return `${key_id}/${wrapped_key}`
+/** Identifies the DEK of a wrapped key, for its use: a DEK that was opened for one is not at hand for another. */
+export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
+  return use ? `${key_id}/${wrapped_key}/${use.name}` : `${key_id}/${wrapped_key}`
 }

@@ -1,8 +1,9 @@
 /**
- * Keeps the DEKs that seal: one for each key, within limits, and the next one shortly before it is needed.
+ * Keeps the DEKs that seal: one for each key and use, within limits, and the next one shortly before it is needed.
  */
 import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { AbortedError, isEaasError, ProtocolError } from '../errors.js'
+import { type NamedUse, type WrappedFor, wrappedFor } from '../uses.js'
 import { joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
 import { randomDek } from './random.js'
 import { createSecret, type Secret, Sweeper } from './secret.js'
@@ -13,27 +14,29 @@ const PREPARE_AT = 0.9
 const PREPARE_PAUSE_MS = 10_000
 const MAX_SWEEP_MS = 60_000
 
-/** How much is about to be sealed. */
+/** How much is about to be sealed, and what for. */
 export interface Load {
   messages: number
   bytes: number
+  /** What its DEK is wrapped for; without it, in format 1. */
+  use?: NamedUse | undefined
 }
 
 export interface EncryptDekLimits {
   maxMessages: number
   maxBytes: number
   maxAgeMs: number
-  /** How many keys' DEKs are kept at once. */
+  /** How many DEKs are kept at once, of keys and uses. */
   maxKeys: number
 }
 
-/** Has a DEK wrapped under the current version of a key. */
-export type Wrap = (dek: Secret, keyId: string) => Promise<WrappedKey>
+/** Has a DEK wrapped under the current version of a key; for a use, in format 2. */
+export type Wrap = (dek: Secret, keyId: string, use?: NamedUse) => Promise<WrappedFor>
 
 export interface EncryptDekSource {
   wrap: Wrap
   /** Called with each new DEK. Shares it if it keeps it. */
-  made(wrapped: WrappedKey, dek: Secret): void
+  made(wrapped: WrappedFor, dek: Secret): void
   /** Called after something was sealed with a DEK at hand. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
   /** Milliseconds on a clock that never goes back. */
@@ -55,7 +58,13 @@ interface LoadedWaiter extends Waiter<SealingDek> {
   load: Load
 }
 
-interface Slot {
+/** What a DEK is made for. */
+interface Target {
+  keyId: string
+  use: NamedUse | undefined
+}
+
+interface Slot extends Target {
   current?: SealingDek
   next?: SealingDek
   /** The callers who wait for a DEK that is being wrapped; undefined while none is. */
@@ -68,6 +77,7 @@ type Flight = Set<LoadedWaiter>
 export class EncryptDeks {
   readonly #limits: EncryptDekLimits
   readonly #source: EncryptDekSource
+  /** By `slotName`. */
   readonly #slots = new Map<string, Slot>()
   /** The DEKs that are being wrapped. */
   readonly #young = new Set<Secret>()
@@ -82,27 +92,27 @@ export class EncryptDeks {
   }
 
   /**
-   * Seals messages, all under the same DEK of the key, and counts them. Returns the result where there is a
-   * DEK, and a promise where one has to be wrapped first. All who wait for one key share one wrap.
+   * Seals messages, all under the same DEK of the key and the use, and counts them. Returns the result where there
+   * is a DEK, and a promise where one has to be wrapped first. All who wait for one share its wrap.
    *
    * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
    * of wrap
    */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
-    const slot = this.#slot(keyId)
+    const slot = this.#slot({ keyId, use: load.use })
     const dek = this.#usable(slot, load)
     const spend = (spent: SealingDek) => this.#spend(spent, load, seal)
     if (dek) {
       const sealed = spend(dek)
       this.#source.hit?.(keyId) // not before: it may close the client, and the DEK is at hand
-      this.#prepare(keyId, slot, dek)
+      this.#prepare(slot, dek)
       return sealed
     }
     if (signal?.aborted) throw new AbortedError(signal)
     const waiters: Flight = slot.flight ?? new Set()
     const waiting = joinWaiters<SealingDek, T, LoadedWaiter>(waiters, signal, spend, (waiter) => ({ ...waiter, load }))
-    if (!slot.flight) this.#make(keyId, slot, waiters)
+    if (!slot.flight) this.#make(slot, waiters)
     return waiting
   }
 
@@ -110,39 +120,40 @@ export class EncryptDeks {
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
-    for (const [keyId, slot] of this.#slots) {
-      this.#drop(keyId, slot)
+    for (const [name, slot] of this.#slots) {
+      this.#drop(name, slot)
       for (const waiter of slot.flight ?? []) waiter.fail(new AbortedError())
     }
     for (const dek of this.#young) dek.release()
   }
 
-  #slot(keyId: string): Slot {
-    const slot = this.#slots.get(keyId) ?? { preparePausedUntil: 0 }
-    if (this.#slots.size < 2 && this.#slots.has(keyId)) return slot // one key needs no order; keeping it would take a third of the time here
-    this.#slots.delete(keyId)
-    this.#slots.set(keyId, slot) // the order of the map is the order of use
+  #slot(target: Target): Slot {
+    const name = slotName(target)
+    const known = this.#slots.get(name)
+    if (known && this.#slots.size < 2) return known // one needs no order; keeping it would take a third of the time here
+    const slot = known ?? { ...target, preparePausedUntil: 0 }
+    this.#slots.delete(name)
+    this.#slots.set(name, slot) // the order of the map is the order of use
     this.#evict(slot)
     return slot
   }
 
   /**
-   * Drops the DEKs of the keys longest unused until the limit is kept. Keys whose DEK is being made are
-   * dropped later.
+   * Drops the DEKs that are longest unused until the limit is kept. Those that are being made are dropped later.
    */
   #evict(keep?: Slot): void {
-    for (const [keyId, slot] of this.#slots) {
+    for (const [name, slot] of this.#slots) {
       if (this.#slots.size <= this.#limits.maxKeys) return
-      if (slot !== keep && !slot.flight) this.#drop(keyId, slot)
+      if (slot !== keep && !slot.flight) this.#drop(name, slot)
     }
   }
 
-  #drop(keyId: string, slot: Slot): void {
+  #drop(name: string, slot: Slot): void {
     slot.current?.dek.release()
     slot.next?.dek.release()
     delete slot.current
     delete slot.next
-    this.#slots.delete(keyId)
+    this.#slots.delete(name)
   }
 
   #usable(slot: Slot, load: Load): SealingDek | undefined {
@@ -168,7 +179,7 @@ export class EncryptDeks {
     return seal(dek.dek, dek.wrapped)
   }
 
-  #prepare(keyId: string, slot: Slot, dek: SealingDek): void {
+  #prepare(slot: Slot, dek: SealingDek): void {
     // Where requests are isolated, making it would end with the request that started it.
     if (slot.next || slot.flight || this.#isolated) return
     const { maxMessages, maxBytes, maxAgeMs } = this.#limits
@@ -177,17 +188,17 @@ export class EncryptDeks {
       dek.messages >= maxMessages * PREPARE_AT ||
       dek.bytes >= maxBytes * PREPARE_AT ||
       now - dek.madeAt >= maxAgeMs * PREPARE_AT
-    if (near && now >= slot.preparePausedUntil) this.#make(keyId, slot, new Set())
+    if (near && now >= slot.preparePausedUntil) this.#make(slot, new Set())
   }
 
-  #make(keyId: string, slot: Slot, waiters: Flight): void {
+  #make(slot: Slot, waiters: Flight): void {
     slot.flight = waiters
     const land = () => {
       if (slot.flight === waiters) delete slot.flight
     }
     const made = (keeper: Slot) => {
       land()
-      this.#serve(keyId, keeper, waiters)
+      this.#serve(keeper, waiters)
     }
     const failed = (error: unknown) => {
       land()
@@ -196,7 +207,7 @@ export class EncryptDeks {
       // error.
       for (const waiter of waiters) waiter.fail(error)
     }
-    void this.#makeNext(keyId, slot)
+    void this.#makeNext(slot)
       .then(made, failed)
       .then(() => this.#evict())
     if (this.#isolated) void microtasks().then(land) // a later caller may belong to another request, and makes its own DEK
@@ -205,15 +216,16 @@ export class EncryptDeks {
   /**
    * Returns the slot that keeps the DEK: a new one where the first was dropped after its flight had landed.
    */
-  async #makeNext(keyId: string, slot: Slot): Promise<Slot> {
+  async #makeNext(slot: Slot): Promise<Slot> {
     const dek = createSecret(randomDek())
     this.#young.add(dek)
     let kept = false
     try {
-      const wrapped = await this.#source.wrap(dek, keyId)
+      const { keyId, use } = slot
+      const wrapped = await this.#source.wrap(dek, keyId, use)
       if (this.#closed) throw new AbortedError()
       this.#source.made(wrapped, dek)
-      const keeper = this.#isolated ? this.#slot(keyId) : slot
+      const keeper = this.#isolated ? this.#slot({ keyId, use }) : slot
       keeper.next?.dek.release()
       keeper.next = { dek, wrapped, messages: 0, bytes: 0, madeAt: this.#source.now() }
       kept = true
@@ -225,11 +237,11 @@ export class EncryptDeks {
     }
   }
 
-  #serve(keyId: string, slot: Slot, waiters: Flight): void {
+  #serve(slot: Slot, waiters: Flight): void {
     for (const waiter of waiters) {
       const dek = this.#usable(slot, waiter.load)
       if (!dek) {
-        this.#make(keyId, slot, waiters) // more callers than the limits allow messages for one DEK
+        this.#make(slot, waiters) // more callers than the limits allow messages for one DEK
         return
       }
       waiter.serve(dek)
@@ -238,7 +250,7 @@ export class EncryptDeks {
 
   #sweep(): boolean {
     const expired = (dek: SealingDek | undefined) => dek && this.#source.now() - dek.madeAt >= this.#limits.maxAgeMs
-    for (const [keyId, slot] of this.#slots) {
+    for (const [name, slot] of this.#slots) {
       if (expired(slot.next)) {
         slot.next?.dek.release()
         delete slot.next
@@ -247,16 +259,20 @@ export class EncryptDeks {
         slot.current?.dek.release()
         delete slot.current
       }
-      if (!slot.current && !slot.next && !slot.flight) this.#slots.delete(keyId)
+      if (!slot.current && !slot.next && !slot.flight) this.#slots.delete(name)
     }
     return this.#slots.size > 0
   }
 }
 
+function slotName({ keyId, use }: Target): string {
+  return use ? `${keyId}/${use.name}` : keyId
+}
+
 interface WrapCalls {
   /** Takes the DEK in base64. */
-  wrap(dek: string, keyId: string): Promise<WrappedKey>
-  unwrap(wrapped: WrappedKey): Promise<Uint8Array>
+  wrap(dek: string, keyId: string, use?: NamedUse): Promise<WrappedKey>
+  unwrap(wrapped: WrappedFor): Promise<Uint8Array>
 }
 
 /**
@@ -268,9 +284,9 @@ interface WrapCalls {
  * @throws AbortedError by rejection, besides the errors of the calls
  */
 export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
-  return async (dek, keyId) => {
+  return async (dek, keyId, use) => {
     const refuse = (why: string) => new ProtocolError(`POST /v1/keys/${keyId}/wrap: the wrapped key ${why}`, 200)
-    const wrapped = await wrap(dek.use(encodeBase64), keyId)
+    const wrapped = wrappedFor(await wrap(dek.use(encodeBase64), keyId, use), () => use && { use })
     const bytes = decodeBase64(wrapped.wrapped_key)
     const isInClear = dek.use((own) =>
       bytes.some((_, at) => equalInConstantTime(bytes.subarray(at, at + own.length), own)),
@@ -293,7 +309,7 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
  */
 export async function unwrapIfAuthentic(
   unwrap: WrapCalls['unwrap'],
-  wrapped: WrappedKey,
+  wrapped: WrappedFor,
 ): Promise<Uint8Array | undefined> {
   return unwrap(wrapped).catch((error: unknown) => {
     if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined

@@ -1,6 +1,6 @@
 /** DEKs for one call or one record, outside the shared ones. The caller releases them. */
-import type { WrappedKey } from '@eaas/protocol'
 import { assertNotAborted } from '../input.js'
+import type { NamedUse, WrappedFor } from '../uses.js'
 import { type Soon, untilAborted } from '../waiting.js'
 import type { Wrap } from './encrypt-deks.js'
 import { randomDek } from './random.js'
@@ -9,7 +9,7 @@ import { createSecret, type Secret } from './secret.js'
 /** A DEK with its wrapped key. Whoever made it releases it. */
 export interface OwnDek {
   dek: Secret
-  wrapped: WrappedKey
+  wrapped: WrappedFor
 }
 
 /**
@@ -18,10 +18,10 @@ export interface OwnDek {
  */
 export async function withOwnDek<T>(
   wrap: Wrap,
-  { keyId, signal }: { keyId: string; signal: AbortSignal | undefined },
+  { keyId, signal, use }: { keyId: string; signal: AbortSignal | undefined; use?: NamedUse | undefined },
   task: (own: OwnDek) => Soon<T>,
 ): Promise<T> {
-  const own = await createOwnDek(wrap, keyId, signal)
+  const own = await createOwnDek(wrap, keyId, signal, use)
   try {
     assertNotAborted(signal)
     return await task(own)
@@ -34,10 +34,15 @@ export async function withOwnDek<T>(
  * Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is
  * aborted
  */
-export async function createOwnDek(wrap: Wrap, keyId: string, signal: AbortSignal | undefined): Promise<OwnDek> {
+export async function createOwnDek(
+  wrap: Wrap,
+  keyId: string,
+  signal: AbortSignal | undefined,
+  use?: NamedUse | undefined,
+): Promise<OwnDek> {
   const dek = createSecret(randomDek())
   try {
-    return { dek, wrapped: await untilAborted(wrap(dek, keyId), signal) }
+    return { dek, wrapped: await untilAborted(wrap(dek, keyId, use), signal) }
   } catch (error) {
     dek.release()
     throw error

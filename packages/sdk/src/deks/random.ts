@@ -24,7 +24,7 @@ export function fillRandom(bytes: Uint8Array): void {
   } catch {
     throw new RandomnessError('crypto.getRandomValues failed')
   }
-  // Twelve random bytes are all zero with a probability of 2^-96: the source did nothing.
+  // Twelve random bytes are all zero with a probability of 2^-96, so the source did nothing.
   if (bytes.subarray(0, IV_BYTES).every((byte) => byte === 0)) {
     throw new RandomnessError('crypto.getRandomValues left the bytes unchanged')
   }
@@ -41,7 +41,7 @@ export function randomDek(fill: FillRandom = fillRandom): Uint8Array {
  * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes that are never returned again. The
  * rest of a draw is zeroed at the next turn of the event loop, or by a timer where there is no
  * `setImmediate`, as in browsers: all processes that start from one snapshot (`node --build-snapshot`) would
- * otherwise start with the same ivs. What the platform's own generator repeats is not prevented by this.
+ * otherwise start with the same ivs. This does not help if the platform's own generator repeats bytes.
  *
  * @throws RandomnessError at a call that draws and fails
  */

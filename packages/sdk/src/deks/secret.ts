@@ -22,9 +22,13 @@ export interface Secret {
   use<R>(run: (bytes: Uint8Array) => R): R
   /**
    * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive`,
-   * for their 64 bytes, where that was not done before.
+   * for their 64 bytes, where that was not done before with the same `mixed`, the application's secret.
    */
-  useBound<T>(derive: (bytes: Uint8Array) => Soon<Uint8Array>, run: (keys: BoundKeys) => Soon<T>): Soon<T>
+  useBound<T>(
+    derive: (bytes: Uint8Array) => Soon<Uint8Array>,
+    run: (keys: BoundKeys) => Soon<T>,
+    mixed?: Secret,
+  ): Soon<T>
   /** Returns the share of another holder, who releases it. The key is not copied. */
   share(): Secret
   /** Lets go. Everything is zeroed once nobody else holds or uses it. */
@@ -36,13 +40,14 @@ interface Held {
   readonly bytes: Uint8Array
   /** Everything to zero. */
   readonly secrets: Uint8Array[]
-  bound: Soon<BoundKeys> | undefined
+  /** By the secret that is mixed in. */
+  bound: Map<Secret | undefined, Soon<BoundKeys>>
   holders: number
 }
 
 /** Takes over the bytes of a key: from now on they belong to those who hold it. */
 export function createSecret(bytes: Uint8Array): Secret {
-  return hold({ bytes, secrets: [bytes], bound: undefined, holders: 0 })
+  return hold({ bytes, secrets: [bytes], bound: new Map(), holders: 0 })
 }
 
 function hold(held: Held): Secret {
@@ -66,7 +71,7 @@ function hold(held: Held): Secret {
   }
   return {
     use,
-    useBound: (derive, run) => use(() => take(boundKeys(held, derive), run)),
+    useBound: (derive, run, mixed) => use(() => take(boundKeys(held, derive, mixed), run)),
     share() {
       assertHeld()
       return hold(held)
@@ -88,21 +93,26 @@ function letGo(held: Held): void {
 /**
  * Derives once, for all who ask; where requests are isolated, once for each who asks before the first result.
  */
-function boundKeys(held: Held, derive: (bytes: Uint8Array) => Soon<Uint8Array>): Soon<BoundKeys> {
-  if (held.bound) return held.bound
+function boundKeys(
+  held: Held,
+  derive: (bytes: Uint8Array) => Soon<Uint8Array>,
+  mixed: Secret | undefined,
+): Soon<BoundKeys> {
+  const known = held.bound.get(mixed)
+  if (known) return known
   const keep = (okm: Uint8Array) => {
     const keys = splitBoundKeys(okm)
     held.secrets.push(keys.key)
-    held.bound = keys
+    held.bound.set(mixed, keys)
     return keys
   }
   const derived = derive(held.bytes)
   if (!isPromise(derived)) return keep(derived)
   const deriving = derived.then(keep)
   if (requestsAreIsolated()) return deriving // another request could not await it
-  held.bound = deriving
+  held.bound.set(mixed, deriving)
   const forget = () => {
-    held.bound = undefined
+    held.bound.delete(mixed)
   }
   deriving.catch(forget) // the caller handles the error
   return deriving

@@ -9,6 +9,7 @@ export const ENVIRONMENT_HINT = 'If it comes from the environment, set it where 
 /** Hosts whose traffic never leaves this machine, as URLs spell them. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 const HINT = 'Pass an absolute URL, such as https://example.org/eaas.'
+const ABOUT = { option: 'baseUrl' }
 
 /**
  * Reads an absolute base URL. The result ends with a slash.
@@ -19,20 +20,25 @@ const HINT = 'Pass an absolute URL, such as https://example.org/eaas.'
 function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // No message repeats the value, which may hold a password.
   if (typeof baseUrl !== 'string') {
-    throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, 'Pass the `href` of a URL object.')
+    throw new InvalidInputError(
+      `baseUrl must be text, got ${kindOf(baseUrl)}`,
+      'Pass the `href` of a URL object.',
+      ABOUT,
+    )
   }
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
   if (!url || !/^https?:/.test(url.protocol)) {
-    throw new InvalidInputError('baseUrl must be an http or https URL', HINT)
+    throw new InvalidInputError('baseUrl must be an http or https URL', HINT, ABOUT)
   }
   if (url.protocol === 'http:' && !allowInsecure && !LOCAL_HOST.test(url.hostname)) {
     throw new InvalidInputError(
       'baseUrl is http to another machine: keys would travel unencrypted',
       'Use https, or pass `allowInsecure: true`.',
+      ABOUT,
     )
   }
   if (url.username !== '' || url.password !== '' || /[?#]/.test(baseUrl)) {
-    throw new InvalidInputError('baseUrl must not contain a user name, a password, a query or a fragment', HINT)
+    throw new InvalidInputError('baseUrl must not contain a user name, a password, a query or a fragment', HINT, ABOUT)
   }
   if (!url.pathname.endsWith('/')) url.pathname += '/'
   return url
@@ -51,7 +57,7 @@ export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false):
     return () => url
   }
   return () => {
-    throw new InvalidInputError('baseUrl is missing', `${HINT} ${ENVIRONMENT_HINT}`)
+    throw new InvalidInputError('baseUrl is missing', `${HINT} ${ENVIRONMENT_HINT}`, ABOUT)
   }
 }
 
@@ -65,7 +71,8 @@ export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = fals
   parseBaseUrl(ANY_ORIGIN + baseUrl)
   return () => {
     const origin = pageOrigin()
-    if (origin === undefined) throw new InvalidInputError('baseUrl can be a path in pages and workers only', HINT)
+    if (origin === undefined)
+      throw new InvalidInputError('baseUrl can be a path in pages and workers only', HINT, ABOUT)
     return parseBaseUrl(origin + baseUrl, allowInsecure)
   }
 }

@@ -3,9 +3,17 @@
  * loop as one `POST /v1/batch`, and a single one to its own route. Where requests are isolated, sends those of
  * one run of microtasks together.
  */
-import { decodeBase64, isZero, MAX_BATCH_OPERATIONS, type OperationId, type WrappedKey } from '@eaas/protocol'
+import {
+  decodeBase64,
+  isZero,
+  MAX_BATCH_OPERATIONS,
+  type OperationId,
+  type WrappedKey,
+  type WrapUse,
+} from '@eaas/protocol'
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
-import { assertNotAborted } from '../input.js'
+import { type AuditContext, assertNotAborted } from '../input.js'
+import { recordedAs, type WrappedFor } from '../uses.js'
 import { microtasks, onAbort, rememberCaller, requestsAreIsolated, turn } from '../waiting.js'
 import { asTampering } from './call-errors.js'
 import { type Answer, type Call, type Http, type Outcome, observe, toCall } from './calls.js'
@@ -20,18 +28,23 @@ const MAX_UNITS = 256 * 1_024
 const CONCURRENCY = 6
 
 export interface Batcher {
-  /** Has a DEK, in base64, wrapped under a key's current version. */
-  wrap(dek: string, keyId: string): Promise<WrappedKey>
-  /** Has a DEK unwrapped. The caller owns and zeroes the 32 bytes. */
-  unwrap(wrapped: WrappedKey): Promise<Uint8Array>
-  /** Has a DEK wrapped again, under its key's current version, without receiving it. */
-  rewrap(wrapped: WrappedKey, signal?: AbortSignal | undefined): Promise<WrappedKey>
+  /** Has a DEK, in base64, wrapped under a key's current version; with a use, in format 2. */
+  wrap(dek: string, keyId: string, use?: WrapUse): Promise<WrappedKey>
+  /** Has a DEK unwrapped, for the use that it was wrapped for. The caller owns and zeroes the 32 bytes. */
+  unwrap(wrapped: WrappedFor): Promise<Uint8Array>
+  /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it. */
+  rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
   /** Has a text hashed: 64 lower-case hexadecimal digits. */
   hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
 }
 
+interface BatcherOptions {
+  emit?: Emit | undefined
+  auditContext?: AuditContext | undefined
+}
+
 /** Makes the operations over one client's HTTP. */
-export function createBatcher(http: Http, emit?: Emit | undefined): Batcher {
+export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions = {}): Batcher {
   const queue = createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)
   const run = async <Id extends BatchedOperation>(request: OperationRequest<Id>) => {
     const atCaller = rememberCaller()
@@ -41,18 +54,21 @@ export function createBatcher(http: Http, emit?: Emit | undefined): Batcher {
       throw atCaller(error)
     }
   }
+  /** What a call says of a use. */
+  const stated = (use: WrapUse | undefined) =>
+    use && { purpose: use.purpose, context: use.context, ...recordedAs(auditContext) }
   return {
-    async wrap(dek, key_id) {
-      return run({ op: 'wrap', key_id, body: { dek }, secrets: [dek] })
+    async wrap(dek, key_id, use) {
+      return run({ op: 'wrap', key_id, body: { dek, ...stated(use) }, secrets: [dek] })
     },
-    async unwrap({ wrapped_key, key_id }) {
-      const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key } })
+    async unwrap({ wrapped_key, key_id, use }) {
+      const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key, ...stated(use) } })
       const bytes = decodeBase64(dek)
       if (!isZero(bytes)) return bytes
       throw new DecryptionError(undefined, { message: 'could not decrypt: the DEK of the wrapped key is all zeros' })
     },
-    async rewrap({ wrapped_key, key_id }, signal) {
-      return run({ op: 'rewrap', key_id, body: { wrapped_key }, signal })
+    async rewrap({ wrapped_key, key_id, use }, signal) {
+      return run({ op: 'rewrap', key_id, body: { wrapped_key, ...stated(use) }, signal })
     },
     async hash(value, key_id, signal) {
       const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets: [value], signal })

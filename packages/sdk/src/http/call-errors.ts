@@ -9,7 +9,7 @@ export function nameOf(call: Call): string {
 
 /** What to do when no answer came. */
 export function hintFor(call: Call): string {
-  if (call.repeatable) return 'Check baseUrl and the network, then try again.'
+  if (call.repeatable) return 'Check the base URL and the network, then try again.'
   return 'The service may have done it: check before you try again.'
 }
 
@@ -17,16 +17,23 @@ export function hintFor(call: Call): string {
  * Returns what to do when the service, or a broker, refuses a call, in a sentence; by the problem's code where
  * the status is not specific enough.
  */
-export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'problem'>): string {
+export function apiHint({
+  status,
+  problem,
+  retryAfterSeconds,
+}: Pick<ApiProblem, 'status' | 'problem' | 'retryAfterSeconds'>): string {
   switch (problem) {
     case 'E_ROUTE_NOT_FOUND':
-      return 'Check baseUrl: it needs the path prefix of a proxy or a broker, and no /v1.'
+      return 'Check the base URL: it needs the path prefix of a proxy or a broker, and no /v1.'
     case 'E_NAME_TAKEN':
       return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
     case 'E_KEY_DESTROYED':
+    case 'E_VERSION_DESTROYED':
       return 'Treat the data as deleted: the key is gone.'
     case 'E_VERSION_TOO_OLD':
       return 'Lower min_unwrap_version of the key, rewrap what is left, and raise it again.'
+    case 'E_BUDGET':
+      return `Wait for ${retryAfterSeconds ?? 'some'} seconds, or have the budget of the API key raised.`
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_BODY_TOO_LARGE':

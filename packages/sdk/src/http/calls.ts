@@ -1,5 +1,5 @@
 /** One call of the API as the rest of the SDK makes it: who is asking, until when, and the events of it. */
-import { type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
+import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { onAbort, requestsAreIsolated } from '../waiting.js'
@@ -7,6 +7,7 @@ import { ENVIRONMENT_HINT, pageOrigin } from './base-url.js'
 import { hintFor, nameOf } from './call-errors.js'
 import type { CallEvent, ClientEvent, Emit, FailureEvent, RefusalEvent } from './events.js'
 import type { Fetch } from './fetch.js'
+import { type OpenTelemetry, type TraceHeaders, withSpan } from './open-telemetry.js'
 import { type SendOptions, send } from './send.js'
 
 /**
@@ -26,6 +27,8 @@ export interface HttpOptions {
   retries: number
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
+  /** Makes spans. */
+  openTelemetry?: OpenTelemetry | undefined
   /** Takes events. */
   emit?: Emit | undefined
 }
@@ -65,6 +68,8 @@ export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRo
 interface Sent extends Pick<Call, 'query' | 'body' | 'parts' | 'secrets' | 'signal'> {
   /** The id of a key or of an API key: it stands for `:id` in the path, and the answer must be about it. */
   id?: string
+  /** Stands for `:version`. */
+  version?: number
 }
 
 /** An id where the path holds one, and a body exactly where the contract has one. */
@@ -73,9 +78,16 @@ type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string
 
 /** Makes the call of an operation. */
 export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Needed<Id>): Call<Id> {
-  const { id = '', ...rest }: Sent = sent
+  const { id = '', version, ...rest }: Sent = sent
   const row: RouteRow = ROUTES[operationId]
-  return { repeatable: false, ...row, ...rest, operationId, path: row.path.slice(1).replace(':id', id), about: id }
+  return {
+    repeatable: false,
+    ...row,
+    ...rest,
+    operationId,
+    path: fillPath(row.path.slice(1), { id, version }),
+    about: id,
+  }
 }
 
 /** Makes one call and returns its parsed answer. */
@@ -83,7 +95,11 @@ export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id
 
 /** Makes the function that all calls go through. */
 export function createHttp(options: HttpOptions): Http {
-  return async function http(call) {
+  return function http(call) {
+    return options.openTelemetry ? withSpan(options.openTelemetry, call, (trace) => once(call, trace)) : once(call, {})
+  }
+
+  async function once<Id extends OperationId>(call: Call<Id>, trace: TraceHeaders): Promise<Answer<Id>> {
     const base = options.findBase()
     if (options.apiKey === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
@@ -92,7 +108,7 @@ export function createHttp(options: HttpOptions): Http {
       const onRetry: SendOptions['onRetry'] = (retry) => emit?.({ type: 'retry', ...retry, ...subjectOf(call) })
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch looks at its signal
-        return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal, onRetry })
+        return send(new URL(call.path, base), call, { apiKey: key, trace, fetch, retries, signal, onRetry })
       }
       try {
         return await sendWith(apiKey)
@@ -112,7 +128,9 @@ async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise
   const value: unknown = typeof apiKey === 'function' ? await apiKey(refused) : apiKey
   // Checked here because fetch would repeat a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
-  throw new InvalidInputError('apiKey must be text of visible ASCII, without spaces', apiKeyHint(value))
+  throw new InvalidInputError('apiKey must be text of visible ASCII, without spaces', apiKeyHint(value), {
+    option: 'apiKey',
+  })
 }
 
 function apiKeyHint(value: unknown): string {

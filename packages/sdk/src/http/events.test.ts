@@ -44,14 +44,14 @@ function answerWith(status: number, code: string): void {
 describe.each(calls)('the events of %s', (name, repeatable, run) => {
   it('say that it succeeded and how long it took, and hold no value, key or secret', async () => {
     const operations = name === 'batch' ? 2 : 1
-    await run(connect({ onEvent })).catch(() => undefined) // the service of the tests lacks keys that some calls need
+    await run(connect({ onEvent })).catch(() => undefined) // the service of the tests lacks keys and routes that some calls need
     const ended = events.filter(({ type }) => type !== 'hit')
     expect(ended).toHaveLength(operations)
     for (const event of ended) {
       expect(event).toMatchObject({ operation: expect.any(String), durationMs: expect.any(Number) })
       expect('durationMs' in event && event.durationMs).toBeGreaterThan(0)
     }
-    expectOnlyNames(['E_NOT_FOUND', 'E_VALIDATION', 'E_PROTOCOL', 'req-1'])
+    expectOnlyNames(['E_NOT_FOUND', 'E_ROUTE_NOT_FOUND', 'E_VALIDATION', 'E_PROTOCOL', 'req-1'])
   })
 
   it('say that it was refused, with the code of the service and without its words', async () => {

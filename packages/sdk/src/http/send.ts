@@ -11,18 +11,20 @@ import { apiHint, hintFor, nameOf } from './call-errors.js'
 import type { Answer, Call, Outcome } from './calls.js'
 import type { RetryEvent } from './events.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
+import type { TraceHeaders } from './open-telemetry.js'
+import { readText } from './read-text.js'
 import { causeOf, hide, spellingsOf } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** The longest of `LONG_ANSWERS`. */
+/** The longest of a call whose row says `isLong`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
 
 /**
- * Statuses of failures that may pass within seconds. Not 429: the server's quota lasts until the month ends.
- * A broker's limit (`E_TOO_MANY_CALLS`) lasts for up to 60 s, which its Retry-After and the error's detail
+ * Statuses of failures that may pass within seconds. Not 429: the server's quota lasts until the month ends, and
+ * a budget for up to a minute or a day, which the error says. A broker's limit (`E_TOO_MANY_CALLS`) lasts for up to 60 s, which its Retry-After and the error's detail
  * state: that is longer than retries take, so the caller decides whether to wait.
  */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
@@ -30,12 +32,12 @@ const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
 const ANSWERS: Partial<Record<OperationId, wire.Answer>> = { ...wire.ANSWERS, ...wire.BASE64_ANSWERS }
-/** What grows with what the tenant has, or with what the call asks for. */
-const LONG_ANSWERS: readonly OperationId[] = ['listKeys', 'listApiKeys', 'listAudit', 'batch', 'createKeys']
 
 export interface SendOptions {
   /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */
   apiKey: string | undefined
+  /** By which the service goes on with the caller's trace. */
+  trace?: TraceHeaders
   fetch: Fetch | undefined
   /** How often a repeatable call is tried again. */
   retries: number
@@ -90,7 +92,7 @@ export async function send<Id extends OperationId>(
  * @throws what the last attempt threw, or the signal's reason
  */
 async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawAnswer> {
-  const { apiKey, fetch = globalThis.fetch, retries, signal, onRetry } = options
+  const { fetch = globalThis.fetch, retries, signal, onRetry } = options
   let answer: RawAnswer | undefined
   let durationMs = 0
   const retryStatus = (status: number) => status !== call.alsoStatus && mayPass(call, status)
@@ -98,7 +100,7 @@ async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawA
     const startedAt = performance.now()
     answer = undefined
     try {
-      answer = await receive(call, await fetch(url.href, requestInit(call, apiKey, signal)))
+      answer = await receive(call, await fetch(url.href, requestInit(call, options)))
     } finally {
       durationMs = performance.now() - startedAt
     }
@@ -136,8 +138,7 @@ export function mayPass(call: Call, status: number): boolean {
 }
 
 /** Plain options, which the fetch of another library takes too. */
-function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal): FetchInit {
-  const { method, body } = call
+function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOptions): FetchInit {
   takesCache ??= isCacheTaken()
   return {
     method,
@@ -145,6 +146,7 @@ function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal
       accept: `application/json, ${PROBLEM_CONTENT_TYPE}`,
       ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...trace,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     // Never followed, since that would send the body, with its DEK, to another server: `receive` refuses a
@@ -173,43 +175,18 @@ function isCacheTaken(): boolean {
 
 async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> {
   if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
-    discard(response.body)
+    response.body?.cancel().catch(() => undefined) // the answer is refused already, so an error here changes nothing
     throw new ProtocolError(`${nameOf(call)}: a redirect, which is never followed`, response.status)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
+  const most = call.isLong ? MAX_LONG_ANSWER_BYTES : MAX_ANSWER_BYTES
+  const refuse = (fault: string) => new ProtocolError(`${nameOf(call)}: the answer is ${fault}`, response.status)
   return {
     status: response.status,
     contentType: response.headers.get('content-type') ?? '',
     requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined,
-    text: await readText(call, response),
+    text: await readText(response.body, most, refuse),
   }
-}
-
-async function readText(call: Call, response: FetchResponse): Promise<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  const decode = (chunk?: Uint8Array) => {
-    try {
-      return decoder.decode(chunk, { stream: chunk !== undefined })
-    } catch {
-      throw new ProtocolError(`${nameOf(call)}: the answer is not UTF-8`, response.status)
-    }
-  }
-  const reader = response.body?.getReader()
-  const most = LONG_ANSWERS.includes(call.operationId) ? MAX_LONG_ANSWER_BYTES : MAX_ANSWER_BYTES
-  let text = ''
-  let length = 0
-  while (reader) {
-    const { done, value } = await reader.read()
-    if (done) break
-    length += value.length
-    if (length > most) {
-      discard(reader)
-      throw new ProtocolError(`${nameOf(call)}: the answer is longer than ${most} bytes`, response.status)
-    }
-    text += decode(value)
-    value.fill(0) // it may hold a DEK
-  }
-  return text + decode()
 }
 
 function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, secrets: Spellings): Answer<Id> {
@@ -258,6 +235,7 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
     detail: clean(problem.detail, secrets),
     problem: clean(problem.code, secrets),
     requestId: requestId && clean(requestId, secrets),
+    ...(problem.retry_after === undefined ? {} : { retryAfterSeconds: problem.retry_after }),
   }
   throw new ApiError(nameOf(call), shown, apiHint(shown), mayPass(call, status))
 }
@@ -326,9 +304,4 @@ function networkError(url: URL, call: Call, { error, secrets }: { error: unknown
   const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
   const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
   return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets()))
-}
-
-function discard(stream: { cancel(): Promise<void> } | null): void {
-  // The answer is refused already, so an error here changes nothing.
-  stream?.cancel().catch(() => undefined)
 }

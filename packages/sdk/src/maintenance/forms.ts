@@ -4,7 +4,7 @@ import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { looksSealed } from '../models/accepted-unsealed.js'
 import { envelopeAt } from '../models/compact-rows.js'
-import type { Definition, PlacedField } from '../models/definition.js'
+import { type Definition, type PlacedField, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { getAt } from '../records/paths.js'
@@ -64,6 +64,8 @@ interface Found {
 
 /** What was found in a row. */
 export interface RowForms {
+  /** Whether the model seals rows as a whole, and this one is not. */
+  lacksSeal: boolean
   /** By the field's name. */
   fields: ReadonlyMap<string, Found>
   indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
@@ -86,6 +88,7 @@ export function createCounts({ fields, columns }: Definition): TableCounts {
 export function readForms(definition: Definition, row: Row, versions: Versions): RowForms {
   const { fields, columns } = definition
   return {
+    lacksSeal: definition.rowSeal && isMissing(row[ROW_SEAL]),
     fields: new Map(fields.map((field) => [field.name, formOf(definition, row, field, versions)])),
     indexes: new Map(columns.map((column) => [column.column, indexFormOf(column, row)])),
   }
@@ -108,7 +111,8 @@ export function countForms(counts: TableCounts, definition: Definition, forms: R
 }
 
 /** Tells whether a value of the row is not sealed as the model seals now. */
-export function isUnsealed({ envelope }: Definition, { fields }: RowForms): boolean {
+export function isUnsealed({ envelope }: Definition, { fields, lacksSeal }: RowForms): boolean {
+  if (lacksSeal) return true
   return [...fields.values()].some(
     ({ form, isFormer }) =>
       isFormer || form === 'plaintext' || form === 'unreadable' || (form === 'v1' && envelope === 2),
@@ -134,7 +138,9 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
     const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
     const isOld = wrappingVersion(parts) < (versions.get(key_id) ?? 0)
-    return found(commitment ? 'v2' : 'v1', isOld, key_id !== definition.keyOf({}, 0))
+    // What lacks the client's secret is sealed again, as what is under a former key.
+    const lacksSecret = definition.hasSecret && commitment !== undefined && !parts.needsSecret
+    return found(commitment ? 'v2' : 'v1', isOld, lacksSecret || key_id !== definition.keyOf({}, 0))
   } catch (error) {
     if (!isEaasError(error)) throw error
     return found('unreadable')

@@ -1,7 +1,7 @@
 /** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
 import { ContentError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import type { Definition } from '../models/definition.js'
+import { type Definition, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
 import { hashColumnTexts } from '../models/index-values.js'
 import type { ModelDeps } from '../models/model-deps.js'
@@ -48,7 +48,7 @@ const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CON
 
 export const WORKS = {
   seal: sealWhatIsNot,
-  index: writeIndexes,
+  index: indexAll,
   rewrap: rewrapOld,
   reseal: resealAll,
   look: async (_, found) => found.map(() => CURRENT),
@@ -92,7 +92,7 @@ async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: bo
   const outcomes = new Map<FoundRow, Outcome>()
   const sealed = dry ? await trySealing(shop, toSeal) : await sealAgain(shop, toSeal, { ownDek: false })
   for (const [at, outcome] of sealed.entries()) put(outcomes, toSeal[at], outcome)
-  for (const [at, outcome] of (await writeIndexes(shop, toIndex)).entries()) put(outcomes, toIndex[at], outcome)
+  for (const [at, outcome] of (await indexAll(shop, toIndex, dry)).entries()) put(outcomes, toIndex[at], outcome)
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
@@ -130,6 +130,15 @@ async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<O
     else outcomes.set(one, isAllEmpty(one) ? CURRENT : { status: 'changed', to: {} })
   }
   return inOrder(found, outcomes)
+}
+
+/** Makes indexes anew. A row with a seal is sealed again where one differs, since the seal is made of them. */
+async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  const outcomes = await writeIndexes(shop, found)
+  if (!shop.definition.rowSeal || dry) return outcomes
+  const changed = found.filter((_, at) => outcomes[at]?.status === 'changed')
+  const again = await sealAgain(shop, changed, { ownDek: false })
+  return found.map((one, at) => again[changed.indexOf(one)] ?? outcomes[at] ?? CURRENT)
 }
 
 /** Makes the indexes of rows anew, and writes those that differ. No value is sealed. */
@@ -273,7 +282,7 @@ function failRowOrThrow(error: EaasError): Outcome {
 }
 
 /** The problems of a key, or of a version of it, that opens nothing, or not now. */
-const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_TOO_OLD']
+const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
 
 /** Tells whether a key, or a version of it, opens nothing, or not now: that is about the rows under it. */
 function isClosedKey(error: EaasError): boolean {
@@ -289,8 +298,9 @@ function isAllEmpty({ forms }: FoundRow): boolean {
 }
 
 /** The columns of the model in which a row differs from what was read. */
-function changedColumns({ fields, columns, header }: Definition, before: Row, after: Row): Row {
+function changedColumns({ fields, columns, header, rowSeal }: Definition, before: Row, after: Row): Row {
   const names = [...fields.map(({ path }) => path[0] ?? ''), ...columns.map(({ column }) => column), header]
+  if (rowSeal) names.push(ROW_SEAL)
   const to: Row = {}
   for (const name of new Set(names)) {
     const value = after[name] ?? null

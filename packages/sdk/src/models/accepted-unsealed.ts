@@ -6,10 +6,10 @@ import { isMissing, type Row } from '../input.js'
 import type { OpenJob } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import { spellingsOf } from '../records/spellings.js'
+import { assertKind } from './codecs.js'
 import { isCompact } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { Accepted } from './model-deps.js'
-import { assertKind } from './seal-rows.js'
 
 /**
  * Tells whether the model takes a value of a field as it is, because it is not sealed.
@@ -23,7 +23,7 @@ export function acceptPlain(
   index: number,
 ): boolean {
   if (!acceptPlaintext || looksSealed(value)) return false
-  assertKind(field, value, index)
+  assertKind(field.spec, value, { index, field: field.name })
   return true
 }
 
@@ -47,8 +47,9 @@ export function looksSealed(value: unknown): boolean {
  * Counts what was accepted of a row that opened, and warns of the model's first value that was not sealed.
  */
 export function countAccepted(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
-  const { acceptPlaintext, envelope, fields, name: model, warn } = definition
+  const { acceptPlaintext, acceptUnbound, envelope, fields, name: model, rowSeal, warn } = definition
   if (envelope === 2) accepted.unbound += jobs.filter(({ parts }) => !parts.commitment).length
+  if (rowSeal && acceptUnbound && isMissing(row.row_seal)) accepted.unbound++
   if (!acceptPlaintext) return
   const sealed = new Set(jobs.map(({ place }) => place.field))
   for (const { name, path } of fields) {

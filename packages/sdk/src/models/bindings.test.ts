@@ -10,13 +10,14 @@ import { itemsOf } from '../test-support/items-of.js'
 import { bindField, bindRow } from './bindings.js'
 import vectors from './bindings.vectors.json' with { type: 'json' }
 import { readDefinition } from './definition.js'
+import indexVectors from './local-index.vectors.json' with { type: 'json' }
 
 const service = useService()
 const connect = clientsOf(service)
 const ENGINES = ['node', 'web', 'noble'] as const
 
 const definitionOf = (bind: readonly string[], name = 'users', field = 'email') =>
-  readDefinition({ name, keyId: vectors.key_id, bind, fields: { [field]: text() } })
+  readDefinition({ name, keyId: vectors.key_id, bind: bind.length > 0 && bind, fields: { [field]: text() } })
 
 function aadOf({ model, field, bind, row }: (typeof vectors.context)[number]) {
   const definition = definitionOf(bind, model, field)
@@ -49,8 +50,9 @@ describe('the context of a field', () => {
   )
 
   it('has more vectors to refuse than to accept, each with a name of its own', () => {
-    const refused = [...vectors.refuse, ...vectors.refuse_open]
-    expect(refused.length).toBeGreaterThan(vectors.context.length + vectors.open.length)
+    const refused = [...vectors.refuse, ...vectors.refuse_open, ...vectors.refuse_sealed]
+    const accepted = [...vectors.context, ...vectors.open, ...vectors.open_sealed]
+    expect(refused.length).toBeGreaterThan(accepted.length)
     expect(new Set(refused.map(({ name }) => name)).size).toBe(refused.length)
   })
 })
@@ -60,7 +62,8 @@ function readerOf(bind: readonly string[], engine: EngineName) {
   const answer = { dek: encodeBase64(decodeHex(vectors.dek)), key_id: vectors.key_id, key_version: 1 }
   const fetch = async () => Response.json(answer)
   const eaas = createClient({ baseUrl: 'https://eaas.test', apiKey: 'key', engine, fetch })
-  return eaas.model({ name: 'users', keyId: vectors.key_id, bind, fields: { email: text(), 'address.street': text() } })
+  const fields = { email: text(), 'address.street': text() }
+  return eaas.model({ name: 'users', keyId: vectors.key_id, bind: bind.length > 0 && bind, fields })
 }
 
 describe.each(ENGINES)('rows that another program sealed, with engine %s', (engine) => {
@@ -76,9 +79,38 @@ describe.each(ENGINES)('rows that another program sealed, with engine %s', (engi
 
 const REFUSED = /^users, id "[abc]", field "\w+": could not decrypt: altered, moved, or encrypted under another key$/
 
+/** A reader of rows with a seal. */
+function sealedReader(engine: EngineName) {
+  const answer = { dek: encodeBase64(decodeHex(vectors.dek)), key_id: vectors.key_id, key_version: 1 }
+  const fetch = async () => Response.json(answer)
+  const eaas = createClient({ baseUrl: 'https://eaas.test', apiKey: 'key', engine, fetch })
+  return eaas.model({
+    ...{ name: 'users', keyId: vectors.key_id, bind: ['id'], sealed: 'row', indexKey: indexVectors.text[0]?.text },
+    fields: { email: text({ index: 'email_index' }), 'address.street': text().nullable() },
+    indexes: { email_parts: { ngram: 'email', length: 3, bits: 8, acceptLeakage: true } },
+  })
+}
+
+describe.each(ENGINES)('rows with a seal that another program made, with engine %s', (engine) => {
+  it.each(vectors.open_sealed)('open: $name', async ({ row, plain }) => {
+    expect(await sealedReader(engine).decrypt(row as never)).toEqual(plain)
+  })
+
+  it.each(vectors.refuse_sealed)('do not open: $name', async ({ row }) => {
+    const error = await failure(sealedReader(engine).decrypt(row as never))
+    expect(error).toMatchObject({ code: 'E_DECRYPTION', place: { index: 0 } })
+  })
+})
+
 describe.each(ENGINES)('a row of a model, with engine %s', (engine) => {
   const usersOf = (eaas: Client, keyId: string, name = 'users', bind: readonly string[] = ['id']) =>
-    eaas.model({ name, keyId, bind, format: 'text', fields: { email: text(), phone: text().nullable() } })
+    eaas.model({
+      name,
+      keyId,
+      bind: bind.length > 0 && bind,
+      format: 'text',
+      fields: { email: text(), phone: text().nullable() },
+    })
   const ada = { id: 'a', email: 'ada@example.org', phone: '1' }
   const bob = { id: 'b', email: 'bob@example.org', phone: '2' }
 

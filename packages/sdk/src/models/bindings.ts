@@ -1,9 +1,9 @@
 /** What a model binds its values to (bindings.md): the AAD of each field of a row. */
-import { concatBytes, contextAad, encodeContext } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
-import { kindOf, type Row } from '../input.js'
+import { type Context, concatBytes, contextAad, encodeContext } from '@eaas/protocol'
+import type { Row } from '../input.js'
 import { readingContext } from '../records/bound-envelopes.js'
 import { getAt } from '../records/paths.js'
+import { readBound, type Uses, usesOfModel } from '../uses.js'
 import type { Definition } from './definition.js'
 
 /** How many of them a model keeps: it has several for each key, and may have a key for each row. */
@@ -18,10 +18,22 @@ const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
  * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column
  * that the model binds to
  */
-export function bindRow({ envelope, bind }: Definition, row: Row, index: number): Uint8Array | undefined {
-  if (envelope === 1) return undefined
-  const pairs = bind.map(({ name, path }) => [`row.${name}`, boundText(getAt(row, path), name, index)] as const)
-  return readingContext(() => encodeContext(Object.fromEntries(pairs)), { index, field: 'bind' })
+export function bindRow(definition: Definition, row: Row, index: number): Uint8Array | undefined {
+  if (definition.envelope === 1) return undefined
+  const pairs = pairsOf(definition, row, index)
+  return readingContext(() => encodeContext(pairs), { index, field: 'bind' })
+}
+
+function pairsOf({ bind }: Definition, row: Row, index: number): Context {
+  return Object.fromEntries(
+    bind.map(({ name, path }) => [`row.${name}`, readBound(getAt(row, path), { index, field: name })] as const),
+  )
+}
+
+/** Returns what the DEK of a row is wrapped for (bindings.md 5); undefined in a model of format v1. */
+export function findUses(definition: Definition, row: Row, index: number): Uses | undefined {
+  const { name, dek, envelope } = definition
+  return envelope === 1 ? undefined : usesOfModel(name, () => pairsOf(definition, row, index), dek === 'record')
 }
 
 /**
@@ -38,22 +50,4 @@ export function bindField(definition: Definition, keyId: string, field: string, 
   if (known.size >= MAX_HEADS) known.clear()
   known.set(name, head)
   return concatBytes(head, row)
-}
-
-/** Names what is no text and no whole number, without any of its content. */
-function kindOfUnbound(value: unknown): string {
-  if (value === '') return 'no text'
-  if (typeof value !== 'number' || !Number.isFinite(value)) return kindOf(value)
-  return Number.isInteger(value) ? 'a whole number that is too large to be exact' : 'a number with a fraction'
-}
-
-/** bindings.md 2. */
-function boundText(value: unknown, field: string, index: number): string {
-  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== ''))
-    return `${value}`
-  throw new InvalidInputError(
-    `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
-    'Give the row its id before it is encrypted or changed, and select its column when it is read.',
-    { index, field },
-  )
 }

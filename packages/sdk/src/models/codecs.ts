@@ -3,7 +3,7 @@ import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
 import { assertValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'
 import { assertJsonValue, encodeJson } from '../json.js'
-import { type FieldKind, refuse } from './fields.js'
+import { type FieldKind, type FieldSpec, refuse } from './fields.js'
 
 interface Codec {
   /** Refuses a value that cannot be sealed, for kinds whose `FieldSpec` does not. */
@@ -12,9 +12,12 @@ interface Codec {
   decode(opened: Uint8Array, place: RecordPlace): unknown
 }
 
+/** UTF-8 never contains this byte, so it shows where padding begins (codecs.md 1). */
+const PADDING = 0xff
+
 const printNumber = (value: unknown) => (Object.is(value, -0) ? '-0' : String(value))
 
-export const CODECS: Readonly<Record<FieldKind, Codec>> = {
+const CODECS: Readonly<Record<FieldKind, Codec>> = {
   text: { encode: readValue, decode: toText },
   bytes: {
     assert(value, place) {
@@ -46,6 +49,33 @@ export const CODECS: Readonly<Record<FieldKind, Codec>> = {
     encode: (value) => encodeUtf8(isoText(value as Date)),
     decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), isoText)),
   },
+}
+
+/** Refuses a value that is not of the field's kind. @throws InvalidInputError */
+export function assertKind(spec: FieldSpec, value: unknown, place: RecordPlace): void {
+  const { assert } = spec.assert ? spec : CODECS[spec.kind]
+  assert?.(value, place)
+}
+
+/** Makes the bytes that are sealed for a value, padded where the field says so. */
+export function encodeField({ kind, pad }: FieldSpec, value: unknown, place: RecordPlace): Uint8Array {
+  const encoded = CODECS[kind].encode(value, place)
+  if (pad === undefined) return encoded
+  const padded = new Uint8Array((Math.floor(encoded.length / pad) + 1) * pad)
+  padded.set(encoded)
+  padded[encoded.length] = PADDING
+  return padded
+}
+
+/** Reads opened bytes as a value of the field's kind, padded or not. @throws ContentError */
+export function decodeField({ kind }: FieldSpec, opened: Uint8Array, place: RecordPlace): unknown {
+  return CODECS[kind].decode(kind === 'bytes' ? opened : withoutPadding(opened), place)
+}
+
+function withoutPadding(opened: Uint8Array): Uint8Array {
+  let end = opened.length
+  while (opened[end - 1] === 0) end--
+  return opened[end - 1] === PADDING ? opened.subarray(0, end - 1) : opened
 }
 
 /** Tells whether a value is null or undefined and the field allows that. */

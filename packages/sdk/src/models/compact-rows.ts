@@ -13,6 +13,8 @@ export interface EnvelopeHeader {
   envelope_version?: 1 | 2
   /** Of format v2. */
   commitment?: string
+  /** Where the fields were sealed with the application's secret. */
+  application_secret?: true
 }
 
 /** What a field holds in the compact form: ciphertext and iv, in base64. */
@@ -21,7 +23,14 @@ export interface CompactField {
   i: string
 }
 
-const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version', 'commitment'] as const
+const HEADER_FIELDS = [
+  'wrapped_key',
+  'key_id',
+  'key_version',
+  'envelope_version',
+  'commitment',
+  'application_secret',
+] as const
 // Databases write JSON with blanks of their own, and with the members in another order.
 const COMPACT_TEXT = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 

@@ -15,20 +15,22 @@ import {
 } from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
 import type { FieldSpec } from './fields.js'
-import { assertByService, type IndexColumn, readIndexColumns, warnOfFewValues } from './index-columns.js'
+import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
 import { type IndexKey, readIndexKey } from './index-key.js'
-import type { AnyField, Compounds, Fields } from './model-types.js'
+import type { AnyField, Compounds, Extras, Fields, NoExtras } from './model-types.js'
 
 export type RowFormat = 'full' | 'compact' | 'text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text']
 const MODEL_OPTIONS =
-  'name keyId formerKeyIds fields indexKey indexes bind envelope acceptUnbound acceptPlaintext format header dek warn'.split(
+  'name key keyId formerKeyIds fields indexKey formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
     ' ',
   )
+/** The column of a row's seal (bindings.md 4). */
+export const ROW_SEAL = 'row_seal'
 /** The pairs of a context (envelope-v2.md 3) without those of the model and the field. */
 const MAX_BIND_COLUMNS = 30
-type Options = ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>
+type Options = ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>
 
 /** What a model is made of. Models bind their values, so they have a name, unless they write format v1. */
 export type ModelOptions<
@@ -37,10 +39,11 @@ export type ModelOptions<
   T extends RowFormat,
   H extends string,
   P extends boolean = false,
-> = SharedOptions<F, C, T, H, P> & (BoundOptions | UnboundOptions)
+  X extends Extras = NoExtras,
+> = SharedOptions<F, C, T, H, P, X['former']> & KeyOptions & (UnboundOptions | BoundOptions<X['seal']>) // an error names what the last one lacks
 
 /** Of a model whose values are bound to where they belong, in format v2 (bindings.md 1). */
-export interface BoundOptions {
+export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
   /**
    * The name of the model, such as that of its table. Values are bound to it and to their field: one that was
    * moved to another model or another field does not open. Never change it while rows are stored.
@@ -49,14 +52,21 @@ export interface BoundOptions {
   /**
    * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too,
    * so that one that was moved to another row does not open. Each row must have them, as text or whole
-   * numbers, before it is sealed, and they must never change.
+   * numbers, before it is sealed, and they must never change. `false` binds values to the model and their field
+   * alone: an attacker who can write to the table can then exchange the values of two rows.
    */
-  bind?: readonly string[] | undefined
+  bind: readonly string[] | false
   /** The format of the envelopes that are written and read: 2 by default. */
   envelope?: 2 | undefined
   /**
-   * `true` also opens values of format v1, which are bound to nothing: for a migration. `accepted` of the
-   * model counts them.
+   * `'row'` adds the column `row_seal`, an envelope of its own, which binds a row as a whole: a cell that was set to
+   * null, an older value of a cell, or an exchanged index then fail the row. Needs `bind`. Rows are written and read
+   * as a whole, with all columns.
+   */
+  sealed?: S | undefined
+  /**
+   * `true` also opens values of format v1, which are bound to nothing, and rows without a seal: for a migration.
+   * `accepted` of the model counts them.
    */
   acceptUnbound?: boolean | undefined
 }
@@ -71,18 +81,29 @@ export interface UnboundOptions {
   /** The name of the model, for messages alone: no value is bound to it. */
   name?: string | undefined
   /** Needs format v2. */
-  bind?: undefined
+  bind?: false | undefined
+  /** Needs format v2. */
+  sealed?: undefined
   /** Needs format v2. */
   acceptUnbound?: undefined
 }
 
-interface SharedOptions<
-  F extends Fields,
-  C extends Compounds<F>,
-  T extends RowFormat,
-  H extends string,
-  P extends boolean,
-> {
+/** Under which key a model seals: one by its name, one by its id, or one for each row. */
+export type KeyOptions = KeyByName | KeyById
+
+export interface KeyByName {
+  /**
+   * The name of the key under which all fields are sealed. It is looked up at the first use of the model, and created
+   * where there is none: the API key needs `keys:read` for that, and `keys:create` where the key may be missing.
+   */
+  key: string
+  /** Not with `key`. */
+  keyId?: undefined
+}
+
+export interface KeyById {
+  /** Not with `keyId`. */
+  key?: undefined
   /**
    * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's
    * own key, so that destroying one key makes one person's data unreadable: see the page on deleting a
@@ -91,9 +112,19 @@ interface SharedOptions<
    * need `indexKey`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
+}
+
+interface SharedOptions<
+  F extends Fields,
+  C extends Compounds<F>,
+  T extends RowFormat,
+  H extends string,
+  P extends boolean,
+  O extends Readonly<Record<string, string>>,
+> {
   /**
    * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals
-   * them under `keyId`. It refuses envelopes of any other key, since whoever can write to the database could
+   * them under its key. It refuses envelopes of any other key, since whoever can write to the database could
    * have put them there.
    */
   formerKeyIds?: readonly string[] | undefined
@@ -105,6 +136,11 @@ interface SharedOptions<
    * true` as clients in other languages do.
    */
   indexKey?: string | undefined
+  /**
+   * While the index key is changed: the one before, and by each column of an index the column that holds it under
+   * that key. Both are written, and `index` returns both, of which a row has either. Not with `sealed: 'row'`.
+   */
+  formerIndex?: { readonly indexKey: string; readonly columns: O } | undefined
   /**
    * Indexes over several fields, by their columns. A search needs the values of all of them. The values are
    * normalised as their fields say and joined with their lengths in front, so that different values never
@@ -152,12 +188,16 @@ export interface BindColumn {
 export interface Definition {
   /** Empty in a model of format v1 that has none. */
   name: string
-  /** The key of a row; its number is for errors. */
+  /** The key of all rows, where it is declared by its name. */
+  named: NamedKey | undefined
+  /** The key of a row; its number is for errors. Of a key by its name, once that was looked up. */
   keyOf: (row: Row, index: number) => string
   /** Whether each row has a key of its own. */
   keyByRow: boolean
   envelope: 1 | 2
   bind: readonly BindColumn[]
+  /** Whether each row has a seal. */
+  rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
   /** The ids of the keys whose envelopes the model opens, whatever the row. */
@@ -174,16 +214,17 @@ export interface Definition {
   header: string
   dek: DekScope
   warn: boolean
+  /** Whether the client has a secret of the application, with which all values are then sealed. */
+  hasSecret: boolean
 }
 
 /**
- * Reads a definition, and warns of indexes over data of few possible values. @throws InvalidInputError naming
- * what is wrong
+ * Reads a definition. @throws InvalidInputError naming what is wrong
  */
-export function readDefinition(options: Options): Definition {
+export function readDefinition(options: Options, hasSecret = false): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
-    keyId,
+    key: name,
     fields: given,
     indexes = {},
     format = 'full',
@@ -193,8 +234,10 @@ export function readDefinition(options: Options): Definition {
     formerKeyIds = [],
     acceptPlaintext = false,
   } = options
+  const byName = name === undefined ? undefined : readKeyName(options)
+  const keyId = byName === undefined ? options.keyId : undefined
   const keyByRow = typeof keyId === 'function'
-  if (!keyByRow) assertKeyId(keyId)
+  if (!keyByRow && byName === undefined) assertKeyId(keyId)
   assertArray('formerKeyIds', formerKeyIds)
   for (const one of formerKeyIds) assertKeyId(one, 'formerKeyIds')
   assertScope(dek)
@@ -211,32 +254,90 @@ export function readDefinition(options: Options): Definition {
       const message = `${JSON.stringify(name)}: expected a field, got ${kindOf(field)}`
       throw new InvalidInputError(message, 'Declare it with text(), json() and the like.')
     }
-    return { name, path, spec: field['~spec'] }
+    return { name, path, spec: binding.envelope === 1 ? withoutPad(name, field['~spec']) : field['~spec'] }
   })
   if (fields.length === 0) throw new InvalidInputError('fields must have at least one field')
   assertNoneInside(fields)
 
-  const columns = readIndexColumns({ fields, indexes, header })
-  if (warn) for (const { column, fields } of columns) warnOfFewValues(column, namesOf(fields))
-  const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), header])
+  const added = binding.rowSeal ? [header, ROW_SEAL] : [header]
+  const made = readIndexColumns({ fields, indexes })
+  const columns = [...readFormerIndex(options, made), ...made] // adapters search by the first, which all rows have
+  assertColumns(columns, fields, added)
+  const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), ...added])
   assertBind(binding.bind, fields, names)
-  const keyIds = new Set(keyByRow ? formerKeyIds : [keyId, ...formerKeyIds])
-  const indexKey = readLocal(options, binding.name, keyByRow ? undefined : keyIds)
+  const keyIds = new Set(typeof keyId === 'string' ? [keyId, ...formerKeyIds] : formerKeyIds)
+  const indexKey = readLocal(options, binding.name, typeof keyId === 'string' ? keyIds : undefined)
+  const named = byName === undefined ? undefined : new NamedKey(byName, keyIds, indexKey)
   const shared = columns.find((column) => column.shared)
   if (indexKey && shared)
     throw new InvalidInputError(`${JSON.stringify(shared.column)}: the service makes a shared index: omit indexKey`)
   if (!indexKey) assertByService(columns, binding.name)
+  if (hasSecret && binding.envelope === 1) {
+    const message = 'a client with a secret writes format v2 alone'
+    throw new InvalidInputError(message, 'Leave out `envelope: 1`, or make a client without `secret` for this model.')
+  }
+  if (hasSecret && !indexKey && columns[0]) {
+    const message = `the index ${JSON.stringify(columns[0].column)} needs indexKey: the service would see its values`
+    throw new InvalidInputError(message, 'Make one with createIndexKey(): the client has a secret.')
+  }
   if (!indexKey && keyByRow && columns[0]) {
     throw new InvalidInputError(
       `the index ${JSON.stringify(columns[0].column)} needs indexKey: each row has another key`,
       'Make one with createIndexKey().',
     )
   }
-  const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => keyId
+  const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => named?.id ?? (keyId as string)
   return {
-    ...{ ...binding, keyOf, keyByRow, keyIds, indexKey, acceptPlaintext },
-    ...{ fields, columns, names, format, header, dek, warn },
+    ...{ ...binding, named, keyOf, keyByRow, keyIds, indexKey, acceptPlaintext },
+    ...{ fields, columns, names, format, header, dek, warn, hasSecret },
   }
+}
+
+/** The key of a model that is declared by its name. */
+export class NamedKey {
+  /** undefined until it was looked up */
+  id: string | undefined
+  private finding: Promise<void> | undefined
+
+  /** @param keyIds those of the model, to which its own is added once it is known */
+  constructor(
+    readonly name: string,
+    private readonly keyIds: Set<string>,
+    private readonly indexKey: IndexKey | undefined,
+  ) {}
+
+  /**
+   * Looks the key up, once for all calls that wait; again after a failure. @throws InvalidInputError when the index
+   * key is of another one; the errors of `keys.ensure`
+   */
+  find(ensure: (name: string) => Promise<string>): Promise<void> | undefined {
+    if (this.id !== undefined) return undefined
+    this.finding ??= ensure(this.name)
+      .then((id) => {
+        const { indexKey, keyIds } = this
+        if (indexKey && ![id, ...keyIds].includes(indexKey.wrapped.key_id)) throw foreignIndexKey(indexKey)
+        keyIds.add(id)
+        this.id = id
+      })
+      .finally(() => {
+        this.finding = undefined
+      })
+    return this.finding
+  }
+}
+
+/** @throws InvalidInputError when it is none, or a key by its id is given too */
+function readKeyName({ key, keyId }: Options): string {
+  if (keyId !== undefined) throw new InvalidInputError('a model takes key or keyId, not both')
+  if (typeof key === 'string' && key.trim() !== '' && key.length <= 255) return key
+  throw new InvalidInputError(`key must be the name of a key, 1 to 255 characters, got ${kindOf(key)}`)
+}
+
+/** Clients in other languages, which read format v1, know no padding. @throws InvalidInputError where it was asked for */
+function withoutPad(name: string, { pad, ...spec }: FieldSpec): FieldSpec {
+  if (pad !== undefined && spec.kind !== 'boolean')
+    throw new InvalidInputError(`${JSON.stringify(name)}: pad needs envelope 2`)
+  return spec
 }
 
 /**
@@ -271,7 +372,7 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
  * Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key
  */
 function readLocal(
-  { indexKey, envelope }: Options,
+  { indexKey, envelope }: Pick<Options, 'indexKey' | 'envelope'>,
   model: string,
   keyIds: ReadonlySet<string> | undefined,
 ): IndexKey | undefined {
@@ -289,14 +390,45 @@ function readLocal(
     )
   }
   if (!keyIds || keyIds.has(read.wrapped.key_id)) return read
-  const message = `indexKey was made under the key ${read.wrapped.key_id}, which is not the model's`
-  throw new InvalidInputError(message, 'Make one under `keyId`, or name its key in `formerKeyIds`.')
+  throw foreignIndexKey(read)
+}
+
+function foreignIndexKey({ wrapped: { key_id } }: IndexKey): InvalidInputError {
+  const message = `indexKey was made under the key ${key_id}, which is not the model's`
+  return new InvalidInputError(message, "Make one under the model's key, or name its key in `formerKeyIds`.")
+}
+
+/** Reads the columns under the index key before. @throws InvalidInputError naming what is wrong */
+function readFormerIndex(options: Options, made: readonly IndexColumn[]): IndexColumn[] {
+  const { formerIndex, indexKey, name = '', keyId, formerKeyIds = [] } = options
+  if (formerIndex === undefined) return []
+  assertOptions('formerIndex', formerIndex, ['indexKey', 'columns'])
+  if (indexKey === undefined || options.sealed)
+    throw new InvalidInputError('formerIndex needs indexKey, and no `sealed`', 'Reseal rows with a seal instead.')
+  assertOptions(
+    'formerIndex.columns',
+    formerIndex.columns,
+    made.map(({ column }) => column),
+  )
+  const keyIds = typeof keyId === 'string' ? new Set([keyId, ...formerKeyIds]) : undefined
+  const former = readLocal({ indexKey: formerIndex.indexKey }, name, keyIds)
+  return made.flatMap((one) => {
+    const column = formerIndex.columns[one.column]
+    return column === undefined ? [] : [{ ...one, column, indexKey: former }]
+  })
 }
 
 /** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */
-function readBinding({ name = '', envelope = 2, bind = [], acceptUnbound = false }: BoundOptions | UnboundOptions) {
+function readBinding(options: BoundOptions | UnboundOptions) {
+  const { name = '', envelope = 2, bind: given, sealed, acceptUnbound = false } = options
   assertOneOf('envelope', envelope, [1, 2])
   assertFlag('acceptUnbound', acceptUnbound)
+  if (envelope === 2 && (given === undefined || (given && given.length === 0))) {
+    const hint =
+      "Name the columns that identify a row: ['id']. Or pass false: its values can then be exchanged by rows."
+    throw new InvalidInputError('bind is missing', hint)
+  }
+  const bind = given || []
   const isList = Array.isArray(bind) && bind.length <= MAX_BIND_COLUMNS && new Set(bind).size === bind.length
   if (!isList || !bind.every((column) => isName(column) && column.split('.').every(isName))) {
     const message = `bind must list at most ${MAX_BIND_COLUMNS} columns, each once`
@@ -304,10 +436,14 @@ function readBinding({ name = '', envelope = 2, bind = [], acceptUnbound = false
   }
   if (envelope === 1 && (bind.length > 0 || acceptUnbound))
     throw new InvalidInputError('bind and acceptUnbound need envelope 2')
+  if (sealed !== undefined) assertOneOf('sealed', sealed, ['row'])
+  if (sealed && bind.length === 0)
+    throw new InvalidInputError('sealed needs bind', 'Rows that are bound to no column could be exchanged as a whole.')
   if (typeof name !== 'string' || (envelope === 2 && name === '')) {
     throw new InvalidInputError('a model must have a name', 'Values are bound to it, except with `envelope: 1`.')
   }
-  return { name, envelope, bind: bind.map((column) => ({ name: column, path: column.split('.') })), acceptUnbound }
+  const columns = bind.map((column) => ({ name: column, path: column.split('.') }))
+  return { name, envelope, bind: columns, rowSeal: sealed !== undefined, acceptUnbound }
 }
 
 /**

@@ -3,7 +3,7 @@
  * asks of it.
  */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertHashable, assertWhole, HASH_BITS, isObject } from '../input.js'
+import { assertHashable, assertOptions, assertWhole, HASH_BITS, isObject, isValidDate } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 
@@ -69,6 +69,34 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }
 
+/** A range to search for. */
+export interface FieldRange {
+  lower: Date | number
+  upper: Date | number
+  /** Whether the lower bound itself is left out. */
+  openBelow: boolean
+  openAbove: boolean
+}
+
+/**
+ * Reads `{ gte, lt }` of a query and the like; undefined for one value. @throws InvalidInputError when a bound is
+ * missing, or the field is not indexed for ranges
+ */
+export function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
+  const { kind, range } = field.spec
+  if ((kind !== 'number' && kind !== 'date') || !isObject(value) || isValidDate(value)) return undefined
+  const name = JSON.stringify(field.name)
+  if (!range) throw new InvalidInputError(`${name} is not indexed for ranges`, 'Declare `range` of the field.')
+  assertOptions(name, value, ['gte', 'gt', 'lte', 'lt'])
+  const { gte, gt, lte, lt } = value as Record<'gte' | 'gt' | 'lte' | 'lt', Date | number | undefined>
+  const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
+  const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
+  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
+    throw new InvalidInputError(`${name}: a range has one lower and one upper bound`, 'Pass { gte, lt }, or the like.')
+  for (const bound of [lower, upper]) makeFieldText(field, bound)
+  return { lower, upper, openBelow: gte === undefined, openAbove: lte === undefined }
+}
+
 /**
  * Finds the column to search for a part of a text: of several prefixes, the longest that the part has.
  * @throws InvalidInputError
@@ -93,11 +121,18 @@ export function findPartColumn({ columns }: Definition, field: PlacedField, { ki
  * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
  */
 export function matchesQuery(definition: Definition, field: PlacedField, value: unknown, asked: unknown): boolean {
+  const range = readRange(field, asked)
   const text = makeFieldText(field, value)
+  if (range) return isWithin(range, Number(value))
   const part = readPart(field, asked)
   if (!part) return text === makeFieldText(field, asked)
   findPartColumn(definition, field, part)
   return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
+}
+
+function isWithin({ lower, upper, openBelow, openAbove }: FieldRange, value: number): boolean {
+  const isAbove = openBelow ? value > Number(lower) : value >= Number(lower)
+  return isAbove && (openAbove ? value < Number(upper) : value <= Number(upper))
 }
 
 /** Normalises a text for its index. @throws InvalidInputError when the result cannot be hashed */

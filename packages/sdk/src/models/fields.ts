@@ -3,8 +3,19 @@
  * makes the bytes.
  */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertOptions, assertValue, type Bytes, isMissing, isoText, isValidDate, kindOf } from '../input.js'
+import {
+  assertOneOf,
+  assertOptions,
+  assertValue,
+  assertWhole,
+  type Bytes,
+  isMissing,
+  isoText,
+  isValidDate,
+  kindOf,
+} from '../input.js'
 import type { Normalizer } from './field-texts.js'
+import type { Bucketing } from './ranges.js'
 
 /**
  * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored
@@ -42,6 +53,10 @@ export interface FieldSpec {
   bits?: number | undefined
   /** Whether the index is the plain hash of the text, without the names of the model and the column. */
   shared?: boolean | undefined
+  /** What the index tells of a value: its bucket. Undefined: which values are equal. */
+  range?: Bucketing | undefined
+  /** The multiple of bytes to which values are padded before they are sealed (codecs.md 1). */
+  pad?: number | undefined
   /**
    * Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others.
    */
@@ -75,10 +90,39 @@ export interface IndexOptions {
   shared?: boolean | undefined
 }
 
-export interface TextOptions extends IndexOptions {
+export interface PadOptions {
+  /**
+   * The multiple of bytes, 2 to 65,536, to which values are padded before they are sealed, so that the length
+   * of a ciphertext tells less: `32` hides which of several short words it is. Padded and unpadded values are
+   * both read, so it may change. Not with `envelope: 1`.
+   */
+  pad?: number | undefined
+}
+
+export interface NumberOptions extends IndexOptions, PadOptions {
+  /**
+   * Makes the index of a bucket, of `step` numbers, by which ranges can be searched. It tells which rows are in
+   * the same bucket, and no order. Needs `indexKey`; filter the rows that a search finds with `matches`.
+   */
+  range?: { readonly step: number } | undefined
+}
+
+export interface DateOptions extends IndexOptions {
+  /**
+   * Makes the index of the day, month or year in UTC, by which ranges can be searched. It tells which rows are of
+   * the same one, and no order. Needs `indexKey`; filter the rows that a search finds with `matches`.
+   */
+  range?: 'day' | 'month' | 'year' | undefined
+}
+
+export interface TextOptions extends IndexOptions, PadOptions {
   /** Steps that change a value, in this order, before its index is made. The sealed value is not changed. */
   normalize?: readonly Normalizer[] | undefined
 }
+
+const MAX_PAD_BYTES = 65_536
+/** Holds `true` and `false`, so that both are sealed to the same length. */
+const BOOLEAN_PAD_BYTES = 8
 
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
@@ -92,7 +136,7 @@ type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : ne
 /** Text, sealed as its UTF-8 bytes. */
 export function text<const O extends TextOptions>(options?: O & TextOptions): Field<string, never, ColumnOf<O>, true> {
   return createField({
-    ...readOptions('text', [...INDEX_OPTIONS, 'normalize'], options),
+    ...readOptions('text', [...INDEX_OPTIONS, 'normalize', 'pad'], options),
     assert(value, place) {
       if (typeof value !== 'string') refuse('text', value, place)
       assertValue(value, place)
@@ -111,16 +155,16 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
  * like `encryptJson`, with a message that holds the names of members. `T` is not checked when the value is
  * opened.
  */
-export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
-  return createField(readOptions('json', [], options))
+export function json<T>(options?: PadOptions): Field<T, never, never, false> {
+  return createField(readOptions('json', ['pad'], options))
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
-export function number<const O extends IndexOptions>(
-  options?: O & IndexOptions,
+export function number<const O extends NumberOptions>(
+  options?: O & NumberOptions,
 ): Field<number, never, ColumnOf<O>, true> {
   return createField({
-    ...readOptions('number', INDEX_OPTIONS, options),
+    ...readOptions('number', [...INDEX_OPTIONS, 'pad', 'range'], options),
     assert: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
@@ -128,15 +172,18 @@ export function number<const O extends IndexOptions>(
   })
 }
 
-/** `true` or `false`, sealed as that word. It has no index, since two values would be easy to tell apart. */
+/**
+ * `true` or `false`, sealed as that word, padded to 8 bytes but with `envelope: 1`: the lengths of the two would
+ * tell them apart. It has no index for the same reason.
+ */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
-  return createField(readOptions('boolean', [], options))
+  return createField({ ...readOptions('boolean', [], options), pad: BOOLEAN_PAD_BYTES })
 }
 
 /** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
-export function date<const O extends IndexOptions>(options?: O & IndexOptions): Field<Date, never, ColumnOf<O>, true> {
+export function date<const O extends DateOptions>(options?: O & DateOptions): Field<Date, never, ColumnOf<O>, true> {
   return createField({
-    ...readOptions('date', INDEX_OPTIONS, options),
+    ...readOptions('date', [...INDEX_OPTIONS, 'range'], options),
     assert: (value, place) => {
       if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
@@ -145,9 +192,24 @@ export function date<const O extends IndexOptions>(options?: O & IndexOptions): 
 }
 
 /** Refuses options that a kind of field does not have. @throws InvalidInputError */
-function readOptions(kind: FieldKind, known: readonly string[], options: TextOptions = {}) {
+function readOptions(
+  kind: FieldKind,
+  known: readonly string[],
+  options: TextOptions & { range?: Bucketing | undefined } = {},
+) {
   assertOptions(`${kind}()`, options, known)
+  if (options.pad !== undefined) assertWhole(`${kind}(): pad`, options.pad, 2, MAX_PAD_BYTES)
+  const { range } = options
+  if (range !== undefined && kind === 'date') assertOneOf('date(): range', range, ['day', 'month', 'year'])
+  if (range !== undefined && kind === 'number') assertStep(range)
   return { ...options, kind }
+}
+
+function assertStep(range: unknown): void {
+  assertOptions('number(): range', range, ['step'])
+  const { step } = range as { step?: unknown }
+  if (typeof step === 'number' && step > 0 && Number.isFinite(step)) return
+  throw new InvalidInputError('number(): range.step must be a number above 0')
 }
 
 function createField<T, I extends string, X extends boolean>(

@@ -3,21 +3,15 @@ import { InvalidInputError } from '../errors.js'
 import { assertArray, assertFlag, assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
 import type { PlacedField } from './definition.js'
 import { assertIndex } from './field-texts.js'
-import type { IndexKind } from './index-key.js'
+import type { IndexKey, IndexKind } from './index-key.js'
 import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
 
-/** The names of fields that have few possible values, of which an index gives all away. */
-const LOW_ENTROPY =
-  /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
-
-const warned = new Set<string>()
-
 const KINDS = ['prefix', 'ngram'] as const
-/**
- * By default many parts of a text share an index, so that nobody can tell which of them a row has: measured
- * in index-of-parts.
- */
-const NGRAM_BITS = 8
+const OPTIONS_OF = {
+  exact: ['fields', 'bits', 'shared'],
+  prefix: ['prefix', 'length', 'bits'],
+  ngram: ['ngram', 'length', 'bits', 'acceptLeakage'],
+} as const
 const MAX_PART_CHARACTERS = 64
 
 /** A column of a blind index, and the fields whose values it indexes. */
@@ -30,24 +24,23 @@ export interface IndexColumn {
   length: number
   /** Whether the names of the model and the column are left out of what is hashed. */
   shared: boolean
+  /** Set where it is made under the index key before: see `formerIndex`. */
+  indexKey?: IndexKey | undefined
 }
 
 const EXACT = { kind: 'exact', length: 0 } as const
 
 /**
- * Reads the columns that fields name with `index`, and those that `indexes` declares. `header` is the column
- * of the compact form.
+ * Reads the columns that fields name with `index`, and those that `indexes` declares.
  *
  * @throws InvalidInputError naming what is wrong
  */
 export function readIndexColumns({
   fields,
   indexes,
-  header,
 }: {
   fields: readonly PlacedField[]
   indexes: Readonly<Record<string, AnyIndex>>
-  header: string
 }): IndexColumn[] {
   const byName = new Map(fields.map((field) => [field.name, field]))
   const columns: IndexColumn[] = []
@@ -56,13 +49,13 @@ export function readIndexColumns({
     const name = JSON.stringify(index ?? field.name)
     assertIndex(index ?? field.name, normalize, bits)
     assertFlag(`${name}: shared`, shared)
-    if (index !== undefined) columns.push({ ...EXACT, column: index, fields: [field], bits, shared })
-    else if (bits !== undefined || shared) {
-      throw new InvalidInputError(`${name}: ${shared ? 'shared' : 'bits'} needs an index`)
+    const kind = field.spec.range ? 'range' : 'exact'
+    if (index !== undefined) columns.push({ kind, length: 0, column: index, fields: [field], bits, shared })
+    else if (bits !== undefined || shared || field.spec.range) {
+      throw new InvalidInputError(`${name}: ${shared ? 'shared' : field.spec.range ? 'range' : 'bits'} needs an index`)
     }
   }
   for (const [column, index] of Object.entries(indexes)) columns.push(readIndex(column, index, byName))
-  assertColumns(columns, fields, header)
   return columns
 }
 
@@ -74,8 +67,9 @@ export function assertByService(columns: readonly IndexColumn[], model: string):
   for (const { column, kind, shared } of columns) {
     const name = JSON.stringify(column)
     if (kind !== 'exact') {
-      const message = `${name}: an index of parts of a text needs indexKey`
-      throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see each part.')
+      const of = kind === 'range' ? 'of a range' : 'of parts of a text'
+      const message = `${name}: an index ${of} needs indexKey`
+      throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see what is indexed.')
     }
     if (!shared && model === '') throw new InvalidInputError(`${name} needs a model with a name, or \`shared: true\``)
   }
@@ -105,12 +99,16 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
  */
 function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): IndexColumn {
   const name = JSON.stringify(column)
-  const given: Partial<CompoundIndex<string> & PrefixIndex<string> & NgramIndex<string>> = index
+  const given: Partial<CompoundIndex<string> & PrefixIndex<string> & Omit<NgramIndex<string>, 'bits'>> = index
   const kind = KINDS.find((one) => given?.[one] !== undefined) ?? 'exact'
-  assertOptions(`indexes.${column}`, index, kind === 'exact' ? ['fields', 'bits', 'shared'] : [kind, 'length', 'bits'])
-  const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length, shared = false } = given
+  assertOptions(`indexes.${column}`, index, OPTIONS_OF[kind])
+  const { bits, length, shared = false, acceptLeakage } = given
   assertFlag(`${name}: shared`, shared)
   assertIndex(column, [], bits)
+  if (kind === 'ngram' && (bits === undefined || acceptLeakage !== true)) {
+    const hint = 'Read the page on an index of parts, and state both.'
+    throw new InvalidInputError(`${name}: an index of parts needs bits and acceptLeakage: it gives texts away`, hint)
+  }
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
   assertArray(`${name}: fields`, names)
   const parts = (names as readonly string[]).map((part) => {
@@ -129,34 +127,19 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   return { column, fields: parts, bits, kind, length, shared }
 }
 
-function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
+/** Refuses a column without a name, or that two things fill; `added` are those that the model adds besides. @throws InvalidInputError */
+export function assertColumns(
+  columns: readonly IndexColumn[],
+  fields: readonly PlacedField[],
+  added: readonly string[],
+): void {
   const taken = new Set(fields.map(({ path }) => path[0]))
-  for (const column of [...columns.map(({ column }) => column), header]) {
+  for (const column of [...columns.map(({ column }) => column), ...added]) {
     if (!isName(column)) throw new InvalidInputError('a column must have a name', "Give its name: index: 'a_index'.")
     if (taken.has(column)) {
-      const option = column === header ? 'header: ' : ''
+      const option = column === added[0] ? 'header: ' : ''
       throw new InvalidInputError(`${option}the column ${JSON.stringify(column)} is already taken`)
     }
     taken.add(column)
   }
-}
-
-/**
- * Warns, once a process for a column and its fields, of an index over data with so few possible values that
- * all can be tried.
- */
-export function warnOfFewValues(column: string, fields: readonly string[]): void {
-  const index = JSON.stringify([column, fields])
-  if (warned.has(index) || !fields.every(hasFewValues)) return
-  warned.add(index)
-  console.warn(
-    `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
-      'who can read the column and call hash can find them all. Omit the index, add a field, or pass `warn: false`.',
-  )
-}
-
-function hasFewValues(field: string): boolean {
-  const words = field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
-  // Two in a row may be one word: `post_code`.
-  return words.some((word, at) => LOW_ENTROPY.test(word) || LOW_ENTROPY.test(word + (words[at + 1] ?? '')))
 }

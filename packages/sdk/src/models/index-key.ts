@@ -8,17 +8,18 @@ import {
   isWellFormed,
   KEY_BYTES,
   lengthPrefixed,
+  type SecretFlag,
   uuidBytes,
   type WrappedKey,
 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { readFormat } from '../input.js'
 
-const PREFIX = 'eaas.index.1.'
+const PREFIX = /^eaas\.index\.1(s?)\./
 const MAX_MODEL_BYTES = 256
 
 /** What the text of an index key holds. */
-export interface IndexKey {
+export interface IndexKey extends SecretFlag {
   wrapped: WrappedKey
   commitment: Uint8Array
   /** The name of the only model that may use it; '' where each may. */
@@ -26,26 +27,28 @@ export interface IndexKey {
 }
 
 /**
- * How a column indexes a field: its whole text, its first characters, or each few characters in a row
- * (local-index.md 3).
+ * How a column indexes a field: its whole text, its first characters, or each few characters in a row,
+ * or the bucket of a date or number (local-index.md 3).
  */
-export type IndexKind = 'exact' | 'prefix' | 'ngram'
+export type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
 /** Returns the text to store. @throws InvalidInputError when it has none */
-export function writeIndexKey({ wrapped, commitment, model }: IndexKey): string {
-  return reading(() => PREFIX + encodeTextForm(wrapped, commitment, encodeUtf8(model)))
+export function writeIndexKey({ wrapped, commitment, model, needsSecret }: IndexKey): string {
+  const prefix = needsSecret ? 'eaas.index.1s.' : 'eaas.index.1.'
+  return reading(() => prefix + encodeTextForm(wrapped, commitment, encodeUtf8(model)))
 }
 
 /** Reads the text of an index key. @throws InvalidInputError when it is none (local-index.md 4) */
 export function readIndexKey(text: unknown): IndexKey {
   return reading(() => {
-    if (typeof text !== 'string' || !text.startsWith(PREFIX))
-      throw new FormatError(`its text must begin with ${PREFIX}`)
-    const { wrapped, rest } = decodeTextForm(text.slice(PREFIX.length))
+    const [prefix, flag] = (typeof text === 'string' && PREFIX.exec(text)) || []
+    if (prefix === undefined) throw new FormatError('its text must begin with eaas.index.1.')
+    const { wrapped, rest } = decodeTextForm((text as string).slice(prefix.length))
     uuidBytes(wrapped.key_id)
     if (rest.length < KEY_BYTES || rest.length > KEY_BYTES + MAX_MODEL_BYTES)
       throw new FormatError('its length is wrong')
-    return { wrapped, commitment: rest.slice(0, KEY_BYTES), model: decodeUtf8(rest.subarray(KEY_BYTES)) }
+    const model = decodeUtf8(rest.subarray(KEY_BYTES))
+    return { wrapped, commitment: rest.slice(0, KEY_BYTES), model, ...(flag && { needsSecret: true }) }
   })
 }
 

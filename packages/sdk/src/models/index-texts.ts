@@ -7,8 +7,9 @@ import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, isMissing, type Row } from '../input.js'
 import { assertHashedAsItIs } from '../records/blind-indexes.js'
 import type { Definition, PlacedField } from './definition.js'
-import { findPartColumn, makeFieldText, readPart } from './field-texts.js'
+import { findPartColumn, makeFieldText, readPart, readRange } from './field-texts.js'
 import { getQueryFields, type IndexColumn } from './index-columns.js'
+import { makeBucketText, makeBucketTexts } from './ranges.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
@@ -37,8 +38,19 @@ export function makeColumnTexts(
     assertHashable(joined, place) // it is longer than its parts, each of which may be hashed
     return joined
   }
+  if (kind === 'range') return text
   const characters = [...text]
   return kind === 'prefix' ? characters.slice(0, length).join('') : partsOf(characters, length)
+}
+
+/** Makes the text of a field for a column. @throws InvalidInputError when it cannot be indexed */
+export function makePartText(
+  { kind }: Pick<IndexColumn, 'kind'>,
+  field: PlacedField,
+  value: unknown,
+  index = 0,
+): string {
+  return kind === 'range' ? makeBucketText(field, value, index) : makeFieldText(field, value, index)
 }
 
 /** Each `length` characters in a row, or all of a shorter text. */
@@ -67,10 +79,16 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   for (const field of getQueryFields(definition, query)) {
     const value = valueToFind(field, query)
     const part = readPart(field, value)
+    const range = readRange(field, value)
+    const own = definition.columns.filter(({ fields }) => fields[0] === field)
+    for (const one of own.filter(({ kind }) => kind === 'range'))
+      found.set(one, range ? makeBucketTexts(field, range) : makeBucketText(field, value))
+    if (range) continue
     if (!part) texts.set(field, makeFieldText(field, value))
     else {
-      const column = findPartColumn(definition, field, part)
-      found.set(column, makeColumnTexts(definition.name, column, [part.text]))
+      const { kind, length } = findPartColumn(definition, field, part)
+      for (const one of own.filter((column) => column.kind === kind && column.length === length))
+        found.set(one, makeColumnTexts(definition.name, one, [part.text]))
     }
   }
   const whole = definition.columns.filter(({ kind }) => kind === 'exact')
@@ -78,7 +96,8 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   if (complete.length === 0 && found.size === 0) {
     throw new InvalidInputError('the query has all fields of no index', ALL_FIELDS)
   }
-  const unused = [...texts.keys()].find((field) => !complete.some(({ fields }) => fields.includes(field)))
+  const searched = [...complete, ...found.keys()]
+  const unused = [...texts.keys()].find((field) => !searched.some(({ fields }) => fields.includes(field)))
   if (unused) {
     throw new InvalidInputError(
       `${JSON.stringify(unused.name)} has an index only with fields that the query lacks, or of its parts`,

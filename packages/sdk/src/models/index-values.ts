@@ -11,6 +11,7 @@ import type { IndexColumn } from './index-columns.js'
 import type { ColumnTexts } from './index-texts.js'
 import { hashText, openIndexKey } from './local-index.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
+import { rangeKind } from './ranges.js'
 import type { RowTexts } from './seal-rows.js'
 
 /** Returns what a column stores for what was hashed for it: a value, or a sorted list of values. */
@@ -64,10 +65,11 @@ async function hashLocally(
   { signal }: RowsOptions,
 ): Promise<void> {
   if (!indexKey || [...byColumn.values()].every(({ size }) => size === 0)) return
-  const macs = await openIndexKey(deps, indexKey, signal)
   const pace = createPace()
-  for (const [{ column, kind, length }, hashes] of byColumn) {
-    const mac = await macs(name, column, kind === 'exact' ? kind : `${kind}:${length}`)
+  for (const [one, hashes] of byColumn) {
+    if (hashes.size === 0) continue
+    const macs = await openIndexKey(deps, one.indexKey ?? indexKey, signal)
+    const mac = await macs(name, one.column, kindName(one))
     const texts = [...hashes.keys()]
     for (let start = 0; start < texts.length; start += BLOCK_MACS) {
       if (pace.due()) await pace.rest(signal)
@@ -76,6 +78,13 @@ async function hashLocally(
       for (const [at, text] of block.entries()) hashes.set(text, made[at] ?? '')
     }
   }
+}
+
+/** The kind of a column, as local-index.md 2 writes it. */
+function kindName({ kind, length, fields }: IndexColumn): string {
+  const range = fields[0]?.spec.range
+  if (kind === 'range' && range) return rangeKind(range)
+  return kind === 'exact' ? kind : `${kind}:${length}`
 }
 
 /**

@@ -120,6 +120,7 @@ describe('a model with a key for each row', () => {
         given.push(row)
         return keyId
       },
+      bind: false,
       indexKey,
       format: 'compact',
       fields: { 'home.street': text(), name: text({ index: 'name_index' }) },
@@ -146,7 +147,7 @@ describe('a model with a key for each row', () => {
       'got an error',
     ],
   ])('refuses a row for which its function %s, without telling a value', async (_, keyId, message) => {
-    const people = eaas.model({ name: 'people', keyId, fields: { name: text() } })
+    const people = eaas.model({ name: 'people', keyId, bind: false, fields: { name: text() } })
     const error = await failure(people.encryptMany([{ name: 'secret 1' }]))
     expect(error).toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 0, field: 'keyId' } })
     expect(error.message).toContain(message)
@@ -155,7 +156,12 @@ describe('a model with a key for each row', () => {
 
   it('has no index of the service, whose hashes under different keys never match', () => {
     expect(() =>
-      eaas.model({ name: 'people', keyId: (row) => row.key_id, fields: { name: text({ index: 'name_index' }) } }),
+      eaas.model({
+        name: 'people',
+        keyId: (row) => row.key_id,
+        bind: false,
+        fields: { name: text({ index: 'name_index' }) },
+      }),
     ).toThrow('needs indexKey')
   })
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { type Client, createClient, type Fetch, InvalidInputError, number, text } from '../index.js'
+import { type Client, createClient, date, type Fetch, type Field, InvalidInputError, number, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 import { readIndexKey, writeIndexKey } from './index-key.js'
@@ -37,23 +37,43 @@ function clientOf(engine: (typeof engines)[number], key: string): Client {
 type ColumnVector = (typeof vectors.column)[number]
 
 /** What the SDK stores in the column of a vector. */
-async function storedValue(eaas: Client, { column, kind, length, bits, model, ...vector }: ColumnVector) {
+async function storedValue(eaas: Client, vector: ColumnVector) {
+  if (vector.kind === 'range') return storedBucket(eaas, vector)
+  const { column, kind, bits, model } = vector
+  const length = Number(vector.length)
   const indexKey = vectors.text[0]?.text ?? ''
   const { key_id: keyId } = readIndexKey(indexKey).wrapped
   const [a = '', b] = vector.texts
   const indexes =
     b !== undefined
       ? { [column]: { fields: ['a', 'b'] } }
-      : { [column]: kind === 'prefix' ? { prefix: 'a', length, bits } : { ngram: 'a', length, bits } }
+      : {
+          [column]:
+            kind === 'prefix'
+              ? { prefix: 'a', length, bits }
+              : { ngram: 'a', length, bits: bits ?? 256, acceptLeakage: true },
+        }
   const isOne = kind === 'exact' && b === undefined
   const users = eaas.model({
     name: model,
     keyId,
+    bind: false,
     indexKey,
     fields: { a: isOne ? text({ index: column, bits }) : text(), b: text() },
     indexes: (isOne ? {} : indexes) as Record<string, { prefix: 'a'; length: number }>,
   })
   const row = await users.encrypt({ a, b: b ?? 'x' })
+  return (row as Record<string, unknown>)[column]
+}
+
+async function storedBucket(eaas: Client, { column, length, bits, model, texts: [given = ''] }: ColumnVector) {
+  const indexKey = vectors.text[0]?.text ?? ''
+  const unit = (['day', 'month', 'year'] as const).find((one) => one === length)
+  const index = { index: column, bits: bits === 256 ? undefined : bits }
+  const field = unit ? date({ ...index, range: unit }) : number({ ...index, range: { step: Number(length) } })
+  const { key_id: keyId } = readIndexKey(indexKey).wrapped
+  const users = eaas.model({ name: model, keyId, bind: false, indexKey, fields: { a: field as Field<unknown> } })
+  const row = await users.encrypt({ a: unit ? new Date(Number(given)) : Number(given) })
   return (row as Record<string, unknown>)[column]
 }
 
@@ -93,7 +113,13 @@ describe.each(engines)('with engine %s', (engine) => {
       const { model, wrapped } = readIndexKey(vector.text)
       const eaas = clientOf(engine, vector.key)
       const fields = { a: text({ index: 'a_index' }) }
-      const users = eaas.model({ name: model || 'users', keyId: wrapped.key_id, indexKey: vector.text, fields })
+      const users = eaas.model({
+        name: model || 'users',
+        keyId: wrapped.key_id,
+        bind: false,
+        indexKey: vector.text,
+        fields,
+      })
       for (const _ of [1, 2]) {
         const error = await failure(users.index({ a: 'x' }))
         expect(error).toMatchObject({ code: 'E_DECRYPTION', message: expect.stringContaining('index key') })
@@ -105,7 +131,13 @@ describe.each(engines)('with engine %s', (engine) => {
     const indexKey = await connect().createIndexKey(keyId)
     const eaas = connect({ engine })
     const models = ['users', 'orders'].map((name) =>
-      eaas.model({ name, keyId, indexKey, fields: { a: text({ index: 'a_index' }), n: number({ index: 'n_index' }) } }),
+      eaas.model({
+        name,
+        keyId,
+        bind: false,
+        indexKey,
+        fields: { a: text({ index: 'a_index' }), n: number({ index: 'n_index' }) },
+      }),
     )
     const found = await Promise.all(models.flatMap((model) => [model.index({ a: 'x' }), model.index({ n: 7 })]))
     expect(service.count('unwrap')).toBe(1)
@@ -121,7 +153,13 @@ describe.each(engines)('with engine %s', (engine) => {
     const eaas = clientOf(engine, vectors.key)
     const indexKey = vectors.text[0]?.text ?? ''
     const of = (name: string, index: string) =>
-      eaas.model({ name, keyId: readIndexKey(indexKey).wrapped.key_id, indexKey, fields: { a: text({ index }) } })
+      eaas.model({
+        name,
+        keyId: readIndexKey(indexKey).wrapped.key_id,
+        bind: false,
+        indexKey,
+        fields: { a: text({ index }) },
+      })
     const models = [of('users', 'a_index'), of('users', 'b_index'), of('orders', 'a_index'), of('usersa', '_index')]
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'grapheme' }), async (a) => {
@@ -141,6 +179,7 @@ const people = [
 ]
 const definition = () => ({
   name: 'people',
+  bind: false as const,
   keyId,
   fields: {
     name: text({ index: 'name_index', normalize: ['trim', 'lowercase'] as const }),
@@ -150,7 +189,7 @@ const definition = () => ({
 const partIndexes = {
   name_2: { prefix: 'name', length: 2 },
   name_4: { prefix: 'name', length: 4, bits: 16 },
-  name_parts: { ngram: 'name', length: 3, bits: 32 },
+  name_parts: { ngram: 'name', length: 3, bits: 32, acceptLeakage: true },
 } as const
 
 /** Every byte that left the process. */
@@ -217,7 +256,7 @@ describe('a model with an index key', () => {
     const eaas = connect()
     const model = eaas.model({ ...definition(), indexKey: await eaas.createIndexKey(keyId), indexes: partIndexes })
     const row = { id: 'x', name: 'Ada', phone: '1' }
-    const exact = eaas.model({ name: 'logins', keyId, fields: { email: text({ index: 'email_index' }) } })
+    const exact = eaas.model({ name: 'logins', keyId, bind: false, fields: { email: text({ index: 'email_index' }) } })
     const query = JSON.parse('{"email":{"startsWith":""}}') as { email: string } // a request body of an attacker
     await expect(exact.index(query)).rejects.toThrow(/no index of kind prefix/)
     expect(() => exact.matches({ email: 'root@x.org' }, query)).toThrow(/no index of kind prefix/)
@@ -283,9 +322,13 @@ describe('a model with an index key', () => {
     const model = eaas.model({
       name: 'people',
       keyId,
+      bind: false,
       indexKey: await eaas.createIndexKey(keyId),
       fields: { name: text({ index: 'name_index' }).nullable() },
-      indexes: { name_2: { prefix: 'name', length: 2 }, name_parts: { ngram: 'name', length: 3 } },
+      indexes: {
+        name_2: { prefix: 'name', length: 2 },
+        name_parts: { ngram: 'name', length: 3, bits: 8, acceptLeakage: true },
+      },
     })
     service.reset()
     const row = await model.encrypt({ name: null })
@@ -396,11 +439,24 @@ describe('an index of parts', () => {
   it.each([
     ['without an index key', { p: { prefix: 'name', length: 2 } }, { indexKey: undefined }, 'needs indexKey'],
     ['of no field', { p: { prefix: 'nam', length: 2 } }, {}, 'cannot be indexed so'],
-    ['of a number', { p: { ngram: 'n', length: 2 } }, { fields: { n: number() } }, 'cannot be indexed so'],
-    ['without a length', { p: { ngram: 'name' } }, {}, 'length must be a whole number'],
-    ['of no character', { p: { ngram: 'name', length: 0 } }, {}, 'length must be a whole number'],
+    [
+      'of a number',
+      { p: { ngram: 'n', length: 2, bits: 8, acceptLeakage: true } },
+      { fields: { n: number() } },
+      'cannot be indexed so',
+    ],
+    ['without a length', { p: { ngram: 'name', bits: 8, acceptLeakage: true } }, {}, 'length must be a whole number'],
+    [
+      'of no character',
+      { p: { ngram: 'name', length: 0, bits: 8, acceptLeakage: true } },
+      {},
+      'length must be a whole number',
+    ],
     ['with another option', { p: { prefix: 'name', length: 2, fields: ['name'] } }, {}, 'no option "fields"'],
     ['of two kinds', { p: { prefix: 'name', ngram: 'name', length: 2 } }, {}, 'no option "ngram"'],
+    ['without bits', { p: { ngram: 'name', length: 2, acceptLeakage: true } }, {}, 'needs bits and acceptLeakage'],
+    ['that nobody accepted', { p: { ngram: 'name', length: 2, bits: 8 } }, {}, 'needs bits and acceptLeakage'],
+    ['of a prefix that accepts leakage', { p: { prefix: 'name', length: 2, acceptLeakage: true } }, {}, 'no option'],
     ['with too few bits', { p: { ngram: 'name', length: 2, bits: 3 } }, {}, 'bits must be'],
   ])('is refused %s', (_, indexes, more, message) => {
     const keyed = { keyId: readIndexKey(vectors.text[0]?.text).wrapped.key_id }

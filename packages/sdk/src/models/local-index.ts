@@ -8,8 +8,10 @@ import { withOwnDek } from '../deks/own-dek.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
+import { flagOf, secretsFor, withMixed } from '../records/application-secret.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { Commit } from '../records/rewrapping.js'
+import { useOfIndex } from '../uses.js'
 import { loadOnce, type Soon, untilAborted, use } from '../waiting.js'
 import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
 
@@ -27,9 +29,10 @@ export async function createIndexKey(
   keyId: string,
   { model, signal }: { model: string; signal: AbortSignal | undefined },
 ): Promise<string> {
-  return withOwnDek(wrap, { keyId, signal }, async ({ dek, wrapped }) => {
-    const commitment = await commitFor(model)(envelopes.engine(), dek, keyId)
-    return writeIndexKey({ wrapped, commitment, model })
+  return withOwnDek(wrap, { keyId, signal, use: useOfIndex(model) }, async ({ dek, wrapped }) => {
+    const [secret] = envelopes.secrets.list
+    const commitment = await commitFor(model)(envelopes.engine(), dek, keyId, secret)
+    return writeIndexKey({ wrapped, commitment, model, ...flagOf(secret) })
   })
 }
 
@@ -40,8 +43,13 @@ export async function rewrapIndexKey(
   signal: AbortSignal | undefined,
 ): Promise<string> {
   const read = readIndexKey(text)
-  const { wrapped, commitment, model } = read
-  return writeIndexKey({ ...read, wrapped: await rewrap({ ...wrapped, commitment }, signal, commitFor(model)) })
+  const { wrapped, commitment, model, ...flag } = read
+  return writeIndexKey({
+    ...read,
+    wrapped: await rewrap({ ...wrapped, commitment, ...flag, use: useOfIndex(model) }, signal, {
+      commit: commitFor(model),
+    }),
+  })
 }
 
 /**
@@ -63,28 +71,36 @@ export async function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSig
 /** Returns the MACs under a key, which is released when the client is closed. */
 async function unwrapIndexKey({ batcher, envelopes, closed, onClose }: Deps, given: IndexKey): Promise<ColumnMacs> {
   const { wrapped, commitment, model } = given
-  const bytes = await batcher.unwrap(wrapped).catch((error: unknown) => {
+  const secrets = secretsFor(given, envelopes.secrets)
+  // An index key opens as one alone: nobody who may open rows can compute indexes by it (local-index.md 1).
+  const bytes = await batcher.unwrap({ ...wrapped, use: useOfIndex(model) }).catch((error: unknown) => {
     throw isEaasError(error) && error.code === 'E_DECRYPTION' ? refused(error) : error
   })
   const key = createSecret(bytes)
   const engine = envelopes.engine()
-  const derived = await commitFor(model)(engine, key, wrapped.key_id)
-  // Before anything is hashed: under another key, no row would be found, and nobody would notice.
-  if (!equalInConstantTime(derived, commitment)) {
-    key.release()
-    throw refused()
+  for (const secret of secrets) {
+    const derived = await commitFor(model)(engine, key, wrapped.key_id, secret)
+    // Before anything is hashed: under another key, no row would be found, and nobody would notice.
+    if (!equalInConstantTime(derived, commitment)) continue
+    if (closed.aborted) key.release()
+    else onClose.add(key.release)
+    return createMacs(engine, key, { keyId: wrapped.key_id, secret })
   }
-  if (closed.aborted) key.release()
-  else onClose.add(key.release)
-  return createMacs(engine, key)
+  key.release()
+  throw refused()
 }
 
 /** Returns what derives the commitment to an index key (local-index.md 2). */
 function commitFor(model: string): Commit {
-  return (engine, key, keyId) => key.use((bytes) => engine.derive(bytes, commitmentInfo(keyId, model), KEY_BYTES))
+  return (engine, key, keyId, secret) =>
+    key.use((bytes) =>
+      withMixed(engine, bytes, { keyId, secret }, (mixed) =>
+        engine.derive(mixed, commitmentInfo(keyId, model), KEY_BYTES),
+      ),
+    )
 }
 
-function createMacs(engine: Engine, key: Secret): ColumnMacs {
+function createMacs(engine: Engine, key: Secret, mixing: { keyId: string; secret: Secret | undefined }): ColumnMacs {
   const made = new Map<string, Mac>()
   return (model, column, kind) => {
     const info = columnInfo(model, column, kind)
@@ -97,7 +113,9 @@ function createMacs(engine: Engine, key: Secret): ColumnMacs {
       made.set(name, mac)
       return mac
     }
-    return key.use((bytes) => use(engine.derive(bytes, info, KEY_BYTES), keep))
+    return key.use((bytes) =>
+      withMixed(engine, bytes, mixing, (mixed) => use(engine.derive(mixed, info, KEY_BYTES), keep)),
+    )
   }
 }
 

@@ -188,8 +188,8 @@ describe('values that are not sealed', () => {
 
   it('are never what looks like an envelope, in whatever it is wrapped', async () => {
     const fields = { a: text(), j: json().optional() }
-    const sealed = await eaas.model({ keyId, name: 'all', fields }).encrypt({ a: 'x' })
-    const all = eaas.model({ keyId, name: 'all', acceptPlaintext: true, warn: false, fields })
+    const sealed = await eaas.model({ keyId, bind: false, name: 'all', fields }).encrypt({ a: 'x' })
+    const all = eaas.model({ keyId, bind: false, name: 'all', acceptPlaintext: true, warn: false, fields })
     const [object, line] = [JSON.stringify(sealed.a), toText(sealed.a)]
     const quoted = (one: string) => JSON.stringify(one)
     const before = ['\u200b', '\ufeff', '\u00ad', '\u2060', ' \n\t', '\u0000', "'", '["', '[[', '\\"', '\u200b " ']
@@ -223,6 +223,7 @@ describe('values that are not sealed', () => {
   it('may be of any kind of field, and of no other kind', async () => {
     const all = eaas.model({
       keyId,
+      bind: false,
       name: 'all',
       acceptPlaintext: true,
       warn: false,

@@ -34,6 +34,8 @@ export interface ModelAccess {
   readonly bind: readonly NamedPath[]
   readonly columns: readonly NamedIndex[]
   readonly format: RowFormat
+  /** Whether each row has a seal in the column `row_seal`, so that it is written and read as a whole. */
+  readonly rowSeal: boolean
   /** The column of the compact form. */
   readonly header: string
   /** Whether each row has a key of its own. */
@@ -72,13 +74,14 @@ export function withAccess<M extends object>(
   definition: Definition,
   load: () => Promise<{ rows: ModelRows }>,
 ): M {
-  const { name, fields, bind, columns, format, header, keyByRow, keyOf } = definition
+  const { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf } = definition
   const access: ModelAccess = {
     name,
     fields,
     bind,
     columns,
     format,
+    rowSeal,
     header,
     keyByRow,
     keyOf,

@@ -27,19 +27,34 @@ beforeEach(() => {
 describe('a definition', () => {
   const OWN_FIELD = { a: { value: text(), enumerable: true } }
   const wrong: [string, (eaas: Client) => unknown][] = [
-    ['a name for a key id', (eaas) => eaas.model({ name: 'users', keyId: 'users', fields: { a: text() } })],
-    ['no fields', (eaas) => eaas.model({ name: 'users', keyId, fields: {} })],
-    ['the field __proto__', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'a.__proto__.b': text() } })],
-    ['an empty part of a path', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'a..b': text() } })],
-    ['a field inside another', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'a.b': text(), a: json() } })],
-    ['an element of a list', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'lines[0].street': text() } })],
+    [
+      'a name for a key id',
+      (eaas) => eaas.model({ name: 'users', keyId: 'users', bind: false, fields: { a: text() } }),
+    ],
+    ['no fields', (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: {} })],
+    [
+      'the field __proto__',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { 'a.__proto__.b': text() } }),
+    ],
+    [
+      'an empty part of a path',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { 'a..b': text() } }),
+    ],
+    [
+      'a field inside another',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { 'a.b': text(), a: json() } }),
+    ],
+    [
+      'an element of a list',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { 'lines[0].street': text() } }),
+    ],
     [
       'all elements of a list',
-      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text(), 'phones[]': text() } }),
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { a: text(), 'phones[]': text() } }),
     ],
     [
       'an inherited field',
-      (eaas) => eaas.model({ name: 'users', keyId, fields: Object.create({ b: text() }, OWN_FIELD) }),
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: Object.create({ b: text() }, OWN_FIELD) }),
     ],
     [
       "a field of a class's prototype",
@@ -47,42 +62,69 @@ describe('a definition', () => {
         eaas.model({
           name: 'users',
           keyId,
+          bind: false,
           fields: Object.create(Object.create(null, { b: { value: text() } }), OWN_FIELD),
         }),
     ],
     [
       'a hidden field',
       (eaas) =>
-        eaas.model({ name: 'users', keyId, fields: Object.create(null, { ...OWN_FIELD, b: { value: text() } }) }),
+        eaas.model({
+          name: 'users',
+          keyId,
+          bind: false,
+          fields: Object.create(null, { ...OWN_FIELD, b: { value: text() } }),
+        }),
     ],
     [
       'a field under a symbol',
-      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text(), [Symbol('b')]: text() } as never }),
+      (eaas) =>
+        eaas.model({ name: 'users', keyId, bind: false, fields: { a: text(), [Symbol('b')]: text() } as never }),
     ],
-    ['what is no field', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: 'text' as never } })],
-    ['a column that is a field', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a' }) } })],
+    ['what is no field', (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { a: 'text' as never } })],
+    [
+      'a column that is a field',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a' }) } }),
+    ],
     [
       'a column twice',
-      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'c' }), b: text({ index: 'c' }) } }),
+      (eaas) =>
+        eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'c' }), b: text({ index: 'c' }) } }),
     ],
     [
       'a column that is the header',
-      (eaas) => eaas.model({ name: 'users', keyId, format: 'compact', fields: { a: text({ index: 'envelope' }) } }),
+      (eaas) =>
+        eaas.model({
+          name: 'users',
+          keyId,
+          bind: false,
+          format: 'compact',
+          fields: { a: text({ index: 'envelope' }) },
+        }),
     ],
     [
       'a header that is a field',
-      (eaas) => eaas.model({ name: 'users', keyId, format: 'compact', header: 'a', fields: { a: text() } }),
+      (eaas) =>
+        eaas.model({ name: 'users', keyId, bind: false, format: 'compact', header: 'a', fields: { a: text() } }),
     ],
-    ['3 bits', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'c', bits: 3 }) } })],
-    ['257 bits', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'c', bits: 257 }) } })],
-    ['bits of no index', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ bits: 8 }) } })],
+    [
+      '3 bits',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'c', bits: 3 }) } }),
+    ],
+    [
+      '257 bits',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'c', bits: 257 }) } }),
+    ],
+    ['bits of no index', (eaas) => eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ bits: 8 }) } })],
     [
       'an unknown normaliser',
-      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ normalize: ['upper' as 'trim'] }) } }),
+      (eaas) =>
+        eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ normalize: ['upper' as 'trim'] }) } }),
     ],
     [
       'an index of one field',
-      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text() }, indexes: { i: { fields: ['a'] } } }),
+      (eaas) =>
+        eaas.model({ name: 'users', keyId, bind: false, fields: { a: text() }, indexes: { i: { fields: ['a'] } } }),
     ],
     [
       'an index of bytes',
@@ -90,14 +132,18 @@ describe('a definition', () => {
         eaas.model({
           name: 'users',
           keyId,
+          bind: false,
           fields: { a: text(), b: bytes() },
           indexes: { i: { fields: ['a', 'b' as 'a'] } },
         }),
     ],
-    ['an unknown scope', (eaas) => eaas.model({ name: 'users', keyId, dek: 'row' as 'record', fields: { a: text() } })],
+    [
+      'an unknown scope',
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, dek: 'row' as 'record', fields: { a: text() } }),
+    ],
     [
       'an unknown format',
-      (eaas) => eaas.model({ name: 'users', keyId, format: 'v2' as 'full', fields: { a: text() } }),
+      (eaas) => eaas.model({ name: 'users', keyId, bind: false, format: 'v2' as 'full', fields: { a: text() } }),
     ],
   ]
   it.each(wrong)('is refused with %s', (_, define) => {
@@ -113,12 +159,12 @@ describe('a definition', () => {
     }
     Object.defineProperty(Object.prototype, '__proto__', { ...accessor, get: refuse, set: refuse })
     try {
-      eaas.model({ name: 'users', keyId, fields: { a: text() } })
+      eaas.model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     } finally {
       Object.defineProperty(Object.prototype, '__proto__', accessor)
     }
     const fields = Object.create(null, { ...OWN_FIELD, ['__proto__']: { value: text() } })
-    expect(() => eaas.model({ name: 'users', keyId, fields })).toThrow('__proto__ must be enumerable')
+    expect(() => eaas.model({ name: 'users', keyId, bind: false, fields })).toThrow('__proto__ must be enumerable')
   })
 
   it('may come from a class or a module, whatever else is in it', () => {
@@ -132,7 +178,7 @@ describe('a definition', () => {
       new Fields(),
       Object.assign(Object.create(null), { a: text(), [Symbol.toStringTag]: 'Module' }),
     ]) {
-      expect(() => connect().model({ name: 'users', keyId, fields: fields as never })).not.toThrow()
+      expect(() => connect().model({ name: 'users', keyId, bind: false, fields: fields as never })).not.toThrow()
     }
   })
 })
@@ -143,6 +189,7 @@ describe('the types of a model', () => {
       connect().model({
         name: 'users',
         keyId,
+        bind: false,
         fields: {
           email: text({ index: 'email_index' }),
           phone: text().nullable(),
@@ -155,6 +202,7 @@ describe('the types of a model', () => {
     const compact = connect().model({
       name: 'users',
       keyId,
+      bind: false,
       format: 'compact',
       header: 'sealed',
       fields: { a: text(), b: number() },
@@ -187,12 +235,14 @@ describe('the types of a model', () => {
     expectTypeOf<Compact['sealed']>().toEqualTypeOf<EnvelopeHeader | null>()
     const where = () => model.index({ email: 'x' })
     expectTypeOf<keyof Awaited<ReturnType<typeof where>>>().toEqualTypeOf<'email_index'>()
-    const strict = () => connect().model({ name: 'users', keyId, fields: { a: number() } })
-    const migrating = () => connect().model({ name: 'u', keyId, acceptPlaintext: true, fields: { a: number() } })
-    const single = () => connect().model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }), b: text() } })
+    const strict = () => connect().model({ name: 'users', keyId, bind: false, fields: { a: number() } })
+    const migrating = () =>
+      connect().model({ name: 'u', keyId, bind: false, acceptPlaintext: true, fields: { a: number() } })
+    const single = () =>
+      connect().model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a_index' }), b: text() } })
     const opened = async (row: { a: Envelope; b: Envelope | null; envelope: Envelope }) =>
       connect()
-        .model({ name: 'users', keyId, fields: { a: text(), b: text().optional() } })
+        .model({ name: 'users', keyId, bind: false, fields: { a: text(), b: text().optional() } })
         .decrypt(row)
     expectTypeOf<Awaited<ReturnType<typeof opened>>>().toEqualTypeOf<{
       a: string
@@ -200,7 +250,7 @@ describe('the types of a model', () => {
       envelope: Envelope
     }>()
     const photo = async () => {
-      const photos = connect().model({ name: 'users', keyId, fields: { photo: bytes() } })
+      const photos = connect().model({ name: 'users', keyId, bind: false, fields: { photo: bytes() } })
       const { photo } = await photos.decrypt(await photos.encrypt({ photo: new Uint8Array(new SharedArrayBuffer(1)) }))
       return new Blob([photo])
     }
@@ -235,17 +285,31 @@ describe('the types of a model', () => {
       model.index({ email: 5 }),
       // @ts-expect-error no such field
       model.index({ mail: 'x' }),
-      // @ts-expect-error bytes cannot be indexed
-      connect().model({ name: 'u', keyId, fields: { a: text(), b: bytes() }, indexes: { i: { fields: ['a', 'b'] } } }),
+      connect().model({
+        name: 'u',
+        keyId,
+        bind: false,
+        fields: { a: text(), b: bytes() },
+        // @ts-expect-error bytes cannot be indexed
+        indexes: { i: { fields: ['a', 'b'] } },
+      }),
       // @ts-expect-error what binds has a name
-      connect().model({ keyId, fields: { a: text() } }),
+      connect().model({ keyId, bind: false, fields: { a: text() } }),
+      // @ts-expect-error bind is stated
+      connect().model({ name: 'u', keyId, fields: { a: text() } }),
       // @ts-expect-error format v1 binds nothing
       connect().model({ keyId, envelope: 1, bind: ['id'], fields: { a: text() } }),
       // @ts-expect-error a number is not sealed
       strict().decrypt({ a: 5 }),
       migrating().decrypt({ a: 5 }),
-      // @ts-expect-error no such field
-      connect().model({ name: 'users', keyId, fields: { a: text() }, indexes: { i: { fields: ['a', 'c'] } } }),
+      connect().model({
+        name: 'users',
+        keyId,
+        bind: false,
+        fields: { a: text() },
+        // @ts-expect-error no such field
+        indexes: { i: { fields: ['a', 'c'] } },
+      }),
       // @ts-expect-error no such normaliser
       text({ normalize: ['upper'] }),
       // @ts-expect-error booleans have no index

@@ -21,6 +21,8 @@ export interface ModelDeps extends RecordsDeps {
   maxMessages: number
   /** The current version of a key. */
   currentVersion(keyId: string, signal: AbortSignal | undefined): Promise<number>
+  /** Returns the id of the key of this name, which it creates where there is none. */
+  ensureKey(name: string): Promise<string>
 }
 
 export interface RowsOptions extends CallOptions {

@@ -51,7 +51,7 @@ describe('rewrap', () => {
   )
 
   it('says of each row what failed, and goes on with the others', async () => {
-    const notes = connect().model({ name: 'users', keyId, dek: 'record', fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, dek: 'record', fields: { a: text() } })
     const [one, two, three] = await notes.encryptMany([{ a: '1' }, { a: '2' }, { a: '3' }])
     await connect().keys.rotate(keyId)
     const list = [one, { a: { ...two?.a, wrapped_key: 'AAAA' } }, { a: { ciphertext: 'x' } }, three]
@@ -68,7 +68,7 @@ describe('rewrap', () => {
   })
 
   it('asks again for the version of the key in the next batch when it could not be had', async () => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
     await connect().keys.rotate(keyId)
     service.intercept = ({ operation }, response) => {
@@ -86,10 +86,12 @@ describe('rewrap', () => {
     const inMemory = createTestService() // its wrapped keys are those of wrapped-key.md
     const eaas = createClient(inMemory)
     const { id } = await eaas.keys.create({ name: 'users' })
-    const notes = eaas.model({ name: 'users', keyId: id, fields: { a: text() } })
+    const notes = eaas.model({ name: 'users', keyId: id, bind: false, fields: { a: text() } })
     const old = await notes.encrypt({ a: '1' })
     await eaas.keys.rotate(id)
-    const fresh = await eaas.model({ name: 'users', keyId: id, dek: 'call', fields: { a: text() } }).encrypt({ a: '2' })
+    const fresh = await eaas
+      .model({ name: 'users', keyId: id, bind: false, dek: 'call', fields: { a: text() } })
+      .encrypt({ a: '2' })
     const forged = { ...old, a: { ...old.a, key_version: 2 ** 31 - 1 } }
     for (const list of [
       [forged, old, fresh],
@@ -104,7 +106,7 @@ describe('rewrap', () => {
   })
 
   it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
     const controller = new AbortController()
     const batches = notes.rewrap(rows, { batchSize: 1, signal: controller.signal })
@@ -149,9 +151,9 @@ describe('reseal of rows that cannot be sealed', () => {
   const LONG = 'x'.repeat(1_000_001)
 
   it('says which, by their places among all rows, and goes on with the others', async () => {
-    const plain = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const plain = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const rows = await plain.encryptMany(['1', '2', LONG, '4', '5'].map((a) => ({ a })))
-    const indexed = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }) } })
+    const indexed = connect().model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a_index' }) } })
     const list = rows.map((row, at) => (at === 4 ? { a: { ...row.a, iv: encodeBase64(new Uint8Array(12)) } } : row))
     const items = []
     for await (const batch of indexed.reseal(list, { batchSize: 2 })) items.push(...batch.items)
@@ -167,7 +169,7 @@ describe('reseal of rows that cannot be sealed', () => {
   })
 
   it('says of each row that the service could not be asked', async () => {
-    const notes = connect({ retries: 0 }).model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect({ retries: 0 }).model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
     service.intercept = ({ operation }, response) => operation === 'wrap' && !!response.destroy()
     const items = []

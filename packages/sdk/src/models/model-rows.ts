@@ -13,7 +13,9 @@ import { named } from './named-errors.js'
 import { type Opened, openRows } from './open-rows.js'
 import { pickFields } from './pick.js'
 import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
-import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
+import { indexesOf, type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
+
+export { warnOfFewValues } from './few-values.js'
 
 export interface ModelRows {
   /** Seals all rows, or none. */
@@ -50,16 +52,11 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       read.map(({ texts }) => texts),
       options,
     ) // in one request with the wrap
-    const sealing = sealRows(deps, definition, read, { ...options, pace })
+    const sealing = sealRows(deps, definition, read, { ...options, pace, indexing })
     const [getValue, sealed] = await Promise.all([indexing, sealing]).catch((error: unknown) => {
       throw named(error, definition)
     })
-    for (const [at, row] of sealed.entries()) {
-      for (const [number, column] of columns.entries()) {
-        const texts = read[at]?.texts[number]
-        row[column.column] = texts === undefined ? null : getValue(column, texts)
-      }
-    }
+    for (const [at, row] of sealed.entries()) Object.assign(row, indexesOf(definition, read[at], getValue))
     options.onProgress?.({ done: read.length, total: read.length })
     return sealed
   }

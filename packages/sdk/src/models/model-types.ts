@@ -53,16 +53,19 @@ export interface PrefixIndex<P> {
   readonly bits?: number | undefined
 }
 /**
- * An index of each `length` characters in a row of a text, 8 bits of each by default: finds rows by `{
- * contains }`.
+ * An index of each `length` characters in a row of a text: finds rows by `{ contains }`. An attacker who has the
+ * table, a list of the texts that may be in it and three rows that they know can read nearly all others: see the
+ * page on an index of parts.
  */
 export interface NgramIndex<P> {
   /** The field of text of which the parts are indexed. */
   readonly ngram: P
   /** How many characters each part has, after normalisation: a search needs at least as many. */
   readonly length: number
-  /** How many bits of each part's index are kept, 4 to 256; 8 by default. */
-  readonly bits?: number | undefined
+  /** How many bits of each part's index are kept, 4 to 256. Few bits find rows too many, and hide little. */
+  readonly bits: number
+  /** States that you know what the index gives away. */
+  readonly acceptLeakage: true
 }
 export type AnyIndex = CompoundIndex<string> | PrefixIndex<string> | NgramIndex<string>
 
@@ -195,9 +198,32 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
   : unknown
 
+/** What a model adds besides: the seal of a row, and the columns of the index key before, by those of the indexes. */
+export interface Extras {
+  readonly seal: 'row' | undefined
+  readonly former: Readonly<Record<string, string>>
+}
+export interface NoExtras extends Extras {
+  readonly seal: undefined
+  readonly former: Readonly<Record<never, never>>
+}
+type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
+type FormerColumns<F extends Fields, C, X extends Extras> = {
+  [N in keyof X['former'] & keyof IndexColumns<F, C> as X['former'][N]]: IndexColumns<F, C>[N]
+}
+type SealColumn<T extends Format, X extends Extras> = X['seal'] extends 'row' ? { row_seal: SealedField<T> } : unknown
+/** What a model that seals rows needs besides its fields, to open one: the seal, and the columns of its indexes. */
+export type WholeShape<F extends Fields, C, X extends Extras> = X['seal'] extends 'row'
+  ? { row_seal: StoredEnvelope | CompactField | null } & {
+      [N in keyof IndexColumns<F, C>]: IndexColumns<F, C>[N] | null
+    }
+  : unknown
+
 /** The row that a model seals `R` to. */
-export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = [R] extends [unknown]
-  ? Show<Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>>
+export type SealedRow<R, F extends Fields, C, T extends Format, H extends string, X extends Extras = NoExtras> = [
+  R,
+] extends [unknown]
+  ? Show<Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H> & SealColumn<T, X> & FormerColumns<F, C, X>>
   : never
 /** The type of the value at a path; never where the row has none. */
 type At<R, P> = P extends `${infer Head}.${infer Tail}`
@@ -235,15 +261,22 @@ type HeaderName<R, H extends string> = H extends keyof R
     : never
   : never
 /** The row that a model opens `R` to: without the index columns and the column of the compact form. */
-export type OpenedRow<R, F extends Fields, C, H extends string> = [R] extends [unknown]
-  ? Show<Omit<Open<R, F>, IndexName<F, C> | HeaderName<R, H>>>
+export type OpenedRow<R, F extends Fields, C, H extends string, X extends Extras = NoExtras> = [R] extends [unknown]
+  ? Show<
+      Omit<
+        Open<R, F>,
+        IndexName<F, C> | HeaderName<R, H> | FormerName<X> | (X['seal'] extends 'row' ? 'row_seal' : never)
+      >
+    >
   : never
 
 /** The columns that a query returns: the indexes of which it has all fields. */
 export type QueryColumns<F extends Fields, C, Q> = [Q] extends [unknown]
   ? Show<
       {
-        [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: string
+        [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: Q[P] extends Bounded
+          ? string[]
+          : string
       } & {
         -readonly [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
           ? [P] extends [keyof Q]
@@ -266,11 +299,15 @@ export type QueryColumns<F extends Fields, C, Q> = [Q] extends [unknown]
       }
     >
   : never
+type Bounded = { readonly gte: unknown } | { readonly gt: unknown }
+/** A range of dates or numbers to search for. */
+export type Range<V> = ({ readonly gte: V } | { readonly gt: V }) & ({ readonly lte: V } | { readonly lt: V })
 type Part = { readonly startsWith: string } | { readonly contains: string }
+type RangeOf<V> = [V] extends [Date] ? Range<Date> : [V] extends [number] ? Range<number> : never
 /** Values of indexed fields to search for, or parts of them. */
 export type Query<F extends Fields, C> = {
   [P in (IndexedField<F, C> | PrefixField<C> | NgramField<C>) & keyof F]?:
-    | (P extends IndexedField<F, C> ? Value<F[P]> : never)
+    | (P extends IndexedField<F, C> ? Value<F[P]> | RangeOf<Value<F[P]>> : never)
     | (P extends PrefixField<C> ? { readonly startsWith: string } : never)
     | (P extends NgramField<C> ? { readonly contains: string } : never)
 }

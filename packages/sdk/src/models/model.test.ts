@@ -104,7 +104,14 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
 
   it('with a DEK for each record makes a wrap for each, in one request, and no two records share one', async () => {
     const eaas = connect()
-    const notes = eaas.model({ name: 'users', keyId, format, dek: 'record', fields: { a: text(), b: text() } })
+    const notes = eaas.model({
+      name: 'users',
+      keyId,
+      bind: false,
+      format,
+      dek: 'record',
+      fields: { a: text(), b: text() },
+    })
     const list = Array.from({ length: 50 }, (_, at) => ({ a: `a${at}`, b: 'b' }))
     const rows = await notes.encryptMany(list)
     expect(operations()).toEqual(['batch'])
@@ -114,7 +121,7 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
     expect(
       (
         await connect()
-          .model({ name: 'users', keyId, fields: { a: text(), b: text() } })
+          .model({ name: 'users', keyId, bind: false, fields: { a: text(), b: text() } })
           .decryptMany(rows as never)
       ).ok,
     ).toEqual(list)
@@ -125,6 +132,7 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
     const all = connect().model({
       name: 'users',
       keyId,
+      bind: false,
       format,
       fields: {
         t: text(),
@@ -181,7 +189,7 @@ describe('a model', () => {
   it('refuses to pack fields of different DEKs', async () => {
     const eaas = connect({ deks: { maxMessages: 1 } })
     const row = { a: await eaas.encrypt('a', { keyId }), b: await eaas.encrypt('b', { keyId }) }
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text(), b: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text(), b: text() } })
     expect(() => notes.pack(row)).toThrow(
       expect.objectContaining({ code: 'E_INVALID_INPUT', place: { index: 0, field: 'b' } }),
     )
@@ -197,10 +205,10 @@ describe('a model', () => {
   })
 
   it('packs a row of both forms only when all its fields share a DEK', async () => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text(), b: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text(), b: text() } })
     const packed = notes.pack(await notes.encrypt({ a: 'a', b: 'b' }))
     const { b } = await connect()
-      .model({ name: 'users', keyId, fields: { b: text() } })
+      .model({ name: 'users', keyId, bind: false, fields: { b: text() } })
       .encrypt({ b: 'c' })
     const mixed = { ...packed, b }
     expect(await notes.decrypt(mixed)).toEqual({ a: 'a', b: 'c' })
@@ -210,7 +218,7 @@ describe('a model', () => {
   })
 
   it('refuses to pack or unpack what it cannot give back', async () => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const row = await notes.encrypt({ a: 'a' })
     const { envelope: _, ...headless } = notes.pack(row)
     const place = { index: 0, field: 'a' }
@@ -229,7 +237,14 @@ describe('a model', () => {
     async (format) => {
       const eaas = connect()
       const envelope = await eaas.encrypt('its own', { keyId })
-      const notes = eaas.model({ name: 'users', keyId, format, header: 'shared', fields: { a: text().nullable() } })
+      const notes = eaas.model({
+        name: 'users',
+        keyId,
+        bind: false,
+        format,
+        header: 'shared',
+        fields: { a: text().nullable() },
+      })
       for (const row of [
         { a: 'a', envelope },
         { a: 'a', envelope: null },
@@ -237,7 +252,7 @@ describe('a model', () => {
       ]) {
         expect(await notes.decrypt(await notes.encrypt(row))).toEqual(row)
       }
-      const full = eaas.model({ name: 'users', keyId, fields: { a: text() } })
+      const full = eaas.model({ name: 'users', keyId, bind: false, fields: { a: text() } })
       for (const own of [envelope, null, 'C5, white']) {
         const sealed = await full.encrypt({ a: 'a', envelope: own })
         expect(await full.decrypt(sealed)).toEqual({ a: 'a', envelope: own })
@@ -247,12 +262,12 @@ describe('a model', () => {
   )
 
   it('refuses a row of which a column would be lost under an index or the compact form', async () => {
-    const compact = connect().model({ name: 'users', keyId, format: 'compact', fields: { a: text() } })
+    const compact = connect().model({ name: 'users', keyId, bind: false, format: 'compact', fields: { a: text() } })
     for (const envelope of ['C5, white', vectors.valid]) {
       await expect(compact.encrypt({ a: 'a', envelope })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     }
-    const indexed = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'id' }) } })
-    const cut = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'id', bits: 10 }) } })
+    const indexed = connect().model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'id' }) } })
+    const cut = connect().model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'id', bits: 10 }) } })
     const many = { keyId, fields: ['a'], index: { a: 'id' } } as const
     for (const id of [7, '4711', 'c0ffee', 'f'.repeat(63), 'F'.repeat(64), 'f'.repeat(65)] as never[]) {
       await expect(indexed.encrypt({ a: 'a', id })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
@@ -260,7 +275,7 @@ describe('a model', () => {
       await expect(connect().encryptMany([{ a: 'a', id }], many)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     }
     expect(service.requests).toEqual([])
-    const full = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const full = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const named = { ...(await full.encrypt({ a: 'a' })), envelope: 'C5, white' }
     expect(() => full.pack(named)).toThrow(/would overwrite the column "envelope"/)
     const stored = await compact.encrypt({ a: 'a' })
@@ -272,8 +287,8 @@ describe('a model', () => {
 
   it('loses no column of the application to an index that is new over rows that were stored', async () => {
     const fields = { a: text({ index: 'note' }) }
-    const before = connect().model({ name: 'users', keyId, fields: { a: text() } })
-    const model = connect().model({ name: 'users', keyId, fields })
+    const before = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
+    const model = connect().model({ name: 'users', keyId, bind: false, fields })
     const row = await before.encrypt({ a: 'a', note: 'its own' })
     for (const own of ['its own', '4711']) {
       const stored = { ...row, note: own } as never
@@ -290,6 +305,7 @@ describe('a model', () => {
     const notes = connect().model({
       name: 'users',
       keyId,
+      bind: false,
       fields: { a: text(), b: text().optional(), 'c.d': text().optional() },
     })
     const row = { ...(await notes.encrypt({ a: 'a' })), b: null, c: { d: null, e: 1 } }
@@ -303,7 +319,12 @@ describe('a model', () => {
   })
 
   it('seals nothing that all objects have', async () => {
-    const users = connect().model({ name: 'users', keyId, fields: { constructor: text().optional() } as never })
+    const users = connect().model({
+      name: 'users',
+      keyId,
+      bind: false,
+      fields: { constructor: text().optional() } as never,
+    })
     expect(await users.encrypt({} as never)).toEqual({})
     const options = { keyId, fields: ['constructor' as never], optional: ['constructor' as never] }
     expect(await connect().encryptMany([{}], options)).toEqual([{}])
@@ -313,7 +334,7 @@ describe('a model', () => {
     service.intercept = () => true
     for (const dek of ['shared', 'call', 'record'] as const) {
       const eaas = connect()
-      const notes = eaas.model({ name: 'users', keyId, dek, fields: { a: text() } })
+      const notes = eaas.model({ name: 'users', keyId, bind: false, dek, fields: { a: text() } })
       for (const call of [
         (signal: AbortSignal) => eaas.encrypt('x', { keyId, dek, signal }),
         (signal: AbortSignal) => eaas.encryptMany([{ a: 'x' }], { keyId, dek, fields: ['a'], signal }),
@@ -328,6 +349,7 @@ describe('a model', () => {
     const notes = connect({ deks: { maxMessages: 5 } }).model({
       name: 'users',
       keyId,
+      bind: false,
       fields: { a: text(), b: text() },
     })
     const rows = await notes.encryptMany(Array.from({ length: 20 }, () => ({ a: 'a', b: 'b' })))
@@ -338,7 +360,9 @@ describe('a model', () => {
     }
     expect(Math.max(...uses.values())).toBe(4)
     const tight = connect({ deks: { maxMessages: 1 } })
-    expect(() => tight.model({ name: 'users', keyId, fields: { a: text(), b: text() } })).toThrow('maxMessages')
+    expect(() => tight.model({ name: 'users', keyId, bind: false, fields: { a: text(), b: text() } })).toThrow(
+      'maxMessages',
+    )
   })
 
   it.each([
@@ -390,7 +414,7 @@ describe('a model', () => {
   })
 
   it('says of a row that is none what it is, and opens the others', async () => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const row = await notes.encrypt({ a: 'a' })
     const list = [row, null, [], { a: JSON.stringify(row.a).slice(0, -1) }, row] as never[]
     const { ok, failed } = await notes.decryptMany(list)
@@ -425,7 +449,7 @@ describe('a model', () => {
       if (array instanceof Uint8Array && array.length === 32) drawn.push(array)
       return draw(array)
     })
-    const notes = connect().model({ name: 'users', keyId, dek: 'record', fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, dek: 'record', fields: { a: text() } })
     await notes.encryptMany([{ a: 'x' }, { a: 'y' }])
     service.intercept = (_, response) => !!response.destroy()
     await notes.encryptMany([{ a: 'x' }, { a: 'y' }]).catch(() => undefined)

@@ -7,15 +7,17 @@ import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
-import { type Definition, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
+import { type Definition, type ModelOptions, ROW_SEAL, type RowFormat, readDefinition } from './definition.js'
 import { matchesQuery } from './field-texts.js'
 import { getQueryFields } from './index-columns.js'
 import { keepInternals, withAccess } from './model-access.js'
 import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
-import type { createModelRows } from './model-rows.js'
+import type { createModelRows, warnOfFewValues } from './model-rows.js'
 import type {
   Compounds,
+  Extras,
   Fields,
+  NoExtras,
   OpenedRow,
   OtherColumns,
   PartialFields,
@@ -27,6 +29,7 @@ import type {
   SealedPartial,
   SealedRow,
   SealedShape,
+  WholeShape,
 } from './model-types.js'
 import type { RowsResult } from './open-rows.js'
 import { pickFields, pickPresent } from './pick.js'
@@ -38,14 +41,21 @@ const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
  * A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the
  * errors that `Client` lists.
  */
-export interface Model<F extends Fields, C, T extends RowFormat, H extends string, P extends boolean = false> {
+export interface Model<
+  F extends Fields,
+  C,
+  T extends RowFormat,
+  H extends string,
+  P extends boolean = false,
+  X extends Extras = NoExtras,
+> {
   /**
    * How many values this model has opened, with `acceptPlaintext` or `acceptUnbound`, that were not sealed or
    * bound to nothing. When a whole table was read and both are zero, the options can go.
    */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
-  readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H> }
+  readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H, X> }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members
    * stay unchanged. Uses one request for the wrap and all hashes, or none. Copies a plain row at the call,
@@ -59,7 +69,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
    * ```
    */
-  encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H>>
+  encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H, X>>
   /**
    * Seals many rows. All values are checked before anything is sent, and the call fails as a whole. Otherwise
    * as `encrypt`.
@@ -67,7 +77,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   encryptMany<R extends PlainShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
-  ): Promise<SealedRow<R, F, C, T, H>[]>
+  ): Promise<SealedRow<R, F, C, T, H, X>[]>
   /**
    * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the
    * indexes. Keeps such a column where it holds no index. Leaves null in an optional field out, since
@@ -75,7 +85,10 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
-  decrypt<R extends SealedShape<F, P> & OtherColumns>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
+  decrypt<R extends SealedShape<F, P> & WholeShape<F, C, X> & OtherColumns>(
+    row: R,
+    options?: CallOptions,
+  ): Promise<OpenedRow<R, F, C, H, X>>
   /**
    * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in
    * `failed`, with its index and its error, and all others are still opened. That holds for every error, also
@@ -88,10 +101,10 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * const { ok, failed } = await users.decryptMany(rows)
    * ```
    */
-  decryptMany<R extends SealedShape<F, P> & OtherColumns>(
+  decryptMany<R extends SealedShape<F, P> & WholeShape<F, C, X> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
-  ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
+  ): Promise<RowsResult<OpenedRow<R, F, C, H, X>>>
   /**
    * Makes a model of some fields, for rows of which only these are read or written. It binds to the same
    * columns, which such rows need too. Seals no value of an index over several fields without the others, and
@@ -103,7 +116,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * const { email } = await users.pick('email').decrypt(row) // select id, email from users
    * ```
    */
-  pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P>
+  pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P, X>
   /**
    * Seals those fields of a row that are there, and adds the columns of their indexes: for an update of some
    * columns. A field that is absent or undefined stays so; null, in a field that may be missing, is stored as
@@ -124,12 +137,12 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   decryptPartial<R extends SealedShape<PartialFields<F>, P> & OtherColumns>(
     row: R,
     options?: CallOptions,
-  ): Promise<OpenedRow<R, PartialFields<F>, C, H>>
+  ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over
    * several fields needs the values of all of them. One request; with `indexKey` none, after the key was
-   * opened once. `{ startsWith }` and `{ contains }` search for parts of a text. With those and with `bits`,
-   * filter the rows that the search finds with `matches`.
+   * opened once. `{ startsWith }` and `{ contains }` search for parts of a text, and `{ gte, lt }` and the like
+   * for a range, whose column is a list for `in`. With those and with `bits`, filter the rows that the search finds with `matches`.
    *
    * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be
    * indexed
@@ -150,7 +163,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   /**
    * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and
    * DEKs stay the same. Rows that are current are returned unchanged. Helps against a key version that leaked
-   * or is to be retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `encrypt` and `decrypt`;
+   * or is to be retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`;
    * writes one audit entry for each distinct wrapped key.
    *
    * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item
@@ -176,19 +189,19 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   reseal<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
-  ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H>, F, C, T, H>>, void, undefined>
+  ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H, X>, F, C, T, H, X>>, void, undefined>
   /**
    * Turns a row of envelopes into the compact form. Drops members of an envelope that the format does not
    * have.
    *
    * @throws InvalidInputError when a field is not an envelope, or the fields do not share a DEK
    */
-  pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'compact', H>
+  pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'compact', H, X>
   /**
    * Turns a row of the compact form back into the same envelopes. @throws InvalidInputError without the
    * column `header`
    */
-  unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'full', H>
+  unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'full', H, X>
 }
 
 interface Typed {
@@ -208,16 +221,17 @@ export interface AnyModel {
 interface Loaded {
   records: RecordsDeps
   createModelRows: typeof createModelRows
+  warnOfFewValues: typeof warnOfFewValues
 }
 
 type Deps = Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> }
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
-  deps: Omit<Deps, 'accepted'>,
-  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>,
+  { hasSecret, ...deps }: Omit<Deps, 'accepted'> & { hasSecret: boolean },
+  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>,
 ): unknown {
-  const definition = readDefinition(options)
+  const definition = readDefinition(options, hasSecret)
   if (definition.fields.length > deps.maxMessages) {
     throw new InvalidInputError('deks.maxMessages must be at least the number of fields, which share a DEK')
   }
@@ -228,11 +242,14 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   const { accepted } = deps
   // Loaded at the first call: a page that is only opened does not pay for it.
   const load = async (some = definition) => {
-    const { records, createModelRows } = await deps.load()
+    const { records, createModelRows, warnOfFewValues } = await deps.load()
+    warnOfFewValues(definition)
+    await definition.named?.find(deps.ensureKey)
     const all = { ...deps, ...records }
     return { rows: createModelRows(all, some), deps: all }
   }
   const paths = definition.fields.map(({ path }) => path)
+  if (definition.rowSeal) paths.push([ROW_SEAL])
   const encryptOne = (name: string, pick: (row: Row) => Definition) =>
     traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal(name, options)
@@ -273,7 +290,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     pick: (...fields: string[]) => modelOf(deps, pickFields(definition, fields)),
     index: traced(async (query: Row, options?: CallOptions) => {
       const signal = readSignal('index()', options)
-      const asked = copyPlain(query) // it may change before the part is there
+      const asked = copyPlain(query) // the caller may change it before the code has loaded
       const { rows } = await load()
       return rows.hash(asked, signal)
     }),

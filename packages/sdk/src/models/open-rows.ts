@@ -1,29 +1,31 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
 
 import type { Secret } from '../deks/secret.js'
-import { DecryptionError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
+import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { hasRows, isMissing, type Row } from '../input.js'
 import { createPace } from '../pace.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { attempt, BLOCK_RECORDS, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
-import { demandAad } from '../records/bound-envelopes.js'
+import { demandAad, foreignKey, type OpenableParts } from '../records/bound-envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath, copyRow } from '../records/plain-rows.js'
 import { assertNoLookalike, assertNoNullObject } from '../records/presence.js'
 import { readEnvelope, type SealedParts } from '../records/read-envelope.js'
+import { type Uses, wrappedFor } from '../uses.js'
 import { acceptPlain, countAccepted } from './accepted-unsealed.js'
-import { bindField, bindRow } from './bindings.js'
-import { CODECS, isNothing } from './codecs.js'
+import { bindField, bindRow, findUses } from './bindings.js'
+import { decodeField, isNothing } from './codecs.js'
 import { envelopeAt, isHeaderUsed } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { named, naming } from './named-errors.js'
+import { hasSeal, SEAL_FIELD, sealAad } from './row-seal.js'
 
 // The format is no secret: whoever has the envelope reads it.
 const V1_HINT =
-  'It is of format v1 or from server mode, bound to nothing. If the model did not seal it and you know who did, open it with `acceptUnbound: true`; else restore it from a backup.'
+  'It is of format v1 or from server mode, bound to nothing. If you know who sealed it, pass `acceptUnbound: true`; else restore it from a backup.'
 const V2_HINT =
-  'It is of format v2, which a model with `envelope: 1` does not open: leave the option out, or restore it from a backup.'
+  'It is of format v2, which a model with `envelope: 1` does not open: leave the option out; else restore it from a backup.'
 
 /** A row that did not open: its index in the given list, from 0, and the error. */
 export interface FailedRow {
@@ -63,7 +65,7 @@ export async function openRows(
     ...{ ...options, pace: createPace(), deks },
     progressOf: ({ place }) => ({ done: place.index - first, total: rows.length }),
     take(job, plaintext) {
-      outcomes.set(job, { value: CODECS[job.field.spec.kind].decode(plaintext, job.place) })
+      outcomes.set(job, { value: decodeField(job.field.spec, plaintext, job.place) })
     },
     fail(job, error) {
       outcomes.set(job, { error })
@@ -103,8 +105,9 @@ export async function openRows(
 }
 
 /** Copies a stored row. @throws InvalidInputError when it is not a row, or cannot be read */
-export function copyStored({ fields, bind, header }: Definition, row: unknown, index: number): Row {
-  const paths = [...fields, ...bind].map(({ path }) => path)
+export function copyStored({ fields, bind, header, rowSeal, whole }: Definition, row: unknown, index: number): Row {
+  const own = rowSeal ? [...(whole?.fields ?? fields), SEAL_FIELD] : fields
+  const paths = [...own, ...bind].map(({ path }) => path)
   return copyRow(row, { index, paths: [...paths, [header]], toStore: false })
 }
 
@@ -118,6 +121,7 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
   const { fields, names, keyIds, keyByRow, header } = definition
   let binding: Uint8Array | undefined
   let own: string | undefined
+  let uses: Uses | undefined
   const isOwn = (key_id: string) => {
     if (keyIds.has(key_id) || !keyByRow) return keyIds.has(key_id)
     own ??= definition.keyOf(row, index)
@@ -130,17 +134,17 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     const aad = bindField(definition, parts.key_id, place.field, binding ?? new Uint8Array(0))
     return demandAad(parts, { aad, acceptUnbound: definition.acceptUnbound, hint: V1_HINT }, place)
   }
-  return fields.flatMap((field) => {
+  const forRow = (parts: OpenableParts) => wrappedFor(parts, () => (uses ??= findUses(definition, row, index)))
+  const jobs = fields.flatMap((field) => {
     const place = { index, field: field.name }
     assertPath(row, field.path, index)
     const value = getAt(row, field.path)
     if (!isMissing(value)) {
       if (acceptPlain(definition, field, value, index)) return []
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
-      if (isOwn(parts.key_id)) return [{ place, field, parts: demand(parts, place) }]
-      const message = `could not decrypt: encrypted under the key ${parts.key_id}, which is not the ${keyByRow ? "row's" : "model's"}`
+      if (isOwn(parts.key_id)) return [{ place, field, parts: forRow(demand(parts, place)) }]
       const hint = 'Name former keys in `formerKeyIds`, or restore the envelope.'
-      throw new DecryptionError(place, { message, hint })
+      throw foreignKey(parts.key_id, keyByRow ? "the row's" : "the model's", hint, place)
     }
     if (value === undefined) assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
@@ -150,6 +154,20 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
       : 'Read its column too, or declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
+  const sealPlace = { index, field: SEAL_FIELD.name }
+  if (!definition.rowSeal || fields.length === 0 || !hasSeal(definition, row, sealPlace)) return jobs
+  const parts = readEnvelope(envelopeAt(row, SEAL_FIELD.path, header, sealPlace), sealPlace)
+  if (!isOwn(parts.key_id)) throw foreignKey(parts.key_id, "the model's", 'Restore the row.', sealPlace)
+  const read = new Map(jobs.map((job) => [job.field.name, job.parts]))
+  const cellOf = ({ name, path }: PlacedField) => {
+    if (isMissing(getAt(row, path))) return undefined
+    const place = { index, field: name }
+    return read.get(name) ?? readEnvelope(envelopeAt(row, path, header, place), place)
+  }
+  binding ??= bindRow(definition, row, index)
+  const aad = sealAad(definition, parts.key_id, { row, binding: binding ?? new Uint8Array(0), cellOf })
+  const openable = forRow(demandAad(parts, { aad, hint: V1_HINT }, sealPlace))
+  return [...jobs, { place: sealPlace, field: SEAL_FIELD, parts: openable }]
 }
 
 /**
@@ -166,6 +184,7 @@ function join(
   for (const job of jobs) {
     const outcome = outcomes.get(job)
     if (outcome && 'error' in outcome) return outcome.error
+    if (job.field === SEAL_FIELD) continue
     values.push([job.field.path, outcome?.value])
   }
   countAccepted(accepted, definition, row, jobs)
@@ -175,6 +194,8 @@ function join(
   }
   const plain = withValues(row, values)
   for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // any other value is the application's
+  if (definition.rowSeal && columns.length === (definition.whole ?? definition).columns.length)
+    delete plain[SEAL_FIELD.name]
   const paths = fields.map(({ path }) => path)
   if (isHeaderUsed(row, paths, header)) delete plain[header]
   return plain

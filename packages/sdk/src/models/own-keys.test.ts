@@ -16,7 +16,7 @@ beforeEach(() => {
 })
 
 const notesOf = (eaas: Client, id: string, formerKeyIds?: string[], format: 'full' | 'compact' = 'full') =>
-  eaas.model({ name: 'users', keyId: id, formerKeyIds, format, fields: { a: text({ index: 'a_index' }) } })
+  eaas.model({ name: 'users', keyId: id, bind: false, formerKeyIds, format, fields: { a: text({ index: 'a_index' }) } })
 
 describe('an envelope of another key', () => {
   it.each(['full', 'compact'] as const)('is refused, and nothing is sent for it: %s', async (format) => {

@@ -41,9 +41,13 @@ describe('some fields of a row', () => {
     const people = eaas.model({
       name: 'people',
       keyId,
+      bind: false,
       indexKey: await eaas.createIndexKey(keyId),
       fields: { first: text(), nick: text().nullable() },
-      indexes: { first_start: { prefix: 'first', length: 2 }, nick_parts: { ngram: 'nick', length: 3 } },
+      indexes: {
+        first_start: { prefix: 'first', length: 2 },
+        nick_parts: { ngram: 'nick', length: 3, bits: 8, acceptLeakage: true },
+      },
     })
     const one = await people.encryptPartial({ id: 7, first: 'Ada' })
     expectTypeOf<keyof typeof one>().toEqualTypeOf<'id' | 'first' | 'first_start'>()
@@ -219,6 +223,7 @@ describe('a model of some fields', () => {
     const people = connect().model({
       name: 'p',
       keyId,
+      bind: false,
       acceptPlaintext: true,
       warn: false,
       fields: { a: text(), b: text() },

@@ -1,27 +1,28 @@
 /** Seals the rows of a model: checks all values first, then seals the fields of each row under one DEK. */
-import type { Envelope } from '@eaas/protocol'
-import type { OwnDek } from '../deks/own-dek.js'
+import { decodeBase64, type Envelope } from '@eaas/protocol'
 import { type EaasError, InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { createBacklog, type Pace } from '../pace.js'
 import { assertIndexColumn } from '../records/blind-indexes.js'
 import { attempt, restAndReport, withDeks } from '../records/blocks.js'
 import { toText } from '../records/envelope-text.js'
-import type { Plaintext } from '../records/envelopes.js'
+import type { MakeSeal } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { assertNoColumn, assertNoLookalike, assertNoNullObject } from '../records/presence.js'
+import type { NamedUse } from '../uses.js'
 import { isPromise } from '../waiting.js'
-import { bindField, bindRow } from './bindings.js'
-import { CODECS, isNothing } from './codecs.js'
+import { bindField, bindRow, findUses } from './bindings.js'
+import { assertKind, encodeField, isNothing } from './codecs.js'
 import { assertHeaderColumn, packRow } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
-import { makeFieldText } from './field-texts.js'
 import type { IndexColumn } from './index-columns.js'
-import { type ColumnTexts, makeColumnTexts } from './index-texts.js'
+import { type ColumnTexts, makeColumnTexts, makePartText } from './index-texts.js'
+import type { GetValue } from './index-values.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { naming } from './named-errors.js'
 import { findLacking } from './pick.js'
+import { assertSealColumn, SEAL_FIELD, sealPlaintext } from './row-seal.js'
 
 export interface SealOptions extends RowsOptions {
   /** Whether to seal under a new DEK, and not under the key's shared one. */
@@ -42,6 +43,8 @@ export interface RowRead {
   keyId: string | undefined
   /** What its values are bound to: see `bindRow`. */
   binding: Uint8Array | undefined
+  /** What its DEK is wrapped for. */
+  use?: NamedUse | undefined
 }
 
 /**
@@ -62,9 +65,11 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   if (whole) assertPicked(definition, whole, row, index)
   const texts = readTexts(definition, row, index)
   // Of some fields, those that hold nothing are bound to nothing, and need no column of the row.
-  if (whole && fields.every(({ path }) => isMissing(getAt(row, path))))
+  const mayBeUnbound = whole && (!definition.rowSeal || fields.length === 0)
+  if (mayBeUnbound && fields.every(({ path }) => isMissing(getAt(row, path))))
     return { row, texts, keyId: undefined, binding: undefined }
-  return { row, texts, keyId: definition.keyOf(row, index), binding: bindRow(definition, row, index) }
+  const keyId = definition.keyOf(row, index)
+  return { row, texts, keyId, binding: bindRow(definition, row, index), use: findUses(definition, row, index)?.use }
 }
 
 /**
@@ -99,19 +104,14 @@ function readTexts(definition: Definition, row: Row, index: number): RowTexts {
     if (isMissing(value)) assertNoLookalike(row, field, names, index)
     else assertNoColumn(row, field, index)
     if (value === undefined && !spec.missing.includes(undefined)) assertNoNullObject(row, field, index)
-    if (!isNothing(spec.missing, value)) assertKind(field, value, index)
+    if (!isNothing(spec.missing, value)) assertKind(spec, value, { index, field: field.name })
   }
   if (format === 'compact') assertHeaderColumn(row, header, index)
+  if (definition.rowSeal) assertSealColumn(row, index)
   return columns.map((column) => {
     assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
     return findColumnTexts(model, column, row, index)
   })
-}
-
-/** Refuses a value that is not of the field's kind. @throws InvalidInputError */
-export function assertKind({ name, spec }: PlacedField, value: unknown, index: number): void {
-  const { assert } = spec.assert ? spec : CODECS[spec.kind]
-  assert?.(value, { index, field: name })
 }
 
 function findColumnTexts(model: string, column: IndexColumn, row: Row, index: number): ColumnTexts | undefined {
@@ -119,7 +119,7 @@ function findColumnTexts(model: string, column: IndexColumn, row: Row, index: nu
   for (const field of column.fields) {
     const value = getAt(row, field.path)
     if (isMissing(value)) return undefined
-    texts.push(makeFieldText(field, value, index))
+    texts.push(makePartText(column, field, value, index))
   }
   return makeColumnTexts(model, column, texts, { index, field: column.fields[0]?.name ?? '' })
 }
@@ -128,13 +128,13 @@ export async function sealRows(
   deps: ModelDeps,
   definition: Definition,
   read: readonly RowRead[],
-  options: SealOptions & { pace: Pace },
+  options: SealOptions & { pace: Pace; indexing: Promise<GetValue> },
 ): Promise<Row[]> {
   const { envelopes } = deps
   const { fields, format, header, keyByRow } = definition
   const { pace, signal } = options
   const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
-  const paths = fields.map(({ path }) => path)
+  const paths = [...fields.map(({ path }) => path), ...(definition.rowSeal ? [SEAL_FIELD.path] : [])]
   const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
   const out: Row[] = []
   const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
@@ -142,13 +142,15 @@ export async function sealRows(
       const envelope = sealed[number]
       return [path, format === 'text' && envelope ? toText(envelope) : envelope]
     })
-    const full = withValues(row, values)
+    const full = withValues(definition.rowSeal ? { [SEAL_FIELD.name]: null, ...row } : row, values)
     out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
   let isCollecting = false
   const keyOf = (at: number) => read[at]?.keyId
-  await withDeks(deps, { keyOf, dek, count: read.length, signal }, async (start, end, dekOf) => {
-    for (const [number, { row, keyId = '', binding }] of read.slice(start, end).entries()) {
+  const useOf = (at: number) => read[at]?.use
+  const getValue = definition.rowSeal ? await options.indexing : undefined // the seals are made of the indexes
+  await withDeks(deps, { keyOf, useOf, dek, count: read.length, signal }, async (start, end, dekOf) => {
+    for (const [number, { row, keyId = '', binding, use }] of read.slice(start, end).entries()) {
       const at = start + number
       // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps
       // of rows with keys of their own are collected, which would go out in many small requests.
@@ -156,15 +158,20 @@ export async function sealRows(
         await restAndReport(deps, pace, options, { done: at, total: read.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
       const plaintexts = present.map(({ path, name, spec }) => ({
-        bytes: CODECS[spec.kind].encode(getAt(row, path), { index: at, field: name }),
+        bytes: encodeField(spec, getAt(row, path), { index: at, field: name }),
         aad: binding && bindField(definition, keyId, name, binding),
       }))
       const own = dekOf(at)
+      const makeSeal =
+        getValue &&
+        binding &&
+        sealerOf(definition, { keyId, binding, present, indexes: indexesOf(definition, read[at], getValue) })
       const sealed = own
-        ? sealAllWith(deps, own, plaintexts)
-        : plaintexts.length === 0
+        ? envelopes.sealAllWith(own, plaintexts, makeSeal)
+        : plaintexts.length === 0 && !makeSeal
           ? []
-          : envelopes.sealAll(plaintexts, keyId, signal)
+          : envelopes.sealAll(plaintexts, { keyId, signal, seal: makeSeal, use })
+      if (makeSeal) present.push(SEAL_FIELD)
       if (isPromise(sealed)) {
         const flushed = backlog.add(sealed.then((list) => put(at, row, present, list)))
         isCollecting = keyByRow && flushed === undefined
@@ -179,7 +186,31 @@ export async function sealRows(
   return out
 }
 
-function sealAllWith({ envelopes }: ModelDeps, own: OwnDek, plaintexts: readonly Plaintext[]) {
-  const sealed = plaintexts.map(({ bytes, aad }) => envelopes.sealWith(own, bytes, aad))
-  return envelopes.isSync() ? (sealed as Envelope[]) : Promise.all(sealed)
+/** The values of a row's index columns. */
+export function indexesOf({ columns }: Definition, read: RowRead | undefined, getValue: GetValue): Row {
+  const values = columns.map((column, number): [string, unknown] => {
+    const texts = read?.texts[number]
+    return [column.column, texts === undefined ? null : getValue(column, texts)]
+  })
+  return Object.fromEntries(values)
+}
+
+/** Returns what makes the seal of a row from the envelopes of the fields that have a value. */
+function sealerOf(
+  definition: Definition,
+  {
+    keyId,
+    binding,
+    present,
+    indexes,
+  }: { keyId: string; binding: Uint8Array; present: readonly PlacedField[]; indexes: Row },
+): MakeSeal {
+  return (sealed) => {
+    const cells = new Map(present.map(({ name }, at) => [name, sealed[at]]))
+    const cellOf = ({ name }: PlacedField) => {
+      const envelope = cells.get(name)
+      return envelope && { iv: decodeBase64(envelope.iv), sealed: decodeBase64(envelope.ciphertext) }
+    }
+    return sealPlaintext(definition, keyId, { row: indexes, binding, cellOf })
+  }
 }

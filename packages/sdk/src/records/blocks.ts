@@ -10,6 +10,7 @@ import { AbortedError, type EaasError, isEaasError, placedAt, type RecordPlace }
 import type { Batcher } from '../http/batcher.js'
 import type { DekScope } from '../input.js'
 import { createBacklog, type Pace } from '../pace.js'
+import { inEitherUse, type NamedUse } from '../uses.js'
 import { isPromise } from '../waiting.js'
 import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
@@ -48,6 +49,8 @@ export interface RecordsDeps {
 interface DeksOptions {
   /** The key of a record; undefined where it has nothing to seal. */
   keyOf: (at: number) => string | undefined
+  /** What the DEK of a record is wrapped for; the same for all of a call where they share it. */
+  useOf?: (at: number) => NamedUse | undefined
   dek: DekScope
   count: number
   signal: AbortSignal | undefined
@@ -60,19 +63,19 @@ interface DeksOptions {
  */
 export async function withDeks(
   { wrap, decryptDeks }: Pick<RecordsDeps, 'wrap' | 'decryptDeks'>,
-  { keyOf, dek, count, signal }: DeksOptions,
+  { keyOf, useOf, dek, count, signal }: DeksOptions,
   task: (start: number, end: number, dekOf: (at: number) => OwnDek | undefined) => Promise<void>,
 ): Promise<void> {
   const block = dek === 'record' ? BLOCK_RECORDS : count
   const nameOf = (at: number) => (dek === 'call' ? keyOf(at) : at)
   for (let start = 0; start < count; start += block) {
     const end = Math.min(count, start + block)
-    const wanted = new Map<string | number | undefined, string>()
+    const wanted = new Map<string | number | undefined, { keyId: string; use: NamedUse | undefined }>()
     for (let at = start; at < end && dek !== 'shared'; at++) {
       const keyId = keyOf(at)
-      if (keyId !== undefined) wanted.set(nameOf(at), keyId)
+      if (keyId !== undefined) wanted.set(nameOf(at), { keyId, use: useOf?.(at) })
     }
-    const own = await createDeks([...wanted.values()], (keyId) => createOwnDek(wrap, keyId, signal))
+    const own = await createDeks([...wanted.values()].map(({ keyId, use }) => createOwnDek(wrap, keyId, signal, use)))
     const deks = new Map([...wanted.keys()].map((name, number) => [name, own[number]]))
     try {
       if (dek === 'call') for (const { wrapped, dek } of own) decryptDeks.add(wrapped, dek)
@@ -83,8 +86,8 @@ export async function withDeks(
   }
 }
 
-async function createDeks(keyIds: readonly string[], make: (keyId: string) => Promise<OwnDek>): Promise<OwnDek[]> {
-  const made = await Promise.allSettled(keyIds.map(make))
+async function createDeks(making: readonly Promise<OwnDek>[]): Promise<OwnDek[]> {
+  const made = await Promise.allSettled(making)
   const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = made.find((result) => result.status === 'rejected')
   if (!failed) return deks
@@ -169,10 +172,12 @@ async function unwrapEach(
   const refused = new Map<string, EaasError>()
   const unwrap = async ([name, job]: [string, OpenJob]) => {
     try {
-      job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
-        deks.set(name, dek.share())
-        return envelopes.openWith(dek, job.parts, job.place) // proves that it is the right one and may be cached
-      })
+      job.plaintext = await inEitherUse(job.parts, (parts) =>
+        decryptDeks.use(parts, signal, (dek) => {
+          deks.set(name, dek.share())
+          return envelopes.openWith(dek, parts, job.place) // proves that it is the right one and may be cached
+        }),
+      )
     } catch (error) {
       if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
       refused.set(name, error)

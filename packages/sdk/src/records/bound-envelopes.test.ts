@@ -6,6 +6,8 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import type { Client, EngineName, Envelope } from '../index.js'
 import { createDek, open, openExport, openText, seal } from '../offline.js'
+import { decryptStream, encryptStream, openRange } from '../streams.js'
+import { decryptSync, encryptSync } from '../sync.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { createTestService } from '../testing.js'
 
@@ -77,19 +79,21 @@ describe.each(['node', 'web', 'noble'] as const)('a value with a context, by eng
     expect(decodeBase64(one.commitment).length).toBe(32)
     expect(two.commitment).toBe(one.commitment)
     expect((await eaas.encrypt('c', { keyId, context, dek: 'call' })).commitment).not.toBe(one.commitment)
-    expect((await eaas.encrypt('d', { keyId })).envelope_version).toBe(1) // under the same DEK
+    const bare = await eaas.encrypt('d', { keyId })
+    expect(bare).toMatchObject({ envelope_version: 2, commitment: one.commitment })
+    expect((await eaas.encrypt('e', { keyId, envelope: 1 })).envelope_version).toBe(1) // under the same DEK
   })
 
   it.each(vectors.open)('opens the published vector: $name', async ({ dek, context, envelope, plaintext }) => {
     const eaas = connectTo(decodeHex(dek), envelope, engine)
-    expect(encodeHex(await eaas.decrypt(envelope, { context: context ?? undefined }))).toBe(plaintext)
+    expect(encodeHex(await eaas.decrypt(envelope, context ? { context } : {}))).toBe(plaintext)
   })
 
   it('refuses each published vector that must not open, with one error for all that have the form', async () => {
     const outcomes = await Promise.all(
       vectors.refuse.map(async ({ name, dek, context, envelope }) => {
         const eaas = connectTo(decodeHex(dek), envelope, engine)
-        const { code, message, hint } = await failure(eaas.decrypt(envelope, { context: context ?? undefined }))
+        const { code, message, hint } = await failure(eaas.decrypt(envelope, context ? { context } : {}))
         return [name, code === 'E_DECRYPTION' ? `${message} ${hint}` : code]
       }),
     )
@@ -105,7 +109,8 @@ describe.each(['node', 'web', 'noble'] as const)('a value with a context, by eng
   it('is refused with one error, wherever it was put and whatever opens it', async () => {
     const eaas = connect({ engine })
     const bound = await eaas.encrypt('secret', { keyId, context })
-    const unbound = await eaas.encrypt('secret', { keyId })
+    const unbound = await eaas.encrypt('secret', { keyId, envelope: 1 })
+    const empty = await eaas.encrypt('secret', { keyId })
     const otherDek = await eaas.encrypt('secret', { keyId, context, dek: 'call' })
     const other = await eaas.encrypt('secret', { keyId: service.createKey(), context })
     const attempts: [Envelope, Context | undefined][] = [
@@ -117,6 +122,8 @@ describe.each(['node', 'web', 'noble'] as const)('a value with a context, by eng
       [bound, { ...context, more: '' }],
       [unbound, context],
       [unbound, {}],
+      [empty, context],
+      [{ ...empty, envelope_version: 1 } as unknown as Envelope, undefined],
       [{ ...unbound, envelope_version: 2, commitment: bound.commitment }, context],
       [{ ...bound, envelope_version: 1 } as unknown as Envelope, undefined],
       [{ ...bound, envelope_version: 1 } as unknown as Envelope, context],
@@ -129,18 +136,18 @@ describe.each(['node', 'web', 'noble'] as const)('a value with a context, by eng
     ]
     for (const client of [eaas, connect({ engine })]) {
       for (const [envelope, given] of attempts) {
-        expect(await failure(client.decrypt(envelope, { context: given }))).toMatchObject(REFUSED)
+        expect(await failure(client.decrypt(envelope, given ? { context: given } : {}))).toMatchObject(REFUSED)
       }
+      for (const given of [{}, { context: {} }]) expect(await client.decryptText(empty, given)).toBe('secret')
       expect(await client.decryptText(bound, { context })).toBe('secret')
     }
   })
 
-  it('is refused before the service is called where its context, or its format, is missing', async () => {
-    const bound = await connect({ engine }).encrypt('secret', { keyId, context })
-    const unbound = await connect({ engine }).encrypt('secret', { keyId })
+  it('is refused before the service is called where its format is v1 and a context is demanded', async () => {
+    const unbound = await connect({ engine }).encrypt('secret', { keyId, envelope: 1 })
     service.requests.length = 0
-    expect(await failure(connect({ engine }).decrypt(bound))).toMatchObject(REFUSED)
-    expect(await failure(connect({ engine }).decrypt(unbound, { context }))).toMatchObject(REFUSED)
+    for (const demanded of [context, {}])
+      expect(await failure(connect({ engine }).decrypt(unbound, { context: demanded }))).toMatchObject(REFUSED)
     expect(service.requests).toEqual([])
   })
 
@@ -200,11 +207,69 @@ describe.each(['node', 'web', 'noble'] as const)('a value with a context, by eng
   })
 })
 
+describe('a context that is named and undefined', () => {
+  it('is refused wherever a value is sealed or opened, before anything is sent', async () => {
+    const eaas = connect()
+    const dek = new Uint8Array(32).fill(1)
+    const wrapped = { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 }
+    const envelope = vectors.open[0]?.envelope as EnvelopeV2
+    const forgotten = { context: undefined } as object
+    const exported = openExport({
+      key_id: keyId,
+      tenant_id: keyId,
+      versions: [{ version: 1, dek_hex: '01'.repeat(32) }],
+    })
+    const calls: [string, () => unknown][] = [
+      ['encrypt', () => eaas.encrypt('x', { keyId, ...forgotten })],
+      ['encryptJson', () => eaas.encryptJson('x', { keyId, ...forgotten })],
+      ['encryptMany', () => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], ...forgotten })],
+      ['encryptSync', () => encryptSync(eaas, 'x', { keyId, ...forgotten })],
+      ['encryptStream', () => encryptStream(eaas, { keyId, ...forgotten })],
+      ['seal', () => seal('x', { dek, wrapped, ...forgotten })],
+      ['decrypt', () => eaas.decrypt(envelope, forgotten)],
+      ['decryptText', () => eaas.decryptText(envelope, forgotten)],
+      ['decryptJson', () => eaas.decryptJson(envelope, forgotten)],
+      ['decryptMany', () => eaas.decryptMany([{ a: envelope }], { fields: ['a'], ...forgotten })],
+      ['decryptSync', () => decryptSync(eaas, envelope, forgotten)],
+      ['decryptStream', () => decryptStream(eaas, forgotten)],
+      ['openRange', () => openRange(eaas, new Blob([]), forgotten)],
+      ['open', () => open(envelope, dek, forgotten)],
+      ['decrypt of an export', () => exported.decrypt(envelope, forgotten)],
+    ]
+    for (const [name, call] of calls) {
+      const refused = await failure((async () => call())())
+      expect([name, refused]).toMatchObject([name, { code: 'E_INVALID_INPUT', message: 'context is undefined' }])
+    }
+    expect(service.requests).toEqual([])
+  })
+})
+
+describe('envelope: 1', () => {
+  it('writes format v1 wherever a value is sealed, which no context goes with', async () => {
+    const eaas = connect()
+    const dek = new Uint8Array(32).fill(1)
+    const wrapped = { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 }
+    const options = { keyId, envelope: 1 } as const
+    const [row] = await eaas.encryptMany([{ a: 'x' }], { ...options, fields: ['a'] })
+    const sealed = [await eaas.encrypt('x', options), await eaas.encryptJson('x', options), row?.a]
+    sealed.push(encryptSync(eaas, 'x', options), await seal('x', { dek, wrapped, envelope: 1 }))
+    expect(sealed.map((one) => one?.envelope_version)).toEqual([1, 1, 1, 1, 1])
+    for (const call of [
+      () => eaas.encrypt('x', { ...options, context }),
+      () => eaas.encryptMany([{ a: 'x' }], { ...options, context, fields: ['a'] }),
+      () => seal('x', { dek, wrapped, context, envelope: 1 }),
+      () => eaas.encrypt('x', { keyId, envelope: 3 as never }),
+    ]) {
+      expect((await failure(call())).code).toBe('E_INVALID_INPUT')
+    }
+  })
+})
+
 describe('an envelope that is bound to nothing', () => {
   it('opens where a context is given only if the caller accepts it, and a bound one is still checked then', async () => {
     const eaas = connect()
     const [unbound, bound] = [
-      await eaas.encrypt('old', { keyId }),
+      await eaas.encrypt('old', { keyId, envelope: 1 }),
       await eaas.encrypt('new', { keyId, context }),
     ] as const
     expect(await eaas.decryptText(unbound, { context, acceptUnbound: true })).toBe('old')
@@ -275,7 +340,7 @@ describe('many records with a context', () => {
   it('are refused where two rows or two columns were exchanged, and where some are not bound', async () => {
     const eaas = connect()
     const [one, two] = await eaas.encryptMany(users, { keyId, fields, context: contextOf })
-    const [unbound] = await eaas.encryptMany(users, { keyId, fields })
+    const [unbound] = await eaas.encryptMany(users, { keyId, fields, envelope: 1 })
     if (!one || !two || !unbound) throw new Error('rows are missing')
     for (const row of [{ ...one, email: two.email }, { ...one, email: one.phone as Envelope }, unbound]) {
       const error = await failure(connect().decryptMany([two, row], { fields, context: contextOf }))
@@ -337,7 +402,7 @@ describe('without a service', () => {
     expect(await exported.decryptText(sealed, options)).toBe('offline')
     expect(await eaas.decryptText(sealed, options)).toBe('offline')
     expect(await exported.decryptJson(await eaas.encryptJson([1], { keyId: id, context }), options)).toEqual([1])
-    const unbound = await eaas.encrypt('old', { keyId: id })
+    const unbound = await eaas.encrypt('old', { keyId: id, envelope: 1 })
     expect(await exported.decryptText(unbound, { context, acceptUnbound: true })).toBe('old')
     for (const refused of [
       () => open(sealed, dek),

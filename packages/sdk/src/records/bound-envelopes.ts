@@ -13,28 +13,24 @@ import {
   equalInConstantTime,
   FormatError,
   OpenError,
+  type WrappedKey,
 } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+import type { DemandOptions } from '../input.js'
+import { usesIn, type WrappedFor, wrappedFor } from '../uses.js'
 import { isPromise, type Soon, use } from '../waiting.js'
+import { flagOf, type Secrets, secretsFor, tryEach, withMixed } from './application-secret.js'
 import type { SealedParts } from './read-envelope.js'
-
-/** What a reader demands of an envelope before it is opened. */
-export interface Demand {
-  /** The context that the envelope must be bound to. Without it, it must be bound to none. */
-  context?: Context | undefined
-  /** Whether an envelope of format v1, which is bound to nothing, opens although a context is demanded. */
-  acceptUnbound?: boolean | undefined
-}
 
 declare const demanded: unique symbol
 
 /**
  * The parts of an envelope of which `demandContext` made sure that it has the format that its reader demands.
  */
-export interface OpenableParts extends SealedParts {
+export interface OpenableParts extends SealedParts, WrappedFor {
   readonly [demanded]: true
   /** The AAD, of format v2. */
   aad?: Uint8Array
@@ -43,6 +39,23 @@ export interface OpenableParts extends SealedParts {
 /** Returns the AAD that binds to a context. @throws InvalidInputError when it is not one */
 export function readContext(keyId: string, context: unknown, place?: RecordPlace): Uint8Array {
   return readingContext(() => contextAad(keyId, context), place)
+}
+
+/** How an envelope is to be written. */
+export interface Format {
+  /** The empty one by default. */
+  context?: Context | undefined
+  /** 2 by default. */
+  envelope?: 1 | 2 | undefined
+}
+
+/** Returns the AAD of an envelope to write; undefined for format v1, which has none. @throws InvalidInputError */
+export function readFormatAad(
+  keyId: string,
+  { context = {}, envelope }: Format,
+  place?: RecordPlace,
+): Uint8Array | undefined {
+  return envelope === 1 ? undefined : readContext(keyId, context, place)
 }
 
 /** Runs what reads a context. @throws InvalidInputError when it is not one */
@@ -61,16 +74,30 @@ export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uin
  * Returns the parts of an envelope that may be opened.
  *
  * @throws InvalidInputError when the context is not one
- * @throws DecryptionError where a context is demanded and the envelope is bound to none, or the reverse: the
- * same error as for another context
+ * @throws DecryptionError for another key; where a context is demanded and the envelope has format v1, the same
+ * error as for another context
  */
 export function demandContext(
   parts: SealedParts,
-  { context, acceptUnbound = false }: Demand,
+  { context, acceptUnbound = false, keyIds }: DemandOptions,
   place?: RecordPlace,
 ): OpenableParts {
-  const aad = context === undefined ? undefined : readContext(parts.key_id, context, place)
-  return demandAad(parts, { aad, acceptUnbound }, place)
+  assertKeyOf(parts, keyIds, place)
+  const isUnbound = context === undefined && !parts.commitment
+  const aad = isUnbound ? undefined : readContext(parts.key_id, context === undefined ? {} : context, place)
+  return wrappedFor(demandAad(parts, { aad, acceptUnbound }, place), () => usesIn(context))
+}
+
+/** Refuses what was sealed under another key than a reader takes. @throws DecryptionError */
+export function assertKeyOf({ key_id }: WrappedKey, keyIds: readonly string[] | undefined, place?: RecordPlace): void {
+  if (!keyIds || keyIds.includes(key_id)) return
+  throw foreignKey(key_id, 'one of keyIds', 'Name its key in `keyIds`, or restore the envelope.', place)
+}
+
+/** The error of what was sealed under another key than its reader takes. */
+export function foreignKey(key_id: string, expected: string, hint: string, place?: RecordPlace): DecryptionError {
+  const message = `could not decrypt: encrypted under the key ${key_id}, which is not ${expected}`
+  return new DecryptionError(place, { message, hint })
 }
 
 /**
@@ -79,7 +106,11 @@ export function demandContext(
  */
 export function demandAad(
   parts: SealedParts,
-  { aad, acceptUnbound = false, hint }: Pick<Demand, 'acceptUnbound'> & { aad: Uint8Array | undefined; hint?: string },
+  {
+    aad,
+    acceptUnbound = false,
+    hint,
+  }: Pick<DemandOptions, 'acceptUnbound'> & { aad: Uint8Array | undefined; hint?: string },
   place?: RecordPlace,
 ): OpenableParts {
   const openable = parts as OpenableParts
@@ -92,18 +123,23 @@ interface BoundMessage {
   iv: Uint8Array
   plaintext: Uint8Array
   aad: Uint8Array
+  /** The application's. */
+  secret: Secret | undefined
 }
 
 /** Seals bytes (envelope-v2.md 5), which the caller may change afterwards. */
 export function sealBound(
   engine: Engine,
   { dek, wrapped }: OwnDek,
-  { iv, plaintext, aad }: BoundMessage,
+  { iv, plaintext, aad, secret }: BoundMessage,
 ): Soon<EnvelopeV2> {
   let bytes: Uint8Array | undefined
-  const sealed = useKeys(engine, dek, wrapped.key_id, ({ key, commitment }) => {
+  const flag = flagOf(secret)
+  const sealed = useKeys(engine, dek, { keyId: wrapped.key_id, secret }, ({ key, commitment }) => {
     bytes ??= plaintext
-    return use(engine.seal(key, iv, bytes, aad), (ciphertext) => encodeEnvelopeV2(wrapped, commitment, iv, ciphertext))
+    return use(engine.seal(key, iv, bytes, aad), (ciphertext) =>
+      encodeEnvelopeV2(wrapped, commitment, iv, ciphertext, flag),
+    )
   })
   if (bytes || !isPromise(sealed)) return sealed
   const copy = new Uint8Array(plaintext) // the keys are being derived
@@ -111,21 +147,45 @@ export function sealBound(
   return sealed.finally(() => copy.fill(0))
 }
 
-/** Opens an envelope of format v2 (envelope-v2.md 6). @throws OpenError for every cause */
-export function openBound(engine: Engine, dek: Secret, parts: OpenableParts): Soon<Uint8Array> {
-  const { commitment, aad } = parts
-  return useKeys(engine, dek, parts.key_id, (keys) => {
-    // First the commitment: AES-GCM alone can open one ciphertext under two keys.
-    if (!commitment || !aad || !equalInConstantTime(keys.commitment, commitment)) throw new OpenError()
-    return engine.open(keys.key, parts.iv, parts.sealed, aad)
+/**
+ * Opens an envelope of either format with the DEK itself (envelope.md 6), or with the keys that come from it and the
+ * application's secrets (envelope-v2.md 6).
+ *
+ * @throws OpenError for every cause; DecryptionError where a secret is missing, or it was sealed without one
+ */
+export function openParts(
+  engine: Engine,
+  dek: Secret,
+  parts: OpenableParts,
+  { secrets, place }: { secrets: Secrets; place?: RecordPlace | undefined },
+): Soon<Uint8Array> {
+  const { commitment, aad, key_id: keyId, iv, sealed } = parts
+  const fitting = secretsFor(parts, secrets, place)
+  if (!commitment) return dek.use((key) => engine.open(key, iv, sealed))
+  if (!aad) throw new OpenError()
+  const open = (secret: Secret | undefined) =>
+    useKeys(engine, dek, { keyId, secret }, (keys) =>
+      // First the commitment: AES-GCM alone can open one ciphertext under two keys.
+      equalInConstantTime(keys.commitment, commitment) ? engine.open(keys.key, iv, sealed, aad) : undefined,
+    )
+  return use(tryEach(fitting, open), (opened) => {
+    if (!opened) throw new OpenError()
+    return opened
   })
 }
 
-/** Returns the commitment to a DEK. */
-export function commitmentOf(engine: Engine, dek: Secret, keyId: string): Soon<Uint8Array> {
-  return useKeys(engine, dek, keyId, ({ commitment }) => commitment)
+/** Returns the commitment to a DEK, and to the application's secret. */
+export function commitmentOf(engine: Engine, dek: Secret, keyId: string, secret: Secret | undefined): Soon<Uint8Array> {
+  return useKeys(engine, dek, { keyId, secret }, ({ commitment }) => commitment)
 }
 
-function useKeys<T>(engine: Engine, dek: Secret, keyId: string, run: (keys: BoundKeys) => Soon<T>): Soon<T> {
-  return dek.useBound((bytes) => engine.derive(bytes, boundKeysInfo(keyId), BOUND_KEYS_BYTES), run)
+function useKeys<T>(
+  engine: Engine,
+  dek: Secret,
+  { keyId, secret }: { keyId: string; secret: Secret | undefined },
+  run: (keys: BoundKeys) => Soon<T>,
+): Soon<T> {
+  const derive = (bytes: Uint8Array) =>
+    withMixed(engine, bytes, { keyId, secret }, (mixed) => engine.derive(mixed, boundKeysInfo(keyId), BOUND_KEYS_BYTES))
+  return dek.useBound(derive, run, secret)
 }

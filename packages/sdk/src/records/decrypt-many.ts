@@ -1,7 +1,16 @@
 /** `decryptMany`: opens fields of many records, block by block. */
 
 import type { Secret } from '../deks/secret.js'
-import { assertFlag, assertNotAborted, assertOneOf, assertOptions, isMissing, type Row, toText } from '../input.js'
+import {
+  assertNotAborted,
+  assertOneOf,
+  assertOptions,
+  type DemandOptions,
+  isMissing,
+  type Row,
+  readDemand,
+  toText,
+} from '../input.js'
 import { createPace } from '../pace.js'
 import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'
 import { demandContext } from './bound-envelopes.js'
@@ -10,7 +19,8 @@ import { getAt, type Path, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 import { readEnvelope } from './read-envelope.js'
 
-export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row> {
+export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>
+  extends DemandOptions<ContextOf<R, F>> {
   /**
    * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is
    * refused.
@@ -21,16 +31,6 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
    * value.
    */
   optional?: readonly NoInfer<F>[] | undefined
-  /**
-   * What each field was bound to when it was encrypted. A field that is bound to something else, or to
-   * nothing, does not open.
-   */
-  context?: ContextOf<R, F> | undefined
-  /**
-   * `true` opens fields of format v1, which are bound to nothing, although `context` is given: for a
-   * migration.
-   */
-  acceptUnbound?: boolean | undefined
   /** What the opened fields hold; text by default. */
   as?: A
   /** Ends the call, which then throws `AbortedError`. */
@@ -39,7 +39,7 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'as', 'signal', 'onProgress']
+const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
 
 /** Opens the fields of all records; see `Client.decryptMany`. */
 export async function decryptMany(
@@ -48,11 +48,11 @@ export async function decryptMany(
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
   assertOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
-  const { fields, optional = [], as = 'text', context, acceptUnbound, signal } = options
+  const { fields, optional = [], as = 'text', signal } = options
   assertNotAborted(signal)
   assertFields(fields, optional)
-  assertContextOf(context)
-  assertFlag('acceptUnbound', acceptUnbound)
+  assertContextOf(options.context)
+  const demand = readDemand(options)
   assertOneOf('as', as, ['text', 'bytes'])
   const rows = copyNamed(records, fields, false)
   const placed = placeFields(rows, fields)
@@ -72,7 +72,7 @@ export async function decryptMany(
   }
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
-      const jobs = readJobs(rows, placed, start, { context, acceptUnbound })
+      const jobs = readJobs(rows, placed, start, demand)
       assertNotAborted(signal)
       await openBlock(deps, jobs, opening)
     }
@@ -91,7 +91,7 @@ function readJobs(
   rows: readonly Row[],
   fields: readonly RecordField[],
   start: number,
-  { context, acceptUnbound }: { context: ContextOf<Row, string> | undefined; acceptUnbound: boolean | undefined },
+  { context, ...demand }: DemandOptions<ContextOf<Row, string>>,
 ): PlacedJob[] {
   const jobs: PlacedJob[] = []
   for (const [at, row] of rows.slice(start, start + BLOCK_RECORDS).entries()) {
@@ -99,8 +99,13 @@ function readJobs(
       const value = getAt(row, path)
       const place = { index: start + at, field: name }
       if (isMissing(value)) continue
-      const demand = { context: contextAt(context, row, place), acceptUnbound }
-      jobs.push({ place, path, parts: demandContext(readEnvelope(value, place), demand, place) })
+      const bound = contextAt(context, row, place)
+      const parts = demandContext(
+        readEnvelope(value, place),
+        { ...demand, ...(bound !== undefined && { context: bound }) },
+        place,
+      )
+      jobs.push({ place, path, parts })
     }
   }
   return jobs

@@ -3,6 +3,7 @@
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
+  assertFormat,
   assertKeyId,
   assertNotAborted,
   assertOptions,
@@ -18,7 +19,7 @@ import { createBacklog, createPace, type Pace } from '../pace.js'
 import { isPromise } from '../waiting.js'
 import { assertHashedAsItIs, assertIndexColumn, hashEach } from './blind-indexes.js'
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
-import { readContext } from './bound-envelopes.js'
+import { readFormatAad } from './bound-envelopes.js'
 import { assertContextOf, assertFields, type ContextOf, checkPresence, contextAt, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
@@ -38,9 +39,11 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   optional?: readonly NoInfer<F>[] | undefined
   /**
    * Binds each field: it then decrypts with the same context only. Without it, fields can be exchanged
-   * unnoticed.
+   * unnoticed. Refused where it is undefined, as a forgotten variable is.
    */
-  context?: ContextOf<R, F> | undefined
+  context?: ContextOf<R, F>
+  /** The format of the envelopes: 2 by default, or 1, which clients in other languages read. */
+  envelope?: 1 | 2 | undefined
   /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
   dek?: DekScope | undefined
   /** The column for the blind index of each field that is to be searched by its exact value. */
@@ -51,7 +54,17 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'context', 'dek', 'index', 'signal', 'onProgress']
+const ENCRYPT_MANY_OPTIONS = [
+  'keyId',
+  'fields',
+  'optional',
+  'context',
+  'envelope',
+  'dek',
+  'index',
+  'signal',
+  'onProgress',
+]
 
 /** Seals the fields of all records; see `Client.encryptMany`. */
 export async function encryptMany(
@@ -61,21 +74,20 @@ export async function encryptMany(
 ): Promise<Row[]> {
   assertOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
   const { envelopes, batcher } = deps
-  const { keyId, fields, optional = [], index = {}, context, dek = 'shared', signal } = options
+  const { keyId, fields, optional = [], index = {}, context, envelope, dek = 'shared', signal } = options
   assertNotAborted(signal)
   assertKeyId(keyId)
   assertScope(dek)
   assertContextOf(context)
+  assertFormat(options)
   assertFields(fields, optional)
   assertIndex(index, fields)
   const rows = copyNamed(records, fields, true)
   const placed = placeFields(rows, fields)
   const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
   const pace = createPace()
-  const aadAt = (row: Row, place: RecordPlace) => {
-    const found = contextAt(context, row, place)
-    return found === undefined ? undefined : readContext(keyId, found, place)
-  }
+  const aadAt = (row: Row, place: RecordPlace) =>
+    readFormatAad(keyId, { context: contextAt(context, row, place), envelope }, place)
   const columns = Object.values(index)
   await checkPresence(rows, { fields: placed, optional, columns, toSeal: true, pace, signal }, (row, value, place) => {
     const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
@@ -94,7 +106,7 @@ export async function encryptMany(
       const out = rows[at] ?? {}
       const own = dekOf(at)
       // All of them before the first value is replaced: the function may read any member of the record.
-      const aads = context ? placed.map(({ name }) => aadAt(out, { index: at, field: name })) : []
+      const aads = placed.map(({ name }) => aadAt(out, { index: at, field: name }))
       for (const { name, path } of indexed) {
         const value = getAt(out, path)
         out[index[name] ?? ''] = isMissing(value) ? value : hashes.get(value as string)

@@ -83,7 +83,7 @@ describe('the text of an envelope', () => {
   ])('opens wherever an envelope does: %s', async (_, form) => {
     const eaas = connect(createTestService({ envelopeOnly: false }))
     const { id } = await eaas.keys.create({ name: 'users' })
-    const stored = form(await eaas.encrypt('a', { keyId: id }))
+    const stored = form(await eaas.encrypt('a', { keyId: id, envelope: 1 }))
     const bound = form(await eaas.encrypt('a', { keyId: id, context }))
     const json = form(await eaas.encryptJson(['a'], { keyId: id }))
     expect(await eaas.decryptText(stored)).toBe('a')
@@ -96,7 +96,7 @@ describe('the text of an envelope', () => {
     const exported = openExport(await eaas.keys.export(id))
     expect(await exported.decryptText(stored)).toBe('a')
     expect(await exported.decryptText(bound, { context })).toBe('a')
-    const users = eaas.model({ name: 'users', keyId: id, acceptUnbound: true, fields: { a: text() } })
+    const users = eaas.model({ name: 'users', keyId: id, bind: false, acceptUnbound: true, fields: { a: text() } })
     expect(await users.decrypt({ a: stored })).toEqual({ a: 'a' })
     expect(await users.decrypt(users.pack({ a: stored }))).toEqual({ a: 'a' })
     await eaas.keys.rotate(id)
@@ -121,7 +121,7 @@ describe('the text of an envelope', () => {
 describe('a model with format "text"', () => {
   const fields = { a: text({ index: 'a_index' }), 'b.c': text().optional() }
   const usersOf = (eaas: Client, format: 'text' | 'full' | 'compact' = 'text') =>
-    eaas.model({ name: 'users', keyId, format, fields })
+    eaas.model({ name: 'users', keyId, bind: false, format, fields })
 
   it('stores a text in each field, and reads all other forms too', async () => {
     const eaas = connect()

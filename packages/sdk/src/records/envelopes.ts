@@ -8,12 +8,22 @@ import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
-import { DecryptionError, type RecordPlace } from '../errors.js'
-import type { DekScope } from '../input.js'
+import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+import type { DekScope, DemandOptions } from '../input.js'
+import { inEitherUse, type NamedUse, usesIn, wrappedFor } from '../uses.js'
 import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
+import type { Secrets } from './application-secret.js'
 import type { RecordsDeps } from './blocks.js'
-import { type Demand, demandContext, type OpenableParts, openBound, readContext, sealBound } from './bound-envelopes.js'
-import { readEnvelope } from './read-envelope.js'
+import {
+  demandContext,
+  type Format,
+  type OpenableParts,
+  openParts,
+  readContext,
+  readFormatAad,
+  sealBound,
+} from './bound-envelopes.js'
+import { readEnvelope, withWrappedKey } from './read-envelope.js'
 
 export interface EnvelopesOptions {
   /** Returns a promise where the engine has to be loaded or tested first. Called again when that failed. */
@@ -21,6 +31,8 @@ export interface EnvelopesOptions {
   takeIv: () => Uint8Array
   encryptDeks: EncryptDeks
   decryptDeks: DecryptDeks
+  /** The application's. */
+  secrets: Secrets
 }
 
 /** Bytes to seal, and the AAD that binds them, without which they are sealed to format v1. */
@@ -29,10 +41,15 @@ export interface Plaintext {
   aad: Uint8Array | undefined
 }
 
+/** Makes the last value of a record from the envelopes of the others. */
+export type MakeSeal = (sealed: readonly Envelope[]) => Plaintext
+
 /**
  * Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise.
  */
 export interface Envelopes {
+  /** The application's, for streams and index keys. */
+  readonly secrets: Secrets
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
   /** Returns the engine, once it is ready. */
@@ -44,11 +61,19 @@ export interface Envelopes {
   isSync(): boolean
   /**
    * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
-   * without one.
+   * without one. Its DEK is wrapped for no use.
    */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<Envelope>
-  /** Seals the values of one record under one DEK. */
-  sealAll(plaintexts: readonly Plaintext[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
+  /**
+   * Seals the values of one record under one DEK, and behind them what `seal` makes of their envelopes: the seal of
+   * the row.
+   */
+  sealAll(
+    plaintexts: readonly Plaintext[],
+    options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },
+  ): Soon<Envelope[]>
+  /** The same under a DEK of the caller. */
+  sealAllWith(own: OwnDek, plaintexts: readonly Plaintext[], seal: MakeSeal | undefined): Soon<Envelope[]>
   /** Seals bytes under a DEK of the caller. */
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope>
   /** Opens what `demandContext` returned. @throws DecryptionError */
@@ -62,7 +87,7 @@ export interface Envelopes {
  * unavailable
  */
 export function createEnvelopes(options: EnvelopesOptions): Envelopes {
-  const { selectEngine, takeIv, encryptDeks, decryptDeks } = options
+  const { selectEngine, takeIv, encryptDeks, decryptDeks, secrets } = options
   const load = loadOnce(async () => selectEngine())
   let engine: Engine | undefined
   const selected = selectEngine()
@@ -73,26 +98,36 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope> => {
     const { dek, wrapped } = own
     const iv = takeIv()
-    if (aad) return sealBound(current(), own, { iv, plaintext, aad })
+    const [secret] = secrets.list
+    if (aad) return sealBound(current(), own, { iv, plaintext, aad, secret })
+    if (secret) throw new InvalidInputError('a client with a secret writes format v2 alone', 'Leave out `envelope: 1`.')
     return use(
       dek.use((key) => current().seal(key, iv, plaintext)),
       (sealed) => encodeEnvelope(wrapped, iv, sealed),
     )
+  }
+  const sealAllWith: Envelopes['sealAllWith'] = (own, plaintexts, seal) => {
+    const sealed = plaintexts.map(({ bytes, aad }) => sealWith(own, bytes, aad))
+    const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as Envelope[])
+    if (!seal) return all
+    return use(all, (list) => {
+      const { bytes, aad } = seal(list)
+      return use(sealWith(own, bytes, aad), (last) => [...list, last])
+    })
   }
   const openWith = (dek: Secret, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
       throw error instanceof OpenError ? new DecryptionError(place) : error
     }
     try {
-      const opened = parts.commitment
-        ? openBound(current(), dek, parts)
-        : dek.use((key) => current().open(key, parts.iv, parts.sealed))
+      const opened = openParts(current(), dek, parts, { secrets, place })
       return isPromise(opened) ? opened.catch(translate) : opened
     } catch (error) {
       return translate(error)
     }
   }
   return {
+    secrets,
     ready() {
       const take = (loaded: Engine) => {
         engine ??= loaded
@@ -112,22 +147,23 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
       taken ??= new Uint8Array(plaintext) // a DEK is being wrapped; meanwhile the caller may zero the plaintext
       return sealed
     },
-    sealAll(plaintexts, keyId, signal) {
+    sealAllWith,
+    sealAll(plaintexts, { keyId, signal, seal, use }) {
       const bytes = plaintexts.reduce((sum, plaintext) => sum + plaintext.bytes.length, 0)
-      return encryptDeks.use(keyId, { messages: plaintexts.length, bytes }, signal, (dek, wrapped) => {
-        const sealed = plaintexts.map((plaintext) => sealWith({ dek, wrapped }, plaintext.bytes, plaintext.aad))
-        return sealed.some(isPromise) ? Promise.all(sealed) : (sealed as Envelope[])
-      })
+      const messages = plaintexts.length + (seal ? 1 : 0)
+      return encryptDeks.use(keyId, { messages, bytes, use }, signal, (dek, wrapped) =>
+        sealAllWith({ dek, wrapped }, plaintexts, seal),
+      )
     },
     open(parts, signal, place) {
-      return decryptDeks.use(parts, signal, (dek) => openWith(dek, parts, place))
+      const openOne = (one: OpenableParts) => decryptDeks.use(one, signal, (dek) => openWith(dek, one, place))
+      return parts.orUse ? inEitherUse(parts, openOne) : openOne(parts) // an error shows few frames of its caller
     },
   }
 }
 
-interface SealOptions {
+interface SealOptions extends Format {
   keyId: string
-  context: Context | undefined
   dek: DekScope
   signal: AbortSignal | undefined
 }
@@ -139,9 +175,9 @@ interface SealOptions {
 export function sealOne(
   { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
   bytes: Uint8Array,
-  { keyId, context, dek, signal }: SealOptions,
+  { keyId, dek, signal, ...format }: SealOptions,
 ): Soon<Envelope> {
-  const aad = context === undefined ? undefined : readContext(keyId, context)
+  const aad = readFormatAad(keyId, format)
   if (dek === 'shared') return envelopes.seal(bytes, keyId, signal, aad)
   return withOwnDek(wrap, { keyId, signal }, (own) => envelopes.sealWith(own, bytes, aad))
 }
@@ -150,7 +186,24 @@ export function sealOne(
 export function openOne(
   { envelopes }: Pick<RecordsDeps, 'envelopes'>,
   envelope: unknown,
-  { context, acceptUnbound, signal }: Demand & { signal: AbortSignal | undefined },
+  { signal, ...demand }: DemandOptions & { signal: AbortSignal | undefined },
 ): Soon<Uint8Array> {
-  return envelopes.open(demandContext(readEnvelope(envelope), { context, acceptUnbound }), signal)
+  return envelopes.open(demandContext(readEnvelope(envelope), demand), signal)
+}
+
+/** Has the DEK of an envelope wrapped again, as `rewrap` of a client does. @throws InvalidInputError, DecryptionError */
+export async function rewrapEnvelope(
+  { rewrap }: Pick<RecordsDeps, 'rewrap'>,
+  stored: unknown,
+  { context, signal }: { context: Context | undefined; signal: AbortSignal | undefined },
+): Promise<unknown> {
+  const old = readEnvelope(stored)
+  if (context !== undefined) readContext(old.key_id, context)
+  return withWrappedKey(
+    stored,
+    await rewrap(
+      wrappedFor(old, () => usesIn(context)),
+      signal,
+    ),
+  )
 }

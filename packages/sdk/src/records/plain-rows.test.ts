@@ -18,7 +18,7 @@ beforeEach(() => {
 function sealers() {
   const eaas = connect()
   const fields = { email: text().optional(), 'address.street': text().optional() }
-  const users = eaas.model({ name: 'users', keyId, fields })
+  const users = eaas.model({ name: 'users', keyId, bind: false, fields })
   const options = { keyId, fields: Object.keys(fields), optional: Object.keys(fields) }
   return [
     async (row: unknown) => await users.encrypt(row as never),
@@ -69,12 +69,12 @@ describe('a row that is sealed', () => {
 
   it('is taken as it is at the call, and so is the list', async () => {
     const eaas = connect()
-    const users = eaas.model({ name: 'users', keyId, acceptUnbound: true, fields: { email: text() } })
+    const users = eaas.model({ name: 'users', keyId, bind: false, acceptUnbound: true, fields: { email: text() } })
     const row = { email: '' }
     const sealing = ['a', 'b'].map((email) => users.encrypt(Object.assign(row, { email })))
     const lists = [
       (list: { email: string }[]) => users.encryptMany(list),
-      (list: { email: string }[]) => eaas.encryptMany(list, { keyId, fields: ['email'] }),
+      (list: { email: string }[]) => eaas.encryptMany(list, { keyId, envelope: 1, fields: ['email'] }),
     ].map((seal) => {
       const list = [{ email: 'c' }, { email: 'd' }]
       const done = seal(list)
@@ -148,7 +148,7 @@ describe('a row that is sealed', () => {
 describe('a stored row', () => {
   it('is refused when a field, or what an envelope consists of, is inherited', async () => {
     const eaas = connect()
-    const users = eaas.model({ name: 'users', keyId, fields: { email: text() } })
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text() } })
     const { email } = await users.encrypt({ email: 'ada' })
     const sub = Object.create(email) as typeof email // as the sub-documents of an ORM
     const { ciphertext, ...rest } = email
@@ -194,7 +194,7 @@ describe('what is no record', () => {
     }
     const open = eaas.decryptMany([value as never], { fields: ['email' as never], optional: ['email' as never] })
     expect((await failure(open)).message).toContain(`of type ${kind}`)
-    const users = eaas.model({ name: 'users', keyId, fields: { email: text().optional() } })
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text().optional() } })
     expect(await users.decryptMany([value as never])).toMatchObject({ ok: [], failed: [{ index: 0 }] })
     const list = [value, value].slice(kind === 'Promise' ? 2 : 1) as never[] // a list's promises are awaited
     for (const work of [users.rewrap(list), users.reseal(list)]) {
@@ -204,7 +204,7 @@ describe('what is no record', () => {
   })
 
   it('is among those that failed, a gap and a row that cannot be read too', async () => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     const row = await notes.encrypt({ a: 'a' })
     const torn = {
       get a(): never {
@@ -224,7 +224,7 @@ describe('what is no record', () => {
   })
 
   it.each([null, undefined, 7, 'rows', {}])('is no list of rows either: rewrap and reseal of %j', async (list) => {
-    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
     for (const work of [notes.rewrap(list as never), notes.reseal(list as never)]) {
       expect(await failure(work.next())).toMatchObject({ code: 'E_INVALID_INPUT' })
     }

@@ -8,6 +8,7 @@ import {
   type EnvelopeV1,
   encodeEnvelopeText,
   FormatError,
+  type SecretFlag,
   type WrappedKey,
 } from '@eaas/protocol'
 import type { RecordPlace } from '../errors.js'
@@ -20,7 +21,7 @@ import { type Row, readFormat } from '../input.js'
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
 
 /** The decoded parts of an envelope of either format. */
-export interface SealedParts extends EnvelopeParts {
+export interface SealedParts extends EnvelopeParts, SecretFlag {
   /** Of format v2. */
   commitment?: Uint8Array
 }

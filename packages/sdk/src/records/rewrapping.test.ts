@@ -59,12 +59,12 @@ const modelOf = (eaas: Client, format: 'full' | 'compact' | 'text') =>
   eaas.model({ name: 'users', keyId, bind: ['id'], format, fields: { a: text(), b: text() } })
 const v1Of = (eaas: Client) => eaas.model({ name: 'users', keyId, envelope: 1, fields: { a: text() } })
 const searchedOf = (eaas: Client, indexKey: string) =>
-  eaas.model({ name: 'users', keyId, indexKey, fields: { a: text({ index: 'a_index' }) } })
+  eaas.model({ name: 'users', keyId, bind: false, indexKey, fields: { a: text({ index: 'a_index' }) } })
 
 async function store() {
   const row = { id: 7, a: 'x', b: 'y' }
   return {
-    v1: await owner.encrypt('x', { keyId }),
+    v1: await owner.encrypt('x', { keyId, envelope: 1 }),
     v2: await owner.encrypt('x', { keyId, context }),
     full: await modelOf(owner, 'full').encrypt(row),
     compact: await modelOf(owner, 'compact').encrypt(row),

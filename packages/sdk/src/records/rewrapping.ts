@@ -2,26 +2,37 @@
  * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the
  * same DEK.
  */
-import { equalInConstantTime, type WrappedKey } from '@eaas/protocol'
+import { equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
 import { unwrapIfAuthentic } from '../deks/encrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
+import { inEitherUse, type WrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
 import { commitmentOf } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 
 /** A wrapped key, with the commitment to its DEK where the format has one. */
-export interface CommittedKey extends WrappedKey {
+export interface CommittedKey extends WrappedFor, SecretFlag {
   commitment?: Uint8Array
 }
 
 /** Derives the commitment to a DEK. */
-export type Commit = (engine: Engine, dek: Secret, keyId: string) => Soon<Uint8Array>
+export type Commit = (engine: Engine, dek: Secret, keyId: string, secret: Secret | undefined) => Soon<Uint8Array>
 
-/** Has a DEK wrapped again under its key's current version. `commit` is that of format v2 by default. */
-export type Rewrap = (old: CommittedKey, signal: AbortSignal | undefined, commit?: Commit) => Promise<WrappedKey>
+/** What is wrapped again. */
+export interface RewrapOptions {
+  /** that of format v2 by default */
+  commit?: Commit
+}
+
+/** Has a DEK wrapped again under its key's current version, for the same use. */
+export type Rewrap = (
+  old: CommittedKey,
+  signal: AbortSignal | undefined,
+  options?: RewrapOptions,
+) => Promise<WrappedKey>
 
 interface RewrapDeps {
   batcher: Batcher
@@ -29,23 +40,40 @@ interface RewrapDeps {
   verify: boolean
 }
 
-/** Has a DEK wrapped again. Without `verify` it never has the DEK, and believes the service. */
+/**
+ * Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's
+ * answer.
+ */
 export async function rewrap(
+  deps: RewrapDeps,
+  old: CommittedKey,
+  signal: AbortSignal | undefined,
+  options: RewrapOptions = {},
+): Promise<WrappedKey> {
+  return inEitherUse(old, (one) => rewrapFor(deps, one, signal, options))
+}
+
+async function rewrapFor(
   { batcher, envelopes, verify }: RewrapDeps,
   old: CommittedKey,
   signal: AbortSignal | undefined,
-  commit: Commit = commitmentOf,
+  { commit = commitmentOf }: RewrapOptions,
 ): Promise<WrappedKey> {
-  const fresh = await batcher.rewrap(old, signal)
+  const fresh = { ...(await batcher.rewrap(old, signal)), use: old.use }
   if (!verify) return fresh
   await envelopes.ready()
   const bytes = await unwrapIfAuthentic(batcher.unwrap, fresh)
-  const { commitment, key_id } = old
+  const { commitment, key_id, needsSecret } = old
+  const secrets = needsSecret ? envelopes.secrets.list : [undefined]
   const dek = bytes && createSecret(new Uint8Array(bytes)) // a copy: an engine may zero what it imports, and `bytes` are compared
   let before: Uint8Array | undefined
   try {
-    const made = dek && commitment && (await commit(envelopes.engine(), dek, key_id))
-    if (made && equalInConstantTime(made, commitment)) return fresh
+    for (const secret of dek && commitment ? secrets : []) {
+      if (
+        equalInConstantTime(await commit(envelopes.engine(), dek as Secret, key_id, secret), commitment as Uint8Array)
+      )
+        return fresh
+    }
     before = await batcher.unwrap(old)
     if (!bytes || !equalInConstantTime(before, bytes)) {
       throw new ProtocolError(
@@ -53,7 +81,7 @@ export async function rewrap(
         200,
       )
     }
-    if (commitment) throw new DecryptionError() // what is stored commits to another DEK: it does not open, and is left as it is
+    if (commitment && secrets.length > 0) throw new DecryptionError() // what is stored commits to another DEK: it does not open, and is left as it is
     return fresh
   } finally {
     dek?.release()

@@ -1,11 +1,15 @@
 /** The API keys of a tenant: `/v1/api-keys`. */
-import type { Permission } from '@eaas/protocol'
+import type { Budgets, Permission, wire } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertArray, assertOptions, readSignal } from '../input.js'
 import { assertId, assertName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
-import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
+
+/** An API key as lists show it: without its secret. */
+export type ApiKeyRecord = wire.ApiKey
+export type ApiKeyList = wire.ApiKeyList
+export type NewApiKey = wire.NewApiKey
 
 /** The fields of an API key that can be set. An update keeps a field that is left out; `null` clears it. */
 export interface ApiKeyChanges {
@@ -17,12 +21,23 @@ export interface ApiKeyChanges {
   expires_at?: string | Date | null | undefined
   /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
   allowed_ips?: readonly string[] | null | undefined
+  /**
+   * The only keys that it may use, list and manage: ids, and folders of names, where `customers/*` is each key
+   * whose name begins with `customers/`. `null` is all, and an empty list none.
+   */
+  keys?: readonly string[] | null | undefined
+  /**
+   * How many values it may open (`unwrap`) and hash in a minute and in a day, of UTC: above, calls are refused with
+   * `E_API` of status 429, or, with `when_over: 'expire'`, it expires until somebody sets `expires_at`. `null` is as
+   * many as it likes. Not for one that holds `api_keys:manage` or `keys:export`.
+   */
+  budgets?: Budgets | null | undefined
 }
 
 export interface NewApiKeyOptions extends ApiKeyChanges {
   /** What it is for, as the log and the list show it. */
   name: string
-  /** What it may do, such as `['encrypt', 'decrypt']`: only what the calling API key may do itself. */
+  /** What it may do, such as `['wrap', 'unwrap']`: only what the calling API key may do itself. */
   permissions: readonly Permission[]
 }
 
@@ -33,7 +48,7 @@ export interface NewApiKeyOptions extends ApiKeyChanges {
 export interface ApiKeys {
   /**
    * Creates an API key. `secret` is shown here once and never again. Needs `api_keys:manage`, and grants only
-   * permissions that the calling API key has itself.
+   * permissions and keys that the calling API key has itself.
    */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
   /** Lists API keys, `{ api_keys, count }`, without their secrets. Needs `api_keys:read`. */
@@ -44,10 +59,10 @@ export interface ApiKeys {
   revoke(id: string, options?: CallOptions): Promise<void>
 }
 
-const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips'] satisfies (keyof ApiKeyChanges)[]
+const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips', 'keys', 'budgets'] satisfies (keyof ApiKeyChanges)[]
 
 /** Makes the resource over one client's HTTP. */
-export function createApiKeys(http: Http): ApiKeys {
+export default function createApiKeys(http: Http): ApiKeys {
   return {
     async create(apiKey, options) {
       const signal = readSignal('apiKeys.create()', options)
@@ -77,10 +92,10 @@ export function createApiKeys(http: Http): ApiKeys {
 
 // Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined
 // ones.
-function bodyOf({ name, permissions, expires_at, allowed_ips }: ApiKeyChanges): object {
+function bodyOf({ name, permissions, expires_at, allowed_ips, keys, budgets }: ApiKeyChanges): object {
   if (Array.isArray(allowed_ips) && allowed_ips.length === 0) {
     throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or pass null to allow any.')
   }
   const expires = expires_at === undefined || expires_at === null ? expires_at : readTime(expires_at, 'expires_at')
-  return { name, permissions, expires_at: expires, allowed_ips }
+  return { name, permissions, expires_at: expires, allowed_ips, keys, budgets }
 }

@@ -1,18 +1,38 @@
 /** The audit log of a tenant: `/v1/audit`. */
-import { ACTIONS, type Action, MAX_LISTED_ENTRIES } from '@eaas/protocol'
+import {
+  ACTIONS,
+  type Action,
+  MAX_LISTED_ENTRIES,
+  PURPOSES,
+  type Purpose,
+  type WrapContext,
+  type wire,
+} from '@eaas/protocol'
 import { type Http, toCall } from '../http/calls.js'
 import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
 import { assertId, assertPage, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
-import type { Entry, EntryList, Verification } from './wire-types.js'
 
-const FILTER: readonly (keyof EntryFilter)[] = ['key_id', 'action', 'date_from', 'date_to', 'after_id', 'order']
+export type Entry = wire.Entry
+export type EntryList = wire.EntryList
+export type Verification = wire.Verification
+
+const FILTER: readonly (keyof EntryFilter)[] = [
+  ...(['key_id', 'action', 'purpose', 'context', 'date_from', 'date_to', 'after_id', 'order'] as const),
+]
 
 export interface EntryFilter {
   /** Only entries of this key. */
   key_id?: string | undefined
   /** Only entries of this action. */
   action?: Action | undefined
+  /**
+   * Only wraps and unwraps for this purpose. The service reads each entry of the range for it, and of the context
+   * too: of a long log, name times or `after_id`.
+   */
+  purpose?: Purpose | undefined
+  /** Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`. */
+  context?: WrapContext | undefined
   /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
   date_from?: string | Date | undefined
   /** Only entries of this time or earlier: RFC 3339 with an offset, or a Date. */
@@ -56,7 +76,7 @@ export interface Audit {
 }
 
 /** Makes the resource over one client's HTTP. */
-export function createAudit(http: Http): Audit {
+export default function createAudit(http: Http): Audit {
   const list: Audit['list'] = async (options = {}) => {
     assertOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])
     const { limit, offset, signal, ...filter } = options
@@ -89,14 +109,17 @@ export function createAudit(http: Http): Audit {
   }
 }
 
-function readFilter({ key_id, action, date_from, date_to, after_id, order }: EntryFilter) {
+function readFilter({ key_id, action, purpose, context, date_from, date_to, after_id, order }: EntryFilter) {
   if (key_id !== undefined) assertId(key_id, 'key_id')
   if (action !== undefined) assertOneOf('action', action, ACTIONS)
+  if (purpose !== undefined) assertOneOf('purpose', purpose, PURPOSES)
   if (order !== undefined) assertOneOf('order', order, ['asc', 'desc'])
   if (after_id !== undefined) assertWhole('after_id', after_id, 0)
   return {
     key_id,
     action,
+    purpose,
+    context: context && JSON.stringify(context),
     date_from: date_from && readTime(date_from, 'date_from'),
     date_to: date_to && readTime(date_to, 'date_to'),
     after_id,

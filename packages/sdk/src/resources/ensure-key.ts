@@ -3,8 +3,7 @@
  * once.
  */
 import { ApiError, isEaasError } from '../errors.js'
-import type { CallOptions, Keys } from './keys.js'
-import type { Key, KeyStatus } from './wire-types.js'
+import type { CallOptions, Key, KeyStatus, Keys } from './keys.js'
 
 /** What the caller can do if the key of this name is not active. */
 const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {

@@ -1,11 +1,16 @@
 /** The keys of a tenant: `/v1/keys`. */
-import { MAX_BATCH_OPERATIONS, MAX_KEY_VERSIONS, MAX_ROTATION_DAYS } from '@eaas/protocol'
+import { MAX_BATCH_OPERATIONS, MAX_KEY_VERSIONS, MAX_ROTATION_DAYS, type wire } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertKeyId, assertOptions, assertWhole, kindOf, readSignal } from '../input.js'
 import { ensureKey } from './ensure-key.js'
 import { assertName, assertPage } from './input.js'
-import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
+
+export type Key = wire.Key
+export type KeyWithVersions = wire.KeyWithVersions
+export type KeyList = wire.KeyList
+export type KeyStatus = wire.KeyStatus
+export type KeyExport = wire.KeyExport
 
 /** What every call takes. */
 export interface CallOptions {
@@ -79,7 +84,8 @@ export interface Keys {
   get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
   /**
    * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs
-   * `keys:rotate`. A key that is not active: `E_API` with status 409.
+   * `keys:rotate`. A key that is not active, or has over 100 versions of which 60 are of the last hour: `E_API`
+   * with status 409.
    */
   rotate(keyId: string, options?: CallOptions): Promise<Key>
   /**
@@ -107,6 +113,15 @@ export interface Keys {
   /** Cancels a destruction that is still waiting; the key is disabled again. Needs `keys:destroy`. */
   cancelDestruction(keyId: string, options?: CallOptions): Promise<Key>
   /**
+   * Destroys a version of a key for good: what it wrapped can never be opened again. The oldest one that is left,
+   * once it was closed for the service's waiting period: `update` sets `min_unwrap_version` above it. Otherwise
+   * `E_API` with status 409, whose message says from when on. Needs `keys:destroy`.
+   *
+   * @param version 1 or more
+   * @param confirm the key's name, so that nobody destroys a version of the wrong one
+   */
+  destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
+  /**
    * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds
    * the export can open everything that the key ever protected, and the service cannot revoke it.
    */
@@ -114,7 +129,7 @@ export interface Keys {
 }
 
 /** Makes the resource over one client's HTTP. */
-export function createKeys(http: Http): Keys {
+export default function createKeys(http: Http): Keys {
   /** Checks the id and the signal of a call on one key. */
   const about = (name: keyof Keys, keyId: string, options: CallOptions | undefined) => {
     const signal = readSignal(`keys.${name}()`, options)
@@ -169,6 +184,16 @@ export function createKeys(http: Http): Keys {
     },
     cancelDestruction: async (keyId, options) =>
       http(toCall('cancelDestruction', about('cancelDestruction', keyId, options))),
+    async destroyVersion(keyId, version, confirm, options) {
+      assertWhole('version', version, 1, MAX_KEY_VERSIONS)
+      assertName(
+        confirm,
+        'confirm',
+        "Pass the key's name as the third argument, so that nobody destroys the wrong one.",
+      )
+      const call = { ...about('destroyVersion', keyId, options), version, body: { confirm } }
+      return http(toCall('destroyVersion', call))
+    },
     export: async (keyId, options) => http(toCall('exportKey', about('export', keyId, options))),
   }
   return keys

@@ -305,8 +305,15 @@ describe('server mode', () => {
       }
     }
     expect(await eaas.decryptText(bundle)).toBe('Ž\0🔐')
-    const envelope = await eaas.encrypt(new Uint8Array([0, 255]), { keyId })
+    const envelope = await eaas.encrypt(new Uint8Array([0, 255]), { keyId, envelope: 1 })
     expect(await eaas.server.decrypt(envelope)).toEqual(new Uint8Array([0, 255]))
+    const ofV2 = await eaas.encrypt('x', { keyId })
+    service.requests.length = 0
+    expect(await failure(eaas.server.decrypt(ofV2))).toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('server mode opens format v1'),
+    })
+    expect(service.requests).toEqual([])
   })
 
   it('refuses more than 64 KiB before any network', async () => {

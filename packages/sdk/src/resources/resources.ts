@@ -3,13 +3,19 @@
  * loads them.
  */
 
+import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
 import { type Soon, traced } from '../waiting.js'
-import type { ApiKeys, createApiKeys } from './api-keys.js'
-import type { Audit, createAudit } from './audit.js'
-import type { createKeys, Keys } from './keys.js'
-import type { createServerMode, ServerMode } from './server-mode.js'
-import type { createService, Service } from './service.js'
+import type createApiKeys from './api-keys.js'
+import type { ApiKeys } from './api-keys.js'
+import type createAudit from './audit.js'
+import type { Audit } from './audit.js'
+import type createKeys from './keys.js'
+import type { Keys } from './keys.js'
+import type createServerMode from './server-mode.js'
+import type { ServerMode } from './server-mode.js'
+import type createService from './service.js'
+import type { Service } from './service.js'
 
 export interface Resources extends Service {
   keys: Keys
@@ -31,47 +37,52 @@ interface Loaded {
 /** Makes the resources of one client. */
 export function createResources(load: () => Soon<Loaded>): Resources {
   return {
-    keys: lazily<Keys>(load, 'createKeys', {
-      create: 0,
-      createMany: 0,
-      ensure: 0,
-      list: 0,
-      get: 0,
-      rotate: 0,
-      setRotation: 0,
-      update: 0,
-      disable: 0,
-      enable: 0,
-      destroy: 0,
-      cancelDestruction: 0,
-      export: 0,
-    }),
-    apiKeys: lazily<ApiKeys>(load, 'createApiKeys', { create: 0, list: 0, update: 0, revoke: 0 }),
+    keys: lazily(load, 'createKeys', 'keys', { ensure: 0 }),
+    apiKeys: lazily(load, 'createApiKeys', 'apiKeys', {}),
     audit: Object.freeze<Audit>({
-      ...lazily<Omit<Audit, 'entries'>>(load, 'createAudit', { list: 0, verify: 0 }),
+      ...lazily(load, 'createAudit', 'audit', {}),
       async *entries(...args) {
         const { createAudit, http } = await load()
         yield* createAudit(http).entries(...args)
       },
     }),
-    server: lazily<ServerMode>(load, 'createServerMode', { encrypt: 0, decrypt: 0, decryptText: 0 }),
-    ...lazily<Service>(load, 'createService', { tenant: 0, usage: 0, health: 0 }),
+    server: lazily(load, 'createServerMode', 'server', { decryptText: 0 }),
+    ...lazily(load, 'createService', 'client', {}),
   }
 }
 
+/** The resources whose methods all return promises, by their names in the table of calls. */
+interface Lazy extends Omit<Resources, keyof Service | 'audit'> {
+  audit: Omit<Audit, 'entries'>
+  client: Service
+}
+
+/** The methods of a resource that are one call of the API. */
+type MethodOf<Name extends string> = {
+  [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: `${Name}.${infer Method}` } ? Method : never
+}[OperationId]
+
 /**
- * Makes a resource that is loaded by its first call. `names` has each of its methods, or it does not compile.
+ * Makes a resource that is loaded by its first call. Its methods are those of the table of calls, and `others`:
+ * each that the table lacks, or it does not compile.
  */
-function lazily<R extends object>(
+function lazily<Name extends keyof Lazy>(
   load: () => Soon<Loaded>,
   create: Exclude<keyof Loaded, 'http'>,
-  names: Readonly<Record<keyof R & string, 0>>,
-): R {
+  name: Name,
+  others: Readonly<Record<Exclude<keyof Lazy[Name], MethodOf<Name>>, 0>>,
+): Lazy[Name] {
   type Calls = Record<string, (...args: unknown[]) => Promise<unknown>>
-  const callOf = (name: string) =>
+  const callOf = (method: string) =>
     traced(async (...args) => {
       const loaded = await load()
-      return (loaded[create](loaded.http) as object as Calls)[name]?.(...args)
+      return (loaded[create](loaded.http) as object as Calls)[method]?.(...args)
     })
-  return Object.freeze(Object.fromEntries(Object.keys(names).map((name) => [name, callOf(name)]))) as R
+  const methods = Object.values<RouteRow>(ROUTES).flatMap(({ sdk }) => {
+    const [resource, method = ''] = `${sdk}`.split('.')
+    return resource === name ? [method] : []
+  })
+  return Object.freeze(
+    Object.fromEntries([...methods, ...Object.keys(others)].map((method) => [method, callOf(method)])),
+  ) as object as Lazy[Name]
 }

@@ -35,13 +35,15 @@ export interface ServerMode {
 }
 
 /** Makes the resource over one client's HTTP. */
-export function createServerMode(http: Http): ServerMode {
+export default function createServerMode(http: Http): ServerMode {
   const decrypt = async (envelope: StoredEnvelope, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)
     const fields: unknown = envelopeObject(envelope)
     if (!isObject(fields)) readEnvelope(fields) // throws; the service checks the members
     const { ciphertext, wrapped_key, iv, key_id, key_version } = fields as Row
     assertKeyId(key_id, 'key_id')
+    if ((fields as Row).envelope_version === 2)
+      throw new InvalidInputError('server mode opens format v1, got an envelope of v2', 'Use decrypt() of the client.')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     try {
       const { plaintext } = await http(toCall('decrypt', { body, signal }))

@@ -1,17 +1,22 @@
 /** The calls on the client itself: the tenant, its usage, and the health of the service. */
+import type { wire } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { readSignal } from '../input.js'
 import type { CallOptions } from './keys.js'
-import type { Health, Tenant, Usage } from './wire-types.js'
+
+export type Tenant = wire.Tenant
+export type Usage = wire.Usage
+export type Health = wire.Health
 
 export interface Service {
   /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
   tenant(options?: CallOptions): Promise<Tenant>
   /**
-   * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded }`.
+   * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded, by_api_key }`.
    * `unrecorded` counts by day and API key, reason and address what writes no audit entry: hashes, and calls
-   * that were refused. One request. Needs `audit:read`.
+   * that were refused. `by_api_key` says what each API key opened and hashed today, and the median of the days
+   * before. One request. Needs `audit:read`.
    *
    * @param month `YYYY-MM`, UTC; the current month by default
    */
@@ -21,7 +26,7 @@ export interface Service {
 }
 
 /** Makes the calls over one client's HTTP. */
-export function createService(http: Http): Service {
+export default function createService(http: Http): Service {
   return {
     tenant: async (options) => http(toCall('getTenant', { signal: readSignal('tenant()', options) })),
     async usage(month, options) {

@@ -93,8 +93,7 @@ export function createTransform(
   const writable = new WritableStream<Binary>({
     start(given) {
       controller = given
-      // Not by a function `abort`: that is called after the write that is under way, which waits for the
-      // reader.
+      // Not by the sink's `abort`: it is called only after the write in progress, which waits for the reader.
       const abort = () => {
         controller = undefined // it has its error; Node 20 fails on a second one here
         fail(given.signal.reason)

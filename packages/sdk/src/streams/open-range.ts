@@ -8,9 +8,10 @@ import {
 } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import { createPace } from '../pace.js'
+import { assertKeyOf } from '../records/bound-envelopes.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
-import { createOpener, type OpenSegment } from './open-stream.js'
+import { createOpener, type OpenSegment, type StreamDemand } from './open-stream.js'
 import type { ReadSource } from './range-source.js'
 import { readHeader, refuse } from './segments.js'
 import { openStreamKey } from './stream-keys.js'
@@ -28,7 +29,7 @@ export interface Part {
 /** Gives the plaintext of a part, of each segment once its tag was verified. */
 export async function* openPart(
   read: ReadSource,
-  { load, pairs, part }: { load: LoadParts; pairs: Uint8Array; part: Part },
+  { load, pairs, keyIds, part }: StreamDemand & { load: LoadParts; part: Part },
   lifetime: Lifetime,
 ): AsyncGenerator<Uint8Array, void> {
   const { records } = await load()
@@ -36,6 +37,7 @@ export async function* openPart(
   const head = await read(0, MAX_STREAM_HEADER_BYTES)
   const headerBytes = findStreamHeaderEnd(head) ?? refuse('its first line does not end')
   const header = readHeader(head.subarray(0, headerBytes))
+  assertKeyOf(header, keyIds)
   const aad = streamAad(header.key_id, pairs)
   const key = await openStreamKey(records, header, lifetime.signal)
   try {

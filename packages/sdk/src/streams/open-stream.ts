@@ -4,11 +4,19 @@ import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
 import { createPace } from '../pace.js'
+import { assertKeyOf } from '../records/bound-envelopes.js'
 import type { LoadParts } from '../records/client-parts.js'
 import type { Lifetime } from './byte-streams.js'
 import type { Chunks } from './handover.js'
 import { cutSegments, takeHeader } from './segments.js'
 import { openStreamKey } from './stream-keys.js'
+
+/** What a reader demands of a stream. */
+export interface StreamDemand {
+  /** The context that it must be bound to, encoded. */
+  pairs: Uint8Array
+  keyIds: readonly string[] | undefined
+}
 
 /**
  * Gives the plaintext of each segment once its tag was verified. Uses the network where the DEK is not
@@ -16,10 +24,11 @@ import { openStreamKey } from './stream-keys.js'
  */
 export async function* openStream(
   chunks: Chunks,
-  { load, pairs }: { load: LoadParts; pairs: Uint8Array },
+  { load, pairs, keyIds }: StreamDemand & { load: LoadParts },
   lifetime: Lifetime,
 ): AsyncGenerator<Uint8Array, void> {
   const { header, rest } = await takeHeader(chunks)
+  assertKeyOf(header, keyIds)
   const { records } = await load()
   lifetime.endWith(records.closed)
   const aad = streamAad(header.key_id, pairs)

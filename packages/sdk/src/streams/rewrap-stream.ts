@@ -2,6 +2,7 @@
 import { encodeStreamHeader, findStreamHeaderEnd, MAX_STREAM_HEADER_BYTES, type StreamHeader } from '@eaas/protocol'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { LoadParts } from '../records/client-parts.js'
+import { useOfStream, wrappedFor } from '../uses.js'
 import type { Lifetime } from './byte-streams.js'
 import type { Chunks } from './handover.js'
 import type { ReadSource } from './range-source.js'
@@ -35,6 +36,8 @@ export async function rewrapLine(
 }
 
 async function rewrapHeader({ rewrap }: RecordsDeps, header: StreamHeader, signal: AbortSignal | undefined) {
-  const { wrapped_key, key_version } = await rewrap(header, signal, commitOf(header.salt))
+  const { wrapped_key, key_version } = await rewrap(wrappedFor(header, useOfStream), signal, {
+    commit: commitOf(header.salt),
+  })
   return encodeStreamHeader({ ...header, wrapped_key, key_version })
 }

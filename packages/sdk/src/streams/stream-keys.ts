@@ -16,8 +16,10 @@ import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
 import type { DekScope } from '../input.js'
+import { flagOf, secretsFor, withMixed } from '../records/application-secret.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { Commit } from '../records/rewrapping.js'
+import { useOfStream, wrappedFor } from '../uses.js'
 import { use } from '../waiting.js'
 
 /** The header of a stream, and the key that seals its segments. */
@@ -39,12 +41,14 @@ export async function createStreamKey(
   const salt = new Uint8Array(KEY_BYTES)
   fillRandom(salt)
   const deriveFrom = async (own: OwnDek) => {
-    const { key, commitment } = await derive(envelopes.engine(), own.dek, keyId, salt)
-    return { header: { ...own.wrapped, salt, commitment }, key }
+    const [secret] = envelopes.secrets.list
+    const { key, commitment } = await derive(envelopes.engine(), own.dek, { keyId, salt, secret })
+    return { header: { ...own.wrapped, salt, commitment, ...flagOf(secret) }, key }
   }
-  if (dek !== 'shared') return withOwnDek(wrap, { keyId, signal }, deriveFrom)
+  const { use: forStream } = useOfStream()
+  if (dek !== 'shared') return withOwnDek(wrap, { keyId, signal, use: forStream }, deriveFrom)
   // The DEK itself seals none of the stream's bytes.
-  return encryptDeks.use(keyId, { messages: 1, bytes: 0 }, signal, (shared, wrapped) =>
+  return encryptDeks.use(keyId, { messages: 1, bytes: 0, use: forStream }, signal, (shared, wrapped) =>
     deriveFrom({ dek: shared, wrapped }),
   )
 }
@@ -59,25 +63,40 @@ export async function openStreamKey(
   header: StreamHeader,
   signal: AbortSignal,
 ): Promise<Secret> {
-  return decryptDeks.use(header, signal, async (dek) => {
-    const { key, commitment } = await derive(envelopes.engine(), dek, header.key_id, header.salt)
-    if (equalInConstantTime(commitment, header.commitment)) return key
-    key.release()
+  const secrets = secretsFor(header, envelopes.secrets)
+  const { key_id: keyId, salt } = header
+  return decryptDeks.use(wrappedFor(header, useOfStream), signal, async (dek) => {
+    for (const secret of secrets) {
+      const { key, commitment } = await derive(envelopes.engine(), dek, { keyId, salt, secret })
+      if (equalInConstantTime(commitment, header.commitment)) return key
+      key.release()
+    }
     throw new DecryptionError()
   })
 }
 
 /** Returns what makes the commitment of a stream with this salt. */
 export function commitOf(salt: Uint8Array): Commit {
-  return async (engine, dek, keyId) => {
-    const { key, commitment } = await derive(engine, dek, keyId, salt)
+  return async (engine, dek, keyId, secret) => {
+    const { key, commitment } = await derive(engine, dek, { keyId, salt, secret })
     key.release()
     return commitment
   }
 }
 
-function derive(engine: Engine, dek: Secret, keyId: string, salt: Uint8Array) {
-  const okm = dek.use((bytes) => engine.derive(bytes, streamKeysInfo(keyId), BOUND_KEYS_BYTES, salt))
+interface Derivation {
+  keyId: string
+  salt: Uint8Array
+  /** The application's. */
+  secret: Secret | undefined
+}
+
+function derive(engine: Engine, dek: Secret, { keyId, salt, secret }: Derivation) {
+  const okm = dek.use((bytes) =>
+    withMixed(engine, bytes, { keyId, secret }, (mixed) =>
+      engine.derive(mixed, streamKeysInfo(keyId), BOUND_KEYS_BYTES, salt),
+    ),
+  )
   return use(okm, (derived) => {
     const { key, commitment } = splitBoundKeys(derived)
     return { key: createSecret(key), commitment }

@@ -1,11 +1,13 @@
 // Each call of the API as the SDK makes it: the one list of the tests that go through every call, so that a new call has a line here
 // and nowhere else.
-import type { Envelope, OperationId } from '@eaas/protocol'
+import { type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { CallOptions, Client } from '../index.js'
 import type { TestOperation } from '../testing.js'
 
 /** The calls that the SDK does not make: they are for auditors, who use the command line. */
-export const NOT_OF_THE_SDK: readonly OperationId[] = ['readAuditCheckpoint', 'exportAudit']
+export const NOT_OF_THE_SDK = Object.entries<RouteRow>(ROUTES).flatMap(([id, { sdk }]) =>
+  sdk ? [] : [id as OperationId],
+)
 
 /** What the calls are made on. */
 export interface On {
@@ -40,6 +42,7 @@ export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, A
   rotateKey: [false, (eaas, { keyId }, o) => eaas.keys.rotate(keyId, o)],
   setRotation: [false, (eaas, { keyId }, o) => eaas.keys.setRotation(keyId, 30, o)],
   updateKey: [false, (eaas, { keyId }, o) => eaas.keys.update(keyId, { min_unwrap_version: 2 }, o)],
+  destroyVersion: [false, (eaas, { keyId, name }, o) => eaas.keys.destroyVersion(keyId, 1, name, o)],
   exportKey: [false, (eaas, { keyId }, o) => eaas.keys.export(keyId, o)],
   disableKey: [false, (eaas, { keyId }, o) => eaas.keys.disable(keyId, o)],
   destroyKey: [false, (eaas, { keyId, name }, o) => eaas.keys.destroy(keyId, name, o)],

@@ -29,7 +29,7 @@ export async function findWays({ writer, reader, keyId }: Scene) {
   const dek = createDek()
   // A wrapped key of a DEK that we hold: wrapped by the service for a value of its own, and unwrapped
   // offline.
-  const { wrapped_key, key_version } = await writer.encrypt('', { keyId, dek: 'call' })
+  const { wrapped_key, key_version } = await writer.encrypt('', { keyId, dek: 'call', envelope: 1 })
   dek.set(await exported.unwrap(wrapped_key))
   const wrapped = { wrapped_key, key_id: keyId, key_version }
 
@@ -51,14 +51,14 @@ export async function findWays({ writer, reader, keyId }: Scene) {
 
   const ofText: Ways<string> = {
     in: {
-      encrypt: (value) => writer.encrypt(value, { keyId }),
-      'encrypt, with a DEK of its own': (value) => writer.encrypt(value, { keyId, dek: 'call' }),
+      encrypt: (value) => writer.encrypt(value, { keyId, envelope: 1 }),
+      'encrypt, with a DEK of its own': (value) => writer.encrypt(value, { keyId, dek: 'call', envelope: 1 }),
       encryptMany: async (value) =>
-        present((await writer.encryptMany([{ value }], { keyId, fields: ['value'] }))[0]).value,
+        present((await writer.encryptMany([{ value }], { keyId, envelope: 1, fields: ['value'] }))[0]).value,
       'a model': async (value) => present((await writes.encrypt({ text: value })).text),
       'a model, many': async (value) => present((await writes.encryptMany([{ text: value }]))[0]?.text),
       'a compact model': async (value) => present(packs.unpack(await packs.encrypt({ text: value })).text),
-      offline: (value) => seal(value, { dek, wrapped }),
+      offline: (value) => seal(value, { dek, wrapped, envelope: 1 }),
     },
     out: {
       decryptText: (sealed) => reader.decryptText(sealed),
@@ -72,12 +72,12 @@ export async function findWays({ writer, reader, keyId }: Scene) {
   }
   const ofBytes: Ways<Uint8Array> = {
     in: {
-      encrypt: (value) => writer.encrypt(value, { keyId }),
+      encrypt: (value) => writer.encrypt(value, { keyId, envelope: 1 }),
       encryptMany: async (value) =>
-        present((await writer.encryptMany([{ value }], { keyId, fields: ['value'] }))[0]).value,
+        present((await writer.encryptMany([{ value }], { keyId, envelope: 1, fields: ['value'] }))[0]).value,
       'a model': async (value) => present((await writes.encrypt({ bytes: value })).bytes),
       'a compact model': async (value) => present(packs.unpack(await packs.encrypt({ bytes: value })).bytes),
-      offline: (value) => seal(value, { dek, wrapped }),
+      offline: (value) => seal(value, { dek, wrapped, envelope: 1 }),
     },
     out: {
       decrypt: (sealed) => reader.decrypt(sealed),
@@ -92,9 +92,11 @@ export async function findWays({ writer, reader, keyId }: Scene) {
   }
   const ofJson: Ways<unknown> = {
     in: {
-      encryptJson: (value) => writer.encryptJson(value, { keyId }),
+      encryptJson: (value) => writer.encryptJson(value, { keyId, envelope: 1 }),
       'encryptMany, as its text': async (value) =>
-        present((await writer.encryptMany([{ value: JSON.stringify(value) }], { keyId, fields: ['value'] }))[0]).value,
+        present(
+          (await writer.encryptMany([{ value: JSON.stringify(value) }], { keyId, envelope: 1, fields: ['value'] }))[0],
+        ).value,
       'a model': async (value) => present((await writes.encrypt({ json: value })).json),
       'a model, many': async (value) => present((await writes.encryptMany([{ json: value }]))[0]?.json),
       'a compact model': async (value) => present(packs.unpack(await packs.encrypt({ json: value })).json),

@@ -20,7 +20,7 @@ export function useEveryCall(): void {
   connect = clientsOf(service)
   beforeAll(async () => {
     keyId = service.createKey()
-    stored = await connect().encrypt('SECRET', { keyId })
+    stored = await connect().encrypt('SECRET', { keyId, envelope: 1 })
   })
 }
 

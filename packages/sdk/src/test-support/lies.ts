@@ -17,11 +17,30 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const PROBLEM_TYPE = { 'content-type': 'application/problem+json' }
 
 /** Fields that may be left out. */
-const OPTIONAL = ['destroy_at', 'expires_at', 'allowed_ips', 'broken_at', 'reason', 'checkpoint']
+const OPTIONAL = [
+  'destroy_at',
+  'last_unwrapped_at',
+  'expires_at',
+  'allowed_ips',
+  'keys',
+  'budgets',
+  'broken_at',
+  'reason',
+  'checkpoint',
+]
 /** Fields that may be null. */
-const NULLABLE = ['rotation', 'key_id', 'key_version', 'ip_address', 'monthly_encrypt_quota', 'head', 'created_at']
+const NULLABLE = [
+  'rotation',
+  'key_id',
+  'key_version',
+  'ip_address',
+  'monthly_encrypt_quota',
+  'head',
+  'created_at',
+  'median',
+]
 /** What holds fields of any name and kind. */
-const FREE = ['metadata']
+const FREE = ['metadata', 'budgets']
 
 const KINDS: Record<string, unknown> = {
   number: 7,

@@ -127,7 +127,12 @@ export class Service {
     const key = this.#keys.get(operation === 'hash' ? (body.key_id ?? '') : (path.split('/')[3] ?? ''))
     if (!key) return problem(404, 'Not Found', 'E_NOT_FOUND')
     if (operation === 'get') {
-      const versions = key.keks.map((_, at) => ({ version: at + 1, status: 'active', created_at: key.created_at }))
+      const versions = key.keks.map((_, at) => ({
+        version: at + 1,
+        status: 'active',
+        created_at: key.created_at,
+        wraps: 0,
+      }))
       return ok({ ...present(key), updated_at: key.created_at, versions })
     }
     if (operation === 'rotate') {
@@ -136,18 +141,19 @@ export class Service {
     }
     const refusal = this.refused.get(key.id)
     if (refusal) return refusal
-    if (operation === 'wrap') return wrap(key, body.dek ?? '')
-    if (operation === 'unwrap') return this.#unwrap(key, body.wrapped_key ?? '')
+    const use = useOf(body)
+    if (operation === 'wrap') return wrap(key, body.dek ?? '', use)
+    if (operation === 'unwrap') return this.#unwrap(key, body.wrapped_key ?? '', use)
     if (operation === 'rewrap') {
-      const { status, body: answer } = this.#unwrap(key, body.wrapped_key ?? '')
-      return status === 200 ? wrap(key, (answer as { dek: string }).dek) : { status, body: answer }
+      const { status, body: answer } = this.#unwrap(key, body.wrapped_key ?? '', use)
+      return status === 200 ? wrap(key, (answer as { dek: string }).dek, use) : { status, body: answer }
     }
     if (operation === 'rotation') {
       const interval_days = Number(body.interval_days)
       return ok({ ...present(key), rotation: { interval_days, next_rotation_at: key.created_at } })
     }
     if (operation === 'disable') return { status: 204, body: undefined }
-    if (operation === 'enable' || operation === 'cancel') return ok(present(key))
+    if (operation === 'enable' || operation === 'cancel' || operation === 'destroy version') return ok(present(key))
     if (operation === 'destroy') {
       if (body.confirm !== key.name) return problem(400, 'Bad Request', 'E_VALIDATION')
       return ok({ ...present(key), status: 'pending_destruction', destroy_at: key.created_at })
@@ -183,7 +189,8 @@ export class Service {
     if (operation === 'tenant') {
       return ok({ tenant_id: TENANT_ID, name: 'acme', envelope_only: false, created_at, monthly_encrypt_quota: null })
     }
-    if (operation === 'usage') return ok({ month: '2026-11', operations: { 'key.wrap': 3 }, unrecorded: [] })
+    if (operation === 'usage')
+      return ok({ month: '2026-11', operations: { 'key.wrap': 3 }, unrecorded: [], by_api_key: [] })
     if (operation === 'health') {
       return ok({ status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' })
     }
@@ -209,14 +216,19 @@ export class Service {
     return { status: 201, body: key && present(key) }
   }
 
-  #unwrap(key: ServiceKey, wrapped_key: string): Answer {
+  #unwrap(key: ServiceKey, wrapped_key: string, use = ''): Answer {
     const planted = this.planted.get(wrapped_key)
     if (planted) return ok({ dek: Buffer.from(planted).toString('base64'), key_id: key.id, key_version: 1 })
-    const token = Buffer.from(wrapped_key, 'base64')
+    const bytes = Buffer.from(wrapped_key, 'base64')
+    // Of a use as wrapped-key-v2.md 1; of none this service's own form, which is opaque to clients.
+    const token = use === '' ? bytes : bytes.subarray(4)
     const version = token.length > 0 ? token.readUInt8(0) : 0
     try {
+      if (use !== '' && (bytes.length !== BOUND_BYTES || bytes.readUInt32BE(0) !== BOUND_HEAD))
+        throw new Error('format')
+
       const decipher = createDecipheriv('aes-256-gcm', key.keks[version - 1] ?? '', token.subarray(1, 13))
-      decipher.setAAD(Buffer.from(key.id)).setAuthTag(token.subarray(-16))
+      decipher.setAAD(Buffer.from(key.id + use)).setAuthTag(token.subarray(-16))
       const dek = Buffer.concat([decipher.update(token.subarray(13, -16)), decipher.final()])
       return ok({ dek: dek.toString('base64'), key_id: key.id, key_version: version })
     } catch {
@@ -225,12 +237,23 @@ export class Service {
   }
 }
 
-function wrap(key: ServiceKey, dek: string): Answer {
+const BOUND_BYTES = 65
+/** The format and the high bytes of the version. */
+const BOUND_HEAD = 0x02000000
+
+/** What a call states of a use, in one text; '' where it states nothing. */
+function useOf({ purpose, context }: Record<string, unknown>): string {
+  if (purpose === undefined && context === undefined) return ''
+  return JSON.stringify([purpose, Object.entries((context ?? {}) as object).sort()])
+}
+
+function wrap(key: ServiceKey, dek: string, use = ''): Answer {
   const iv = randomBytes(12)
   const version = key.keks.length
-  const cipher = createCipheriv('aes-256-gcm', key.keks.at(-1) ?? '', iv).setAAD(Buffer.from(key.id))
+  const cipher = createCipheriv('aes-256-gcm', key.keks.at(-1) ?? '', iv).setAAD(Buffer.from(key.id + use))
   const sealed = Buffer.concat([cipher.update(Buffer.from(dek, 'base64')), cipher.final(), cipher.getAuthTag()])
-  const wrapped_key = Buffer.concat([Buffer.from([version]), iv, sealed]).toString('base64')
+  const head = Buffer.from(use === '' ? [version] : [2, 0, 0, 0, version])
+  const wrapped_key = Buffer.concat([head, iv, sealed]).toString('base64')
   return ok({ wrapped_key, key_id: key.id, key_version: version })
 }
 
@@ -259,6 +282,7 @@ export function operationOf(method: string, path: string): string {
     return `${verbs[method]} api-keys`
   }
   if (method === 'DELETE') return 'disable'
+  if (action === 'versions') return 'destroy version'
   if (further) return further
   if (resource === 'audit') return id ?? 'audit'
   if (id === undefined) return method === 'POST' ? 'create' : 'list'

@@ -9,6 +9,7 @@ export function usersOf<T extends 'full' | 'compact' = 'full'>(keyId: string, ea
   return eaas.model({
     name: 'users',
     keyId,
+    bind: false,
     format,
     fields: {
       email: text({ index: 'email_index', normalize: ['trim', 'lowercase', 'NFC'] }),

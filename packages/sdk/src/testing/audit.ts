@@ -1,25 +1,32 @@
 /** /v1/audit and /v1/usage in memory. */
-import { encodeHex, encodeUtf8, KEY_BYTES, type wire } from '@eaas/protocol'
+import { encodeHex, encodeUtf8, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
 import { createHmac } from '../engines/hmac.js'
 import { Refusal } from './refusal.js'
-import type { Call, State } from './state.js'
+import { digestOf } from './secrets.js'
+import { type Call, daysAfter, type State, timeNow } from './state.js'
 
 /** The calls that this file answers. */
 export const auditFakes = { listAudit, verifyAudit, getUsage: readUsage }
 
 function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.EntryList {
-  const { key_id, action, date_from, date_to, after_id = 0, order, offset, limit } = query
+  const { key_id, action, purpose, context = {}, date_from, date_to, after_id = 0, order, offset, limit } = query
   const found = state.entries.filter(
     (entry) =>
       entry.id > after_id &&
       (key_id ?? entry.key_id) === entry.key_id &&
       (action ?? entry.action) === entry.action &&
+      (purpose ?? entry.metadata.purpose) === entry.metadata.purpose &&
+      Object.entries(context).every(([name, value]) => hasPair(entry, name, value)) &&
       (date_from ?? entry.created_at) <= entry.created_at &&
       (date_to ?? entry.created_at) >= entry.created_at,
   )
   const ordered = order === 'asc' ? found : found.reverse()
   const logs = ordered.slice(offset, offset + limit)
   return { logs, count: logs.length, total: found.length, limit, offset }
+}
+
+function hasPair({ metadata }: wire.Entry, name: string, value: string): boolean {
+  return metadata[`context.${name}`] === value || metadata[`context_hmac.${name}`] === digestOf(name, value)
 }
 
 /** The log in memory is always valid; its head has a hash that changes with every entry. */
@@ -39,7 +46,32 @@ function readUsage({ state }: Call, { month }: { month?: string | undefined }): 
     if (created_at.startsWith(asked)) operations[action] = (operations[action] ?? 0) + 1
   }
   const unrecorded = state.unrecorded.filter(({ day }) => day.startsWith(asked)).sort((a, b) => b.count - a.count)
-  return { month: asked, operations, unrecorded }
+  return { month: asked, operations, unrecorded, by_api_key: countByApiKey(state) }
+}
+
+const nameOf = ({ api_key_id, kind }: { api_key_id: string; kind: string }) => `${api_key_id} ${kind}`
+
+/** As the service counts it: what each API key opened and hashed today, and the median of the days before. */
+function countByApiKey(state: State): wire.Usage['by_api_key'] {
+  const today = timeNow(state).slice(0, 10)
+  const first = daysAfter(timeNow(state), -USUAL_DAYS).slice(0, 10)
+  const opened = state.entries
+    .filter(({ action }) => action === 'key.unwrap' || action === 'decrypt')
+    .map(({ actor, created_at }) => ({ api_key_id: actor, kind: 'unwrap', day: created_at.slice(0, 10), count: 1 }))
+  const found = new Map<string, { api_key_id: string; kind: string; days: Map<string, number> }>()
+  for (const { api_key_id, kind, day, count } of [...opened, ...state.unrecorded]) {
+    if ((kind !== 'unwrap' && kind !== 'hash') || day < first || day > today) continue
+    const name = nameOf({ api_key_id, kind })
+    const { days } = found.get(name) ?? { days: new Map<string, number>() }
+    found.set(name, { api_key_id, kind, days: days.set(day, (days.get(day) ?? 0) + count) })
+  }
+  return [...found.values()]
+    .map(({ days, ...rest }) => {
+      const before = [...days].filter(([day]) => day < today).map(([, count]) => count)
+      const median = before.sort((a, b) => a - b)[Math.ceil(before.length / 2) - 1] ?? null
+      return { ...rest, today: days.get(today) ?? 0, median }
+    })
+    .sort((a, b) => b.today - a.today || (b.median ?? -1) - (a.median ?? -1) || (nameOf(a) < nameOf(b) ? -1 : 1))
 }
 
 // The SDK has an HMAC already, so one under a fixed key serves as the digest.

@@ -3,14 +3,28 @@ import {
   changesNothing,
   DETAILS,
   encodeHex,
+  findRotationPause,
   findStateRefusal,
+  folderOf,
+  isListed,
   type KeyCall,
   MAX_KEY_VERSIONS,
   MAX_KEYS,
+  readVersion,
   wire,
 } from '@eaas/protocol'
 import { Refusal, refused } from './refusal.js'
-import { type Call, daysAfter, note, noteAsSystem, randomId, randomKey, type State, type TestKey } from './state.js'
+import {
+  type Call,
+  daysAfter,
+  maySee,
+  note,
+  noteAsSystem,
+  randomId,
+  randomKey,
+  type State,
+  type TestKey,
+} from './state.js'
 
 /** The calls that this file answers. */
 export const keyFakes = {
@@ -25,6 +39,7 @@ export const keyFakes = {
   enableKey,
   destroyKey,
   cancelDestruction,
+  destroyVersion,
   exportKey,
 }
 
@@ -33,8 +48,8 @@ const WARNING =
   'Keep it offline. The server cannot take it back.'
 
 /** Gets a key, for a call that its state must allow. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
-export function getKey(state: State, key_id: string, call: KeyCall): TestKey {
-  const key = state.keys.find((one) => one.key_id === key_id)
+export function getKey({ state, apiKey }: Call, key_id: string, call: KeyCall): TestKey {
+  const key = state.keys.find((one) => one.key_id === key_id && maySee(apiKey, one))
   if (!key) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.key)
   const refusal = findStateRefusal(call, key.status)
   if (refusal) throw new Refusal(refusal.code, refusal.detail)
@@ -49,7 +64,11 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
 }
 
 function createKey(call: Call, { name }: { name: string }): wire.Key {
-  const { state } = call
+  const { state, apiKey } = call
+  const folder = folderOf(name)
+  if (!isListed(apiKey.keys, { key_id: '', folder })) {
+    throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
+  }
   if (state.keys.some((key) => key.name === name)) {
     throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
   }
@@ -57,7 +76,7 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
   }
   const key_id = randomId()
-  const created_at = note(call, { action: 'key.create', key_id, key_version: 1 })
+  const created_at = note(call, { action: 'key.create', key_id, key_version: 1, metadata: { folder } })
   const key: TestKey = {
     key_id,
     name,
@@ -68,6 +87,7 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
     next_rotation_at: null,
     destroy_at: null,
     min_unwrap_version: 1,
+    min_unwrap_since: null,
     versions: [{ version: 1, status: 'active', created_at, kek: randomKey() }],
     hashKey: randomKey(),
     hmac: undefined,
@@ -95,25 +115,37 @@ export interface KeyFilter {
   offset?: number | undefined
 }
 
-function listKeys({ state }: Call, { status, name, limit, offset = 0 }: KeyFilter): wire.KeyList {
-  const all = state.keys.filter((key) => (status ?? key.status) === key.status && (name ?? key.name) === key.name)
+function listKeys({ state, apiKey }: Call, { status, name, limit, offset = 0 }: KeyFilter): wire.KeyList {
+  const all = state.keys
+    .filter((key) => maySee(apiKey, key))
+    .filter((key) => (status ?? key.status) === key.status && (name ?? key.name) === key.name)
   const keys = all.slice(offset, limit === undefined ? undefined : offset + limit).map(viewKey)
   return { keys, count: keys.length }
 }
 
-function readKey({ state, id }: Call): wire.KeyWithVersions {
-  const key = getKey(state, id, 'getKey')
-  const versions = key.versions.map(({ version, status, created_at }) => ({ version, status, created_at }))
+function readKey(call: Call): wire.KeyWithVersions {
+  const { state, id } = call
+  const key = getKey(call, id, 'getKey')
+  const versions = key.versions.map(({ version, status, created_at }) => {
+    const used = state.entries.filter((entry) => entry.key_id === id && entry.key_version === version)
+    const wraps = used.filter(({ action }) => action === 'key.wrap' || action === 'encrypt').length
+    const opened = used.findLast(({ action }) => action === 'key.unwrap' || action === 'decrypt')
+    const day = opened && `${opened.created_at.slice(0, 10)}T00:00:00.000Z`
+    return { version, status, created_at, wraps, ...(day && { last_unwrapped_at: day }) }
+  })
   return { ...viewKey(key), updated_at: key.updated_at, versions }
 }
 
 function rotateKey(call: Call): wire.Key {
-  const key = getKey(call.state, call.id, 'rotateKey')
+  const key = getKey(call, call.id, 'rotateKey')
+  const createdAt = (version: number) => key.versions[version - 1]?.created_at
+  const pause = findRotationPause(key.versions.length, { createdAt, now: call.state.now() })
+  if (pause) throw new Refusal(pause.code, pause.detail)
   return rotate(key, (key_version) => note(call, { action: 'key.rotate', key_id: key.key_id, key_version }))
 }
 
 function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
-  const key = getKey(call.state, call.id, 'setRotation')
+  const key = getKey(call, call.id, 'setRotation')
   if (interval_days === null && key.interval_days === null) return viewKey(key)
   const at = note(call, {
     action: 'key.rotation_policy',
@@ -125,27 +157,31 @@ function setRotation(call: Call, { interval_days }: { interval_days: number | nu
 }
 
 function updateKey(call: Call, { min_unwrap_version }: { min_unwrap_version: number }): wire.Key {
-  const key = getKey(call.state, call.id, 'updateKey')
+  const key = getKey(call, call.id, 'updateKey')
   const { version: current } = currentVersion(key)
   if (min_unwrap_version > current) {
     throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(current))
+  }
+  const destroyed = destroyedThrough(key)
+  if (min_unwrap_version <= destroyed) {
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.destroyedThrough(destroyed))
   }
   const { min_unwrap_version: min_unwrap_version_before, status } = key
   if (min_unwrap_version === min_unwrap_version_before) return viewKey(key)
   const metadata = { min_unwrap_version, min_unwrap_version_before, status }
   const updated_at = note(call, { action: 'key.update', ...named(key), metadata })
-  return viewKey(Object.assign(key, { min_unwrap_version, updated_at }))
+  return viewKey(Object.assign(key, { min_unwrap_version, min_unwrap_since: updated_at, updated_at }))
 }
 
 function disableKey(call: Call): void {
-  const key = getKey(call.state, call.id, 'disableKey')
+  const key = getKey(call, call.id, 'disableKey')
   if (changesNothing('disableKey', key.status)) return
   const updated_at = note(call, { action: 'key.disable', ...named(key) })
   Object.assign(key, { status: 'disabled', updated_at })
 }
 
 function enableKey(call: Call): wire.Key {
-  const key = getKey(call.state, call.id, 'enableKey')
+  const key = getKey(call, call.id, 'enableKey')
   if (changesNothing('enableKey', key.status)) return viewKey(key)
   const updated_at = note(call, { action: 'key.enable', ...named(key) })
   return viewKey(Object.assign(key, { status: 'active' as const, updated_at }))
@@ -153,7 +189,7 @@ function enableKey(call: Call): wire.Key {
 
 function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
   const { state } = call
-  const key = getKey(state, call.id, 'destroyKey')
+  const key = getKey(call, call.id, 'destroyKey')
   if (confirm !== key.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
   if (changesNothing('destroyKey', key.status)) return viewKey(key)
   if (state.destroyWindowDays === 0) {
@@ -165,13 +201,43 @@ function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
 }
 
 function cancelDestruction(call: Call): wire.Key {
-  const key = getKey(call.state, call.id, 'cancelDestruction')
+  const key = getKey(call, call.id, 'cancelDestruction')
   const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata: { step: 'cancelled' } })
   return viewKey(Object.assign(key, { status: 'disabled' as const, destroy_at: null, updated_at }))
 }
 
+function destroyVersion(call: Call, { confirm }: { confirm: string }): wire.Key {
+  const { state } = call
+  const key = getKey(call, call.id, 'destroyVersion')
+  const number = readVersion(call.version)
+  const version = key.versions.find((one) => one.version === number)
+  if (!version) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.version)
+  if (confirm !== key.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
+  if (version.status === 'destroyed') return viewKey(key)
+  assertDestroyable(state, key, version.version)
+  const metadata = { step: 'version', version: version.version, status: key.status }
+  const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata })
+  version.status = 'destroyed'
+  version.kek.fill(0)
+  return viewKey(Object.assign(key, { updated_at }))
+}
+
+/** @throws Refusal E_STATE */
+function assertDestroyable(state: State, key: TestKey, version: number): void {
+  if (version >= key.min_unwrap_version) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOpens(version))
+  const next = destroyedThrough(key) + 1
+  if (version !== next) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOrder(next))
+  const until = daysAfter(key.min_unwrap_since ?? key.updated_at, state.destroyWindowDays)
+  if (Date.parse(until) > state.now()) throw new Refusal('E_STATE', DETAILS.E_STATE.versionWaits(until))
+}
+
+/** The last version that was destroyed by itself; 0 if none was. */
+export function destroyedThrough(key: TestKey): number {
+  return key.versions.filter(({ status }) => status === 'destroyed').length
+}
+
 function exportKey(call: Call): wire.KeyExport {
-  const key = getKey(call.state, call.id, 'exportKey')
+  const key = getKey(call, call.id, 'exportKey')
   const { key_id, name } = key
   const { version: key_version } = currentVersion(key)
   const exported_at = note(call, { action: 'key.export', key_id, key_version })
@@ -180,7 +246,9 @@ function exportKey(call: Call): wire.KeyExport {
     key_id,
     name,
     algorithm: wire.ALGORITHM,
-    versions: key.versions.map(({ version, status, kek }) => ({ version, dek_hex: encodeHex(kek), status })),
+    versions: key.versions
+      .filter(({ status }) => status !== 'destroyed')
+      .map(({ version, status, kek }) => ({ version, dek_hex: encodeHex(kek), status })),
     hash_key_hex: encodeHex(key.hashKey),
     exported_at,
     warning: WARNING,

@@ -2,7 +2,7 @@
  * Binds each call to the function that answers it in memory. The contract's table of routes defines the wire
  * format.
  */
-import type { OperationId, wire } from '@eaas/protocol'
+import type { SdkOperation, wire } from '@eaas/protocol'
 import { apiKeyFakes } from './api-keys.js'
 import { auditFakes } from './audit.js'
 import { keyFakes } from './keys.js'
@@ -10,7 +10,7 @@ import { secretFakes } from './secrets.js'
 import type { Call } from './state.js'
 
 /** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
-export type TestOperation = Exclude<OperationId, 'readAuditCheckpoint' | 'exportAudit'>
+export type TestOperation = SdkOperation
 
 type Input<Id> = Id extends keyof wire.Bodies
   ? wire.Bodies[Id]

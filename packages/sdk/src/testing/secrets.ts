@@ -13,13 +13,19 @@ import {
   MAX_SERVER_MODE_BYTES,
   nobleAead,
   OpenError,
+  readUse,
   readWrappedKey,
+  WRAPPED_KEY_V2_FORMAT,
+  type WrapUse,
   type wire,
   wrappedKeyAad,
+  wrappedKeyV2Aad,
   writeWrappedKey,
 } from '@eaas/protocol'
 import { createIvPool } from '../deks/random.js'
 import { createHmac } from '../engines/hmac.js'
+import { hmac, sha256 } from '../engines/noble-primitives.js'
+import { takeBudget } from './budgets.js'
 import { currentVersion, getKey } from './keys.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomKey, type TestKey } from './state.js'
@@ -29,31 +35,52 @@ export const secretFakes = { wrap, unwrap, rewrap, hash, encrypt, decrypt }
 
 const takeIv = createIvPool()
 
-function wrap(call: Call, { dek }: { dek: string }): wire.Wrapped {
-  const key = getKey(call.state, call.id, 'wrap')
-  const wrapped = wrapDek(call, key, decodeBase64(dek))
-  note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version })
-  return wrapped
-}
-
-function unwrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Unwrapped {
-  const key = getKey(call.state, call.id, 'unwrap')
-  const { dek, version: key_version } = unwrapDek(call, key, wrapped_key)
-  note(call, { action: 'key.unwrap', key_id: key.key_id, key_version })
-  return { dek: encodeBase64(dek), key_id: key.key_id, key_version }
-}
-
-function rewrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Wrapped {
-  const key = getKey(call.state, call.id, 'rewrap')
-  const { dek, version } = unwrapDek(call, key, wrapped_key)
-  const wrapped = wrapDek(call, key, dek)
-  const metadata = { rewrapped_from: version }
+function wrap(call: Call, { dek, ...stated }: wire.Wrap): wire.Wrapped {
+  const key = getKey(call, call.id, 'wrap')
+  const wrapped = wrapDek(call, key, decodeBase64(dek), readUse(stated))
+  const metadata = recordUse(stated)
   note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version, metadata })
   return wrapped
 }
 
-async function hash({ state }: Call, { value, key_id }: { value: string; key_id: string }): Promise<wire.Hashed> {
-  const key = getKey(state, key_id, 'hash')
+function unwrap(call: Call, { wrapped_key, ...stated }: wire.Unwrap): wire.Unwrapped {
+  const key = getKey(call, call.id, 'unwrap')
+  takeBudget(call, 'unwrap')
+  const { dek, version: key_version } = unwrapDek(call, key, wrapped_key, readUse(stated))
+  note(call, { action: 'key.unwrap', key_id: key.key_id, key_version, metadata: recordUse(stated) })
+  return { dek: encodeBase64(dek), key_id: key.key_id, key_version }
+}
+
+function rewrap(call: Call, { wrapped_key, ...stated }: wire.Unwrap): wire.Wrapped {
+  const key = getKey(call, call.id, 'rewrap')
+  const { dek, version } = unwrapDek(call, key, wrapped_key, readUse(stated))
+  const wrapped = wrapDek(call, key, dek, readUse(stated))
+  const metadata = { ...recordUse(stated), rewrapped_from: version }
+  note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version, metadata })
+  return wrapped
+}
+
+/** What an entry says of a use; the digests are those of a key that nobody has (wrapped-key-v2.md 4). */
+function recordUse({ record = 'values', ...stated }: Pick<wire.Wrap, 'purpose' | 'context' | 'record'>) {
+  const use = readUse(stated)
+  if (!use) return {}
+  const pairs = Object.entries(use.context).map(([name, value]) =>
+    record === 'values' ? [`context.${name}`, value] : [`context_hmac.${name}`, digestOf(name, value)],
+  )
+  return { purpose: use.purpose, ...Object.fromEntries(pairs) }
+}
+
+const CONTEXT_DIGEST_DIGITS = 32
+
+/** The digest that stands for a value of a context in the log. */
+export function digestOf(name: string, value: string): string {
+  const mac = hmac(sha256, encodeUtf8('the key of a service in memory'), encodeUtf8(`${name}\0${value}`))
+  return encodeHex(mac).slice(0, CONTEXT_DIGEST_DIGITS)
+}
+
+async function hash(call: Call, { value, key_id }: { value: string; key_id: string }): Promise<wire.Hashed> {
+  const key = getKey(call, key_id, 'hash')
+  takeBudget(call, 'hash')
   key.hmac ??= createHmac(key.hashKey.slice()) // `createHmac` zeroes its argument
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
 }
@@ -61,7 +88,7 @@ async function hash({ state }: Call, { value, key_id }: { value: string; key_id:
 function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wire.Bundle {
   const { state } = call
   const bytes = readPlaintext(plaintext, encoding ?? state.tenant.plaintext_encoding ?? 'utf8')
-  const key = getKey(state, key_id, 'encrypt')
+  const key = getKey(call, key_id, 'encrypt')
   const quota = state.tenant.monthly_encrypt_quota
   if (quota !== null && countThisMonth(call) >= quota) {
     throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(quota))
@@ -75,7 +102,8 @@ function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wir
 }
 
 function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wire.Decrypted {
-  const key = getKey(call.state, key_id, 'decrypt')
+  const key = getKey(call, key_id, 'decrypt')
+  takeBudget(call, 'unwrap')
   const opened = tryWrappedKey(call, key, bundle.wrapped_key)
   const bytes =
     opened?.version === bundle.key_version
@@ -89,28 +117,42 @@ function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wir
   return { plaintext }
 }
 
-function wrapDek({ state }: Call, key: TestKey, dek: Uint8Array): wire.Wrapped {
+function wrapDek(call: Call, key: TestKey, dek: Uint8Array, use?: WrapUse): wire.Wrapped {
   const { version, kek } = currentVersion(key)
   const iv = takeIv()
-  const sealed = nobleAead.seal(kek, iv, dek, wrappedKeyAad(state.tenant.tenant_id, key.key_id, version))
-  return { wrapped_key: writeWrappedKey({ version, iv, sealed }), key_id: key.key_id, key_version: version }
+  const sealed = nobleAead.seal(kek, iv, dek, aadOf(call, key, version, use))
+  const wrapped_key = writeWrappedKey({ version, iv, sealed }, use && WRAPPED_KEY_V2_FORMAT)
+  return { wrapped_key, key_id: key.key_id, key_version: version }
 }
 
-/** @throws Refusal E_WRAPPED_KEY, E_VERSION_TOO_OLD */
-function unwrapDek(call: Call, key: TestKey, wrapped_key: string): { dek: Uint8Array; version: number } {
-  const opened = tryWrappedKey(call, key, wrapped_key)
+function aadOf({ state }: Call, { key_id }: TestKey, version: number, use: WrapUse | undefined): Uint8Array {
+  const { tenant_id } = state.tenant
+  return use ? wrappedKeyV2Aad({ tenant_id, key_id, version }, use) : wrappedKeyAad(tenant_id, key_id, version)
+}
+
+/** @throws Refusal E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD */
+function unwrapDek(
+  call: Call,
+  key: TestKey,
+  wrapped_key: string,
+  use: WrapUse | undefined,
+): { dek: Uint8Array; version: number } {
+  const opened = tryWrappedKey(call, key, wrapped_key, use)
   if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
   return opened
 }
 
-function tryWrappedKey({ state }: Call, key: TestKey, wrapped_key: string) {
-  const parts = readWrappedKey(wrapped_key)
+function tryWrappedKey(call: Call, key: TestKey, wrapped_key: string, use?: WrapUse) {
+  const parts = readWrappedKey(wrapped_key, use && WRAPPED_KEY_V2_FORMAT)
   const version = key.versions.find((one) => one.version === parts?.version)
   const { min_unwrap_version: least } = key
+  if (version?.status === 'destroyed') {
+    throw new Refusal('E_VERSION_DESTROYED', DETAILS.E_VERSION_DESTROYED.wrappedKey(version.version))
+  }
   if (version && version.version < least) {
     throw new Refusal('E_VERSION_TOO_OLD', DETAILS.E_VERSION_TOO_OLD.wrappedKey(version.version, least))
   }
-  const aad = version && wrappedKeyAad(state.tenant.tenant_id, key.key_id, version.version)
+  const aad = version && aadOf(call, key, version.version, use)
   const dek = parts && version && openSealed(version.kek, parts.iv, parts.sealed, aad)
   return dek && { dek, version: version.version }
 }

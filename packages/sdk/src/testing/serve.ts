@@ -21,7 +21,7 @@ import type { Failing, Failures } from './failures.js'
 import { currentVersion, doDueWork } from './keys.js'
 import { parse, Refusal, type Result, refused } from './refusal.js'
 import { FAKES, type TestOperation } from './routes.js'
-import { type Call, countUnrecorded, note, randomId, type State } from './state.js'
+import { type Call, countUnrecorded, maySee, note, randomId, type State } from './state.js'
 
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
 const OPERATIONS: readonly TestOperation[] = [...(Object.keys(FAKES) as (keyof typeof FAKES)[]), 'batch', 'getHealth']
@@ -45,9 +45,9 @@ export async function serve(state: State, failures: Failures, request: Request):
     const failing = 'name' in found ? failures.take(found.name) : undefined
     if (failing) return respond(resultOf(failing))
     if ('refusal' in found) return respond(refused(found.refusal))
-    const { name, id } = found
+    const { name, id, version } = found
     if (name === 'getHealth') return respond({ status: 200, body: HEALTH })
-    return respond(await answer(state, failures, { name, id, request, query: readQuery(url) }))
+    return respond(await answer(state, failures, { name, id, version, request, query: readQuery(url) }))
   } catch (error) {
     if (error instanceof Refusal) return respond(refused(error))
     throw error
@@ -67,6 +67,7 @@ function readQuery({ searchParams }: URL): object {
 interface Asked {
   name: Exclude<TestOperation, 'getHealth'>
   id: string
+  version: string
   request: Request
   query: object
 }
@@ -134,7 +135,7 @@ function countRefusal(call: Pick<Call, 'state' | 'apiKey'>, error: unknown): voi
 }
 
 /** @throws Refusal E_UNAUTHORIZED */
-function identify(state: State, { request, id }: Asked): Call {
+function identify(state: State, { request, id, version }: Asked): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   const apiKey = findApiKey(state, secret)
   if (!apiKey || statusOf(state, apiKey) !== 'active') {
@@ -142,7 +143,7 @@ function identify(state: State, { request, id }: Asked): Call {
     if (apiKey) countRefusal({ state, apiKey }, refusal)
     throw refusal
   }
-  return { state, apiKey, onBehalfOf: request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined, id }
+  return { state, apiKey, onBehalfOf: request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined, id, version }
 }
 
 function admit({ apiKey, onBehalfOf }: Call, permissions: readonly Permission[]): void {
@@ -153,24 +154,24 @@ function admit({ apiKey, onBehalfOf }: Call, permissions: readonly Permission[])
 }
 
 function refuseServerMode(call: Call, operation: string, body: unknown): never {
-  note(call, { action: 'envelope_only.refused', ...findNamedKey(call.state, body), metadata: { operation } })
+  note(call, { action: 'envelope_only.refused', ...findNamedKey(call, body), metadata: { operation } })
   throw new Refusal('E_ENVELOPE_ONLY', DETAILS.E_ENVELOPE_ONLY.call)
 }
 
-function findNamedKey({ keys }: State, body: unknown): { key_id: string; key_version: number } | undefined {
+function findNamedKey({ state, apiKey }: Call, body: unknown): { key_id: string; key_version: number } | undefined {
   const { key_id, key_version } = (body ?? {}) as { key_id?: unknown; key_version?: unknown }
-  const key = keys.find((one) => one.key_id === key_id)
+  const key = state.keys.find((one) => one.key_id === key_id && maySee(apiKey, one))
   if (!key) return undefined
   const version = key.versions.find((one) => one.version === key_version) ?? currentVersion(key)
   return { key_id: key.key_id, key_version: version.version }
 }
 
-type Found = { name: TestOperation; id: string } | { refusal: Refusal }
+type Found = { name: TestOperation; id: string; version: string } | { refusal: Refusal }
 
 function findRoute(method: string, path: string): Found {
   const there = OPERATIONS.flatMap((name) => {
-    const id = matchPath(ROUTES[name].path, path)
-    return id === undefined ? [] : [{ name, id: decodeURIComponent(id) }]
+    const named = matchPath(ROUTES[name].path, path)
+    return named ? [{ name, id: decodeURIComponent(named.id), version: named.version }] : []
   })
   const found = there.find(({ name }) => ROUTES[name].method === method)
   if (found) return found
@@ -215,6 +216,8 @@ function respond({ status, body }: Result): Response {
   const headers = new Headers({ 'x-request-id': randomId() })
   if (status < 400) headers.set('cache-control', 'no-store')
   if (status === 401) headers.set('www-authenticate', 'Bearer')
+  const { retry_after } = (body ?? {}) as { retry_after?: number }
+  if (retry_after !== undefined) headers.set('retry-after', String(retry_after))
   if (status === 204) return new Response(null, { status, headers })
   const isPage = typeof body === 'string'
   const type = status < 400 ? 'application/json; charset=utf-8' : PROBLEM_CONTENT_TYPE

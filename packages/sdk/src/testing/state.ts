@@ -2,7 +2,10 @@
 import {
   type Action,
   encodeHex,
+  folderOf,
+  isListed,
   KEY_BYTES,
+  type KeyList,
   type Permission,
   SYSTEM_ACTOR,
   type UnrecordedKind,
@@ -33,6 +36,8 @@ export interface TestKey {
   destroy_at: string | null
   /** the oldest version that still opens */
   min_unwrap_version: number
+  /** since when older versions are closed */
+  min_unwrap_since: string | null
   /** oldest first; the last one is the current */
   versions: TestKeyVersion[]
   hashKey: Uint8Array
@@ -48,6 +53,12 @@ export interface TestApiKey {
   created_at: string
   expires_at: string | null
   allowed_ips: string[]
+  /** the ids and folders that it is limited to */
+  keys: KeyList
+  /** as text */
+  budgets: string | null
+  /** how often each budget was asked for, by kind and window */
+  used: Map<string, number>
   revoked: boolean
 }
 
@@ -70,6 +81,13 @@ export interface Call {
   onBehalfOf: string | undefined
   /** the `:id` of the path */
   id: string
+  /** the `:version` of the path */
+  version: string
+}
+
+/** Whether an API key may use a key. */
+export function maySee({ keys }: TestApiKey, { key_id, name }: TestKey): boolean {
+  return isListed(keys, { key_id, folder: folderOf(name) })
 }
 
 /** The fields of an entry that the operation provides. */

@@ -1,4 +1,5 @@
 /** Why entries could not be appended. */
+import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { isRolledBack } from '../store/db.js'
 import { isNotConnected } from '../store/unreachable.js'
@@ -67,13 +68,18 @@ export class OverloadError extends Error {
 /** The error for a caller, made from an error of the database. */
 export function auditWriteError(
   cause: unknown,
-  { mayBeWritten = !isRolledBack(cause) && !isNotConnected(cause) }: { mayBeWritten?: boolean } = {},
+  { mayBeWritten = !isNeverWritten(cause) }: { mayBeWritten?: boolean } = {},
 ): AuditWriteError {
   if (cause instanceof AuditWriteError) return cause
   return new AuditWriteError(`the audit entry could not be written${describeObstacle(cause) ?? ''}`, {
     cause,
     mayBeWritten,
   })
+}
+
+// A key that is missing is noticed before the entry is sent, or ends the transaction.
+function isNeverWritten(cause: unknown): boolean {
+  return isRolledBack(cause) || isNotConnected(cause) || cause instanceof UnknownStoreKeyError
 }
 
 /**

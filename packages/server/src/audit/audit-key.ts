@@ -1,25 +1,147 @@
 /**
- * The key that a tenant's chain, heads and rows are authenticated by (key-hierarchy.md 4), opened from the
- * tenant's row.
+ * The keys that a log, its heads and its rows are authenticated by (key-hierarchy.md 9), opened from the tenant's row.
+ * Another process may have renewed them: a head under a key that this process lacks has it read them again.
  */
-import type { KeyObject } from 'node:crypto'
-import { OpenError } from '@eaas/protocol'
-import { openSecret, type StoreKeys } from '../crypto/key-hierarchy.js'
+import { concatBytes, OpenError } from '@eaas/protocol'
+import {
+  openSecret,
+  resealSecret,
+  SEALED_BYTES,
+  type SecretBinding,
+  type StoreKeys,
+  sealNewSecret,
+} from '../crypto/key-hierarchy.js'
+import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import type { TenantRow } from '../store/tenants.js'
+import { findWrappedAuditKey, MOST_AUDIT_KEY_BYTES, type TenantRow } from '../store/tenants.js'
+import { type AuditKey, type AuditKeys, type Head, isHeadAuthentic } from './formats/chain.js'
+
+const ID_BYTES = 8
+
+/** The keys of a log, and what they are opened with. Plain data, because threads get a copy. */
+export interface OpenAuditKey extends AuditKeys {
+  tenant_id: string
+  storeKeys: StoreKeys
+  sealed: Uint8Array
+}
+
+/** A sealed key of a log; the last id that it holds for, undefined of the current one. */
+interface SealedKey {
+  through: number | undefined
+  sealed: Uint8Array
+}
 
 /**
- * Opens a tenant's audit key. @throws TamperedRowError if it is not the one that the server wrote for this
- * tenant
+ * Opens a log's keys. @throws TamperedRowError if they are not those that the server wrote for this tenant;
+ * UnknownStoreKeyError
  */
 export function openAuditKey(
   storeKeys: StoreKeys,
-  { tenant_id, wrapped_audit_key }: Pick<TenantRow, 'tenant_id' | 'wrapped_audit_key'>,
-): KeyObject {
+  { tenant_id, wrapped_audit_key: sealed }: Pick<TenantRow, 'tenant_id' | 'wrapped_audit_key'>,
+): OpenAuditKey {
+  const open = ({ through, sealed }: SealedKey) => openSecret(storeKeys, bindingOf(tenant_id, through), sealed)
   try {
-    return openSecret(storeKeys, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
+    const [current, ...former] = splitKeys(sealed)
+    const keys = former.map((each) => ({ through: each.through ?? 0, key: open(each) }))
+    return { tenant_id, storeKeys, sealed, current: open(current), former: keys }
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
     throw new TamperedRowError(`the audit key of tenant ${tenant_id} was changed outside the server`)
   }
+}
+
+/** Whether a log's keys open. @throws UnknownStoreKeyError */
+export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof openAuditKey>[1]): boolean {
+  try {
+    openAuditKey(storeKeys, tenant)
+    return true
+  } catch (error) {
+    if (error instanceof TamperedRowError) return false
+    throw error
+  }
+}
+
+/** Seals a log's keys again, under the current store key. @throws OpenError, UnknownStoreKeyError */
+export function resealAuditKey(storeKeys: StoreKeys, tenant_id: string, sealed: Uint8Array): Uint8Array {
+  const reseal = ({ through, sealed }: SealedKey) => ({
+    through,
+    sealed: resealSecret(storeKeys, bindingOf(tenant_id, through), sealed),
+  })
+  return joinKeys(splitKeys(sealed).map(reseal))
+}
+
+/**
+ * Makes a log's next key, which holds after an id, and returns it with those before. The ones are left out that were
+ * only for entries which a purge took. @throws Refusal
+ */
+export function renewAuditKey(
+  { tenant_id, storeKeys, sealed }: Pick<OpenAuditKey, 'tenant_id' | 'storeKeys' | 'sealed'>,
+  { after_id, purged_through }: { after_id: number; purged_through: number },
+): Uint8Array {
+  const [current, ...earlier] = splitKeys(sealed)
+  if (earlier.some(({ through = 0 }) => through > after_id))
+    throw new TamperedRowError(`tenant ${tenant_id} has a former audit key for entries that its log does not have yet`)
+  const former = [...earlier, current]
+    .filter(({ through = after_id }) => through > purged_through)
+    .map(({ through, sealed }) => {
+      const next = through ?? after_id
+      const binding = bindingOf(tenant_id, through)
+      return { through: next, sealed: resealSecret(storeKeys, binding, sealed, bindingOf(tenant_id, next)) }
+    })
+  const fresh = { through: undefined, sealed: sealNewSecret(storeKeys, bindingOf(tenant_id, undefined)) }
+  const joined = joinKeys([fresh, ...former])
+  if (joined.length > MOST_AUDIT_KEY_BYTES) {
+    throw new TamperedRowError(`the log of tenant ${tenant_id} has had too many audit keys: purge its oldest entries`)
+  }
+  return joined
+}
+
+/**
+ * Reads a log's keys again. They are put into the same object, so that whoever holds it has them. @throws UnknownStoreKeyError where this process has not read their store key yet
+ */
+export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promise<void> {
+  if (!('sealed' in auditKey)) return
+  const known = auditKey as OpenAuditKey
+  const { tenant_id, storeKeys } = known
+  const wrapped_audit_key = await findWrappedAuditKey(sql, tenant_id)
+  if (!wrapped_audit_key || Buffer.from(wrapped_audit_key).equals(known.sealed)) return
+  try {
+    Object.assign(known, openAuditKey(storeKeys, { tenant_id, wrapped_audit_key }))
+  } catch (error) {
+    if (!(error instanceof TamperedRowError)) throw error // what it authenticated is refused by these keys
+  }
+}
+
+/** Whether a head is as a server wrote it, by the keys that the database has now if these are out of date. */
+export async function isHeadGenuine(sql: Queryable, auditKey: AuditKey, head: Head): Promise<boolean> {
+  if (isHeadAuthentic(auditKey, head)) return true
+  await followAuditKey(sql, auditKey)
+  return isHeadAuthentic(auditKey, head)
+}
+
+function bindingOf(tenant_id: string, through: number | undefined): SecretBinding {
+  return { purpose: 'audit-key', tenant_id, ...(through !== undefined && { version: through }) }
+}
+
+// Any other length fails to open: the last part is then no sealed secret.
+function splitKeys(sealed: Uint8Array): [SealedKey, ...SealedKey[]] {
+  const keys: [SealedKey, ...SealedKey[]] = [{ through: undefined, sealed: sealed.subarray(0, SEALED_BYTES) }]
+  for (let at = SEALED_BYTES; at < sealed.length; at += ID_BYTES + SEALED_BYTES) {
+    if (at + ID_BYTES > sealed.length) throw new OpenError()
+    const through = Number(new DataView(sealed.buffer, sealed.byteOffset).getBigUint64(at))
+    const begin = at + ID_BYTES
+    keys.push({ through, sealed: sealed.subarray(begin, begin + SEALED_BYTES) })
+  }
+  return keys
+}
+
+function joinKeys(keys: readonly SealedKey[]): Uint8Array {
+  return concatBytes(
+    ...keys.flatMap(({ through, sealed }) => {
+      if (through === undefined) return [sealed]
+      const id = new Uint8Array(ID_BYTES)
+      new DataView(id.buffer).setBigUint64(0, BigInt(through))
+      return [id, sealed]
+    }),
+  )
 }

@@ -1,10 +1,16 @@
-/** What is wrong with the head of a log in itself, without the entries before the last one (chain.md 5). */
-import type { KeyObject } from 'node:crypto'
-import { findEntryHash, findFirstId, listTenantHeads } from '../store/audit.js'
-import type { Sql } from '../store/db.js'
-import { findBeyond } from './entries-beyond.js'
-import { equalBytes, isHeadAuthentic } from './formats/chain.js'
+/**
+ * Finds faults of a log's head that show without the entries before the last one (chain.md 5), and entries
+ * beyond the head (chain.md 9).
+ */
+import { entryHash } from '@eaas/audit'
+import { findEntryHash, findFirstId, listTenantHeads, readChain } from '../store/audit.js'
+import type { Queryable, Sql } from '../store/db.js'
+import { isHeadGenuine } from './audit-key.js'
+import { type AuditKey, entryMac, equalBytes, type Head } from './formats/chain.js'
 import type { Fault } from './verify/verify.js'
+
+/** Entries after a head that are read at a time. */
+const PAGE_ENTRIES = 250
 
 export interface HeadFault {
   /** the reason by which a verification names it */
@@ -13,16 +19,18 @@ export interface HeadFault {
   detail: string
 }
 
-/** Finds it in one snapshot, beside appends; undefined if the head is authentic and of the last entry. */
+/**
+ * Finds a fault in one snapshot, beside appends; undefined if the head is authentic and of the last entry.
+ */
 export function findHeadFault(
   sql: Sql,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
 ): Promise<HeadFault | undefined> {
   return sql.begin('isolation level repeatable read read only', async (snapshot): Promise<HeadFault | undefined> => {
     const [head, ...others] = await listTenantHeads(snapshot, tenant_id)
     if (!head) return { reason: 'head_missing', detail: 'the head is missing' }
     if (others.length > 0) return { reason: 'head_repeated', detail: 'there are several heads' }
-    if (!isHeadAuthentic(auditKey, head))
+    if (!(await isHeadGenuine(snapshot, auditKey, head)))
       return { reason: 'head_forged', detail: 'the head was not written by the server' }
     const last = await findEntryHash(snapshot, tenant_id, head.last_id)
     if (!last || !equalBytes(last, head.hash))
@@ -42,4 +50,35 @@ export function findHeadFault(
     if (first >= 1) return undefined
     return { reason: 'entry_before_first', detail: `entry ${first} is before the first one, and no server wrote it` }
   }) as Promise<HeadFault | undefined>
+}
+
+export interface EntriesBeyond {
+  /** the first of them */
+  id: number
+  /**
+   * whether the server wrote one of them to follow the entry before it: then the head is an older one that
+   * was put back
+   */
+  isGenuine: boolean
+}
+
+/** Reads the entries beyond a head; undefined if there are none. */
+export async function findBeyond(
+  sql: Queryable,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  { last_id, hash }: Pick<Head, 'last_id' | 'hash'>,
+): Promise<EntriesBeyond | undefined> {
+  let first: number | undefined
+  let previous = { id: last_id, hash }
+  while (true) {
+    const where = { tenant_id, after_id: previous.id, through_id: Number.MAX_SAFE_INTEGER, limit: PAGE_ENTRIES }
+    const page = await readChain(sql, where)
+    for (const entry of page) {
+      first ??= entry.id
+      const mac = entryMac(auditKey, entry.id, entryHash(previous.hash, entry))
+      if (equalBytes(entry.mac, mac)) return { id: first, isGenuine: true }
+      previous = entry
+    }
+    if (page.length < PAGE_ENTRIES) return first === undefined ? undefined : { id: first, isGenuine: false }
+  }
 }

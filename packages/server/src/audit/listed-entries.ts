@@ -1,13 +1,17 @@
 /**
- * Proves the entries of a page before they are shown: the server wrote each of them, and it follows from the
- * one before.
+ * Proves the entries of a page before they are shown, and those before a head that is signed: the server wrote
+ * each of them, and it follows from the one before.
  */
 
-import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
+import { createStretches } from '../event-loop.js'
+import { readChain } from '../store/audit.js'
 import type { ListedEntry, Range } from '../store/audit-list.js'
+import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { entryMac, equalBytes } from './formats/chain.js'
+import { type AuditKey, entryMac, equalBytes, type Head, type Witness } from './formats/chain.js'
+
+const PAGE_ENTRIES = 1_000
 
 /**
  * Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server
@@ -28,7 +32,7 @@ export class TamperedEntryError extends TamperedRowError {
 /** Proves entries that follow the entry with this hash, in order. @throws TamperedEntryError */
 export function assertFollowing(
   entries: readonly ChainedEntry[],
-  { tenant_id, auditKey, hash: last }: { tenant_id: string; auditKey: KeyObject; hash: Uint8Array },
+  { tenant_id, auditKey, hash: last }: { tenant_id: string; auditKey: AuditKey; hash: Uint8Array },
 ): void {
   let previous = last
   for (const entry of entries) {
@@ -46,7 +50,7 @@ export function assertFollowing(
  */
 export function assertListed(
   entries: readonly ListedEntry[],
-  { tenant_id, auditKey, range }: { tenant_id: string; auditKey: KeyObject; range: Range | undefined },
+  { tenant_id, auditKey, range }: { tenant_id: string; auditKey: AuditKey; range: Range | undefined },
 ): void {
   const ordered = [...entries].sort((a, b) => a.id - b.id)
   for (const [at, entry] of ordered.entries()) {
@@ -63,7 +67,50 @@ export function assertListed(
   if (last_id < range.through_id) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')
 }
 
-function isForged(entry: ChainedEntry, { previous, auditKey }: { previous: Uint8Array; auditKey: KeyObject }): boolean {
+/**
+ * Proves that the entries of a log lead from one of them to an authentic head, before a statement is signed
+ * that names both, a page of entries at a time. The MAC of an entry proves only that a server wrote it: that
+ * can have been in another history of the log, whose entries somebody shows for a moment.
+ *
+ * @throws TamperedEntryError if the entries do not lead there, and the signal's reason once it is aborted
+ */
+export async function assertLeadsToHead(
+  sql: Queryable,
+  {
+    from,
+    head,
+    signal,
+    inTurn = (read) => read(),
+  }: {
+    from: Pick<Witness, 'last_id' | 'hash'>
+    head: Head
+    signal?: AbortSignal
+    /** reads a page when it is its turn; by default at once */
+    inTurn?: <Page>(read: () => Promise<Page>) => Promise<Page>
+  },
+): Promise<void> {
+  const { tenant_id } = head
+  const pause = createStretches()
+  let { last_id, hash } = from
+  while (last_id < head.last_id) {
+    signal?.throwIfAborted()
+    const where = { tenant_id, after_id: last_id, through_id: head.last_id, limit: PAGE_ENTRIES }
+    const page = await inTurn(() => readChain(sql, where))
+    if (page.length === 0) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')
+    for (const entry of page) {
+      if (entry.id !== last_id + 1) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')
+      hash = entryHash(hash, entry)
+      if (!equalBytes(entry.hash, hash)) throw new TamperedEntryError(tenant_id, entry.id, 'not as the server wrote it')
+      last_id = entry.id
+      const due = pause()
+      if (due) await due
+    }
+  }
+  if (last_id !== head.last_id || !equalBytes(hash, head.hash))
+    throw new TamperedEntryError(tenant_id, head.last_id, 'not as the server wrote it')
+}
+
+function isForged(entry: ChainedEntry, { previous, auditKey }: { previous: Uint8Array; auditKey: AuditKey }): boolean {
   const hash = entryHash(previous, entry)
-  return !equalBytes(entry.hash, hash) || !equalBytes(entry.mac, entryMac(auditKey, hash))
+  return !equalBytes(entry.hash, hash) || !equalBytes(entry.mac, entryMac(auditKey, entry.id, hash))
 }

@@ -3,13 +3,11 @@
  * names (anchor.md 4).
  */
 
-import type { KeyObject } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
-import { findLastMark } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
 import { findStatuses } from '../store/tenants.js'
-import { entryMac, equalBytes, isPurgeMarkAuthentic, type Witness } from './formats/chain.js'
-import { readAuthenticEntry } from './read-entry.js'
+import { type AuditKey, entryMac, equalBytes, type Witness } from './formats/chain.js'
+import { findAuthenticMark, readAuthenticEntry } from './read-entry.js'
 import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
 
 /** Members of the installation's entry that the tenant's entry does not have. */
@@ -32,13 +30,13 @@ export function isNamed(
 /** The same of the entries that were read of its log, which must be the named one and the one before it. */
 export function hasNamed(
   rows: readonly ChainedEntry[],
-  { tenant_id, named, auditKey }: { tenant_id: string; named: NamedEntry; auditKey: KeyObject | undefined },
+  { tenant_id, named, auditKey }: { tenant_id: string; named: NamedEntry; auditKey: AuditKey | undefined },
 ): boolean {
   const entry = rows.find(({ id }) => id === named.id)
   const before = named.id === 1 ? genesisHash(tenant_id) : rows.find(({ id }) => id === named.id - 1)?.hash
   if (!entry || !before || !auditKey) return false
   const hash = entryHash(before, entry)
-  return equalBytes(entry.mac, entryMac(auditKey, hash)) && isNamed({ ...entry, hash }, named)
+  return equalBytes(entry.mac, entryMac(auditKey, entry.id, hash)) && isNamed({ ...entry, hash }, named)
 }
 
 /**
@@ -47,7 +45,7 @@ export function hasNamed(
  */
 export async function findContradiction(
   snapshot: Queryable,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
 ): Promise<string | undefined> {
   const { ends, statuses } = await readRecordedTenants(snapshot, tenant_id)
   const named = ends.get(tenant_id)
@@ -70,11 +68,10 @@ export function witnessOf({ id, hash }: NamedEntry): Witness | undefined {
 /** Whether a log has the entry, or a purge took it. */
 export async function isThere(
   sql: Queryable,
-  { tenant_id, auditKey, named }: { tenant_id: string; auditKey: KeyObject; named: NamedEntry },
+  { tenant_id, auditKey, named }: { tenant_id: string; auditKey: AuditKey; named: NamedEntry },
 ): Promise<boolean> {
   const { id } = named
-  const found = await findLastMark(sql, tenant_id)
-  const mark = found && isPurgeMarkAuthentic(auditKey, found) ? found : undefined
+  const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
   if (mark && mark.purged_through >= id) return true
   const previousHash = mark?.purged_through === id - 1 ? mark.hash : undefined
   const entry = await readAuthenticEntry(sql, { tenant_id, id, auditKey }, previousHash)

@@ -4,14 +4,15 @@
  * there for the moment in which it is read.
  */
 
-import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { assertFormats } from '../store/text-formats.js'
-import { equalBytes, type Head, isHeadAuthentic } from './formats/chain.js'
+import { isHeadGenuine } from './audit-key.js'
+import type { AuditKey } from './formats/chain.js'
+import { equalBytes, type Head } from './formats/chain.js'
 
 const PAGE_ENTRIES = 1_000
 
@@ -23,7 +24,7 @@ interface Proven {
 
 export interface TreeOptions {
   /** of the installation's log */
-  auditKey: KeyObject
+  auditKey: AuditKey
   /** ends the reading between two pages */
   signal?: AbortSignal | undefined
   /** called with each entry that is read and its `h`; what it was told counts only if the tree is returned */
@@ -49,7 +50,7 @@ export class UnprovenTreeError extends Error {
 export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
   let known = nothingProven()
   return async (sql, head, options) => {
-    if (!isHeadAuthentic(options.auditKey, head))
+    if (!(await isHeadGenuine(sql, options.auditKey, head)))
       throw new UnprovenTreeError("the head of the installation's log was not written by a server")
     // A call that overlaps begins anew: it must not add to the same leaves.
     const before = known

@@ -2,11 +2,11 @@
  * What the installation's log says of tenants: which ones there must be, what their logs must hold, and what
  * those had that it says are gone (anchor.md 4).
  */
-import type { KeyObject } from 'node:crypto'
+
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
-import type { Witness } from './formats/chain.js'
+import type { AuditKey, Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 
 /** By these entries there is a tenant. */
@@ -140,7 +140,7 @@ function readNamed(action: LogAction, told: Partial<Record<string, unknown>>): N
  */
 export async function readLostHead(
   sql: Queryable,
-  where: { auditKey: KeyObject; tenant_id: string; id: number },
+  where: { auditKey: AuditKey; tenant_id: string; id: number },
 ): Promise<Witness | undefined> {
   const entry = await readLoss(sql, where)
   return entry && parse(entry.metadata).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
@@ -156,7 +156,7 @@ export async function isLossAccepted(
     installationKey,
     tenant_id,
     witness,
-  }: { installationKey: KeyObject; tenant_id: string; witness: Witness | undefined },
+  }: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
 ): Promise<boolean> {
   const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
   if (id === undefined) return false
@@ -166,7 +166,7 @@ export async function isLossAccepted(
 
 async function readLoss(
   sql: Queryable,
-  { auditKey, tenant_id, id }: { auditKey: KeyObject; tenant_id: string; id: number },
+  { auditKey, tenant_id, id }: { auditKey: AuditKey; tenant_id: string; id: number },
 ): Promise<{ metadata: string | null } | undefined> {
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
   const isOf = entry?.action === 'installation.tenant_gone' && parse(entry.metadata).tenant_id === tenant_id

@@ -4,11 +4,11 @@
  * when there has been none for a minute.
  */
 
-import type { KeyObject } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
+import type { AuditKey } from './formats/chain.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
 
 /**
@@ -19,6 +19,7 @@ const IDLE_MS = 60_000
 /** The database, for connections of the thread's own. */
 export interface ThreadDatabase {
   url: string
+  urlFile?: string | undefined
   isPooled: boolean
   searchPath: string | undefined
 }
@@ -29,8 +30,7 @@ export interface ThreadDatabase {
  */
 export interface ThreadTask {
   tenant_id: string
-  auditKey: KeyObject
-  rowKey: KeyObject
+  auditKey: AuditKey
   storeKeys: StoreKeys
   checkpoint: VerifyOptions['checkpoint']
   witnessed: VerifyOptions['witnessed']
@@ -143,7 +143,6 @@ export function createVerificationThread(database: ThreadDatabase, program: URL)
 function taskOf({
   tenant_id,
   auditKey,
-  rowKey,
   storeKeys,
   checkpoint,
   witnessed,
@@ -157,7 +156,6 @@ function taskOf({
   return {
     tenant_id,
     auditKey,
-    rowKey,
     storeKeys,
     checkpoint,
     witnessed: head,

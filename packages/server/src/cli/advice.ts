@@ -1,4 +1,5 @@
 /** What to do about an error of the database, of the connection to it, or of the system. */
+import { CommandError } from '@eaas/audit/command'
 import { findRefusedLogin } from '../store/unreachable.js'
 import { WHEN_READ_ONLY } from '../store/writability.js'
 
@@ -23,6 +24,17 @@ const ADVICE: Record<string, string> = {
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
   ERR_TLS_CERT_ALTNAME_INVALID: 'use a host in EAAS_DATABASE_URL that the certificate of the database names',
+}
+
+/** SQLSTATE insufficient_privilege */
+const DENIED = '42501'
+
+/** For a command that only the owner of the tables may run: no right helps the role that it was run as. @throws CommandError */
+export async function asOwner<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== DENIED) throw error
+    throw new CommandError(`${error.message} (${DENIED}): run this command as the owner of the tables`)
+  })
 }
 
 /** Adds what to do about the error to its text, if that is known. */

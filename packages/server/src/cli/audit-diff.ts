@@ -6,10 +6,10 @@
 import { createReadStream, existsSync } from 'node:fs'
 import {
   type ExportedEntry,
-  encodePublicKey,
   isAnchor,
   isLinks,
   isTrailer,
+  type PublicKeys,
   readEntry,
   readHeader,
   splitLines,
@@ -47,7 +47,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
     if (exported !== undefined) {
-      await assertExport(exported, { tenant_id, publicKey: encodePublicKey(services.signingKey) })
+      await assertExport(exported, { tenant_id, publicKey: services.signingKey.publicKeys })
     }
     const kept = file === undefined ? undefined : await readKeptCheckpoints(services, file)
     const checkpoints = kept?.of(tenant_id) ?? []
@@ -93,7 +93,7 @@ function viewDiff({ head_fault, lost, ...diff }: AuditDiff, { tenant_id }: Found
   return { ...diff, head_fault: head_fault?.reason ?? null, lost: lost?.map(viewEntry) ?? null, tenant_id }
 }
 
-async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
+async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: PublicKeys }) {
   await assertFile(file)
   const verdict = await verifyExport(splitLines(createReadStream(file)), { publicKey })
   if (!verdict.valid)

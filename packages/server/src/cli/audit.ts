@@ -3,7 +3,7 @@
 import { rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKey } from '@eaas/audit'
+import { encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKeys } from '@eaas/audit'
 import {
   assertWitnessable,
   describeStatement,
@@ -382,9 +382,10 @@ async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise
 
 /** Prints the public key that checkpoints and exports are verified with. */
 async function auditPublicKey(config: Config, { tree, json }: { tree: boolean; json: boolean }): Promise<void> {
-  const known = await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey))
-  const public_key = tree ? encodeNoteKey(readTreeKey(known)) : known
-  if (json) printJson({ public_key })
+  const known = await withServices(config, async ({ signingKey }) => signingKey.publicKeys)
+  const keys = tree ? readTreeKeys(known).map(encodeNoteKey) : known
+  const [public_key = '', ...earlier_keys] = keys.toReversed()
+  if (json) printJson({ public_key, ...(earlier_keys.length > 0 && { earlier_keys }) })
   else print(public_key)
 }
 

@@ -2,7 +2,7 @@
  * What the commands share: their configuration, common options, the parsers of options, and the exit code of
  * a verdict.
  */
-import { describeVariables, NOT_VALID, NOT_VERIFIED, readName, VALID } from '@eaas/audit/command'
+import { describeVariables, NOT_VALID, NOT_VERIFIED, readName, readRepeated, VALID } from '@eaas/audit/command'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES } from '../config.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -27,6 +27,11 @@ export const REASON_OPTION = new Option(
   '--reason <text>',
   'reason to record in the log, 1 to 255 characters',
 ).argParser(readName)
+const RECIPIENT_TEXT = 'a recipient of age, as age-keygen prints it; may be repeated'
+export const RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIPIENT_TEXT).argParser(readRepeated)
+export const NEEDED_RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIPIENT_TEXT)
+  .argParser(readRepeated)
+  .makeOptionMandatory()
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
 /** Which log a command is about. */

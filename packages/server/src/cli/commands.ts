@@ -1,10 +1,13 @@
 /** The commands of `eaas`, in the order of its help. */
 import { addApiKey } from './api-key.js'
 import { addAudit } from './audit.js'
+import { addConfig } from './config.js'
+import { addDev } from './dev.js'
 import { addDoctor } from './doctor.js'
 import { addKey } from './key.js'
 import { addMigrate } from './migrate.js'
 import { addPurge } from './purge.js'
+import { addRecoveryKit } from './recovery-kit.js'
 import { addRootKey } from './root-key.js'
 import { addSchema } from './schema.js'
 import { addStart } from './start.js'
@@ -13,13 +16,16 @@ import { addTenant } from './tenant.js'
 
 export const COMMANDS = [
   addStart,
+  addDev,
   addMigrate,
   addDoctor,
+  addConfig,
   addRootKey,
   addStoreKey,
   addTenant,
   addApiKey,
   addKey,
+  addRecoveryKit,
   addAudit,
   addSchema,
   addPurge,

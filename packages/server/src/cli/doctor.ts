@@ -7,17 +7,18 @@ import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { createClock } from '../audit/append/clock.js'
 import { createCommitter } from '../audit/append/committer.js'
-import { findAcceptedSchema } from '../audit/watch/acceptances.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { randomKey } from '../crypto/aead.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
-import { findOwnInstance, findProvider, openInstallationKey, openSecrets, rootKeyFile } from '../installation.js'
+import { findOwnInstance, findProvider, openInstallationKey, openSigningKey, rootKeyFiles } from '../installation.js'
+import { findAcceptedSchema } from '../operations/accept-schema.js'
 import { openProvider } from '../root-key/open-provider.js'
 import { recordAlone } from '../runner/installation-log.js'
 import { openStoreKeys } from '../runner/store-keys.js'
 import { withDeadline } from '../store/deadline.js'
 import type { Store } from '../store/open-store.js'
+import { countFormer } from '../store/peppers.js'
 import type { SchemaDifferences } from '../store/schema.js'
 import { hasStoreKeys } from '../store/store-keys.js'
 import { withAdvice } from './advice.js'
@@ -35,7 +36,7 @@ import {
   examineWrites,
   findDifferences,
 } from './examine-database.js'
-import { examineFile, examineFolder, examineKeyFile } from './examine-files.js'
+import { examineFile, examineFolder, examineKeyFile, examineTls } from './examine-files.js'
 import {
   examineAlarms,
   examineAnchor,
@@ -46,7 +47,7 @@ import {
 } from './examine-logs.js'
 import { examineWitnesses } from './examine-witnesses.js'
 import type { Finding, Found, Result } from './finding.js'
-import { print, printJson } from './output.js'
+import { counted, print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
 /** Nothing is appended to a log, and no witness is shown one, that may have gone back. */
@@ -118,9 +119,11 @@ async function examine(config: Config): Promise<Finding[]> {
     }
   }
 
-  const keyFile = rootKeyFile(config)
-  if (keyFile !== undefined && existsSync(keyFile)) await examineOne('root key file', () => examineKeyFile(keyFile))
-  const { checkpointFile, auditArchiveDir } = config
+  for (const file of rootKeyFiles(config).filter((name) => existsSync(name))) {
+    await examineOne('root key file', () => examineKeyFile(file))
+  }
+  const { checkpointFile, auditArchiveDir, tls } = config
+  if (tls) await examineOne('TLS', () => examineTls(tls))
   let checkpoints: 'directory' | undefined
   if (checkpointFile !== undefined && checkpointFile !== STANDARD_OUTPUT) {
     checkpoints = await examineOne('checkpoint file', () => examineCheckpointFile(config, checkpointFile))
@@ -147,7 +150,7 @@ async function examine(config: Config): Promise<Finding[]> {
     }
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
-    const storeKeys = await examineOne('root key', () => examineRootKey(store, config))
+    const storeKeys = await examineOne('root key', () => examineRootKey(store, config, schema === 'current'))
     if (schema === 'current') await examineOne('tables', () => examineAccepted(store, { differences, storeKeys }))
     if (checkpointFile !== undefined && checkpoints !== 'directory') {
       if (!storeKeys) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
@@ -194,10 +197,10 @@ async function examineAccepted(
   )
 }
 
-async function examineRootKey(store: Store, config: Config) {
+async function examineRootKey(store: Store, config: Config, isCurrent: boolean) {
   const instance = await findOwnInstance(store.sql)
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
-  const file = rootKeyFile(config)
+  const [file] = rootKeyFiles(config)
   if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
     return { detail: 'the database is new; the first start creates a root key' }
   }
@@ -206,14 +209,16 @@ async function examineRootKey(store: Store, config: Config) {
   if (!(await hasStoreKeys(store.sql)))
     return { detail: 'the database is of an earlier version; its start checks the root key' }
   const storeKeys = await openStoreKeys(store.sql, provider)
-  openSecrets(storeKeys, instance)
+  await openSigningKey(store.sql, storeKeys, instance)
   await provider.wrap(randomKey()) // as a rotation of the store key will
   const rotation = storeKeys.keys.size > 1
+  const { sealed, api_keys } = isCurrent ? await countFormer(store.sql, Date.now()) : { sealed: 0, api_keys: 0 }
+  const waiting = api_keys > 0 ? `; ${counted(api_keys, 'API key needs', 'API keys need')} the former pepper` : ''
   return {
     found: storeKeys,
     detail: rotation
-      ? 'opens this database, whose store key is being rotated. If eaas store-key rotate does not run, it was interrupted: repeat it'
-      : `opens this database (${provider.kind} ${provider.name})`,
+      ? `opens this database, whose store key is being rotated: ${counted(sealed, 'row is', 'rows are')} left. If eaas store-key rotate does not run, it was interrupted: repeat it. If no operator began one, an attacker added a store key: verify every log first`
+      : `opens this database (${provider.kind} ${provider.name})${waiting}`,
     ...(rotation && { warning: true as const }),
   }
 }

@@ -2,10 +2,11 @@
  * Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that
  * it does not roll back.
  */
-import type { AcceptedSchema } from '../audit/watch/acceptances.js'
+
 import type { Config } from '../config.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import type { AcceptedSchema } from '../operations/accept-schema.js'
 import { openProvider } from '../root-key/open-provider.js'
 import type { Sql } from '../store/db.js'
 import { MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
@@ -115,9 +116,9 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
     return {
       ok: false,
       detail:
-        `somebody who owns the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo ` +
-        'it as their owner: drop what was added, and create what is missing as it says. What you made yourself, and know what it does, you can accept ' +
-        `on record: eaas schema accept --reason …${harm}`,
+        `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the ` +
+        'changes as that owner: drop what was added, and create what is missing as listed. Changes that you made yourself and understand you can ' +
+        `accept on record: eaas schema accept --reason …${harm}`,
     }
   }
   if (settings.length > 0) {
@@ -128,7 +129,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
     return {
       ok: false,
       detail:
-        `somebody who owns the tables added what can refuse writes, and changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
+        `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
         `eaas schema accept --reason …${harm}`,
     }
   }
@@ -140,7 +141,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   if (beside.length === 0) return { detail: `${same}${harm}` }
   return {
     warning: true,
-    detail: `${accepted ? same : 'as the migrations make them'}${harm}. Find out what else there is for, and who made it: ${beside.join('; ')}`,
+    detail: `${accepted ? same : 'as the migrations make them'}${harm}. Find out who made these and what for: ${beside.join('; ')}`,
   }
 }
 

@@ -2,14 +2,33 @@
 import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import type { TlsSetting } from '../config.js'
 import { isReadableByAll } from '../crypto/root-key.js'
+import { readTls } from '../http/tls-listener.js'
 import { assertOwnDirectory } from '../store/embedded/database.js'
 import type { Result } from './finding.js'
 
-/** Examines the file that the root key is read from. */
+/** A certificate that expires within this time should have been renewed, in milliseconds. */
+const SOON_MS = 7 * 86_400_000
+
+/** Examines a file with a key. */
 export async function examineKeyFile(path: string): Promise<Result> {
+  try {
+    await access(path, constants.R_OK)
+  } catch (error) {
+    return { ok: false, detail: `${path} can't be read (${(error as NodeJS.ErrnoException).code})` }
+  }
   if (!(await isReadableByAll(path))) return { detail: path }
   return { warning: true, detail: `everybody on this machine can read ${path}: chmod 600` }
+}
+
+/** Examines the files of TLS. @throws TlsError */
+export async function examineTls(files: TlsSetting): Promise<Result> {
+  const { expiresAt } = readTls(files, Date.now())
+  const until = `the certificate expires at ${new Date(expiresAt).toISOString()}`
+  const key = await examineKeyFile(files.keyFile)
+  if (key.warning) return key
+  return expiresAt - Date.now() < SOON_MS ? { warning: true, detail: until } : { detail: until }
 }
 
 /** Examines a file that is appended to, and created if it is missing. */

@@ -3,13 +3,12 @@
  * newest anchor.
  */
 
-import type { KeyObject } from 'node:crypto'
-import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describeRefused } from '../audit/alarm-texts.js'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
+import type { AuditKey } from '../audit/formats/chain.js'
+import { currentKey, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import { findHeadFault } from '../audit/head-fault.js'
 import { findPutBack } from '../audit/newest-row.js'
@@ -27,7 +26,7 @@ import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { deriveRowKey, type StoreKeys } from '../crypto/key-hierarchy.js'
-import { assertUnused, findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
+import { assertUnused, findOwnInstance, MISSING_TENANT, openInstallationKey, openSigningKey } from '../installation.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
@@ -82,8 +81,8 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
     return { detail: 'written to standard output, so a start cannot compare the database with them' }
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
-  const { signingKey } = openSecrets(storeKeys, instance)
-  const { witnesses, others, lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), {
+  const signingKey = await openSigningKey(sql, storeKeys, instance)
+  const { witnesses, others, lines, faults } = await readKeptFile(file, signingKey.publicKeys, {
     isThorough: true,
   })
   const behind = await findBehind(sql, storeKeys, { witnesses, others })
@@ -183,7 +182,6 @@ export async function examineAnchor(
     sql,
     watches,
     installationKey,
-    rowKey: deriveRowKey(installationKey),
     openKey: (row) => openAuditKey(storeKeys, row),
     findAuditKey: async (tenant_id) => {
       const tenant = await findTenant(sql, tenant_id)
@@ -248,10 +246,10 @@ export async function examinePurge(
 
 async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow): Promise<string | undefined> {
   const { tenant_id } = tenant
-  let auditKey: KeyObject
+  let auditKey: AuditKey
   try {
     auditKey = openAuditKey(storeKeys, tenant)
-    authentic(tenant, tenantMac, deriveRowKey(auditKey))
+    authentic(tenant, tenantMac, deriveRowKey(currentKey(auditKey)))
   } catch (error) {
     if (!(error instanceof TamperedRowError)) throw error
     return error.message

@@ -4,7 +4,7 @@ import { readWitnessKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
-import { findOwnInstance, openInstallationKey, openSecrets } from '../installation.js'
+import { findOwnInstance, openInstallationKey, openSigningKey } from '../installation.js'
 import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'
 import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
@@ -20,7 +20,7 @@ export async function examineWitnesses(
   const instance = await findOwnInstance(sql)
   const head = await findHead(sql, INSTALLATION_ID)
   if (!instance || !head) return { detail: 'the database is new' }
-  const { signingKey } = openSecrets(storeKeys, instance)
+  const signingKey = await openSigningKey(sql, storeKeys, instance)
   const options = { witnesses, sizes: new Map<string, number>(), timeoutMs: WITNESS_TIMEOUT_MS }
   const installationKey = await openInstallationKey(sql, storeKeys)
   const { outcomes } = await askWitnesses({ sql, signingKey, installationKey }, head, options)

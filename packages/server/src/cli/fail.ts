@@ -2,9 +2,12 @@
 import { CheckpointError } from '@eaas/audit'
 import { CommandError } from '@eaas/audit/command'
 import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
+import { RecipientError } from '../age.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import { ConfigError } from '../config.js'
-import { RootKeyError } from '../crypto/root-key.js'
+import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
+import { TlsError } from '../http/tls-listener.js'
+import { PIN_REFUSED } from '../root-key/program.js'
 import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
 import { CreationKilledError } from '../store/embedded/cluster.js'
@@ -39,19 +42,21 @@ const EXPECTED = [
   LockedTablesError,
   LockLostError,
   NoDatabaseError,
+  RecipientError,
   WrongFormatError,
   Refusal,
   RoleError,
   RootKeyError,
   SchemaVersionError,
   TamperedRowError,
+  TlsError,
   UnlockedServerError,
   UnusableDataDirectoryError,
 ]
 
-/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set. */
+/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or says more. */
 export function fail(error: unknown): void {
-  process.exitCode ??= 1
+  process.exitCode ??= error instanceof RefusedPinError ? PIN_REFUSED : 1
   const lines = explain(error).split('\n').map(printable)
   // Everything that can be closed is closed. A connection whose commit the database never acknowledges would
   // keep the process alive.

@@ -6,7 +6,7 @@ import type { Server } from '../server.js'
 import { hasTenants } from '../store/tenants.js'
 import { isStandardOutput } from './output.js'
 
-const FIRST_TENANT = 'default'
+export const FIRST_TENANT = 'default'
 
 /** Says where the server is; at the first start, creates a tenant and prints its API key. */
 export async function greet(
@@ -15,7 +15,9 @@ export async function greet(
   url: string,
 ): Promise<void> {
   const tenant = isStandardOutput(journalStream) ? undefined : await greetFirst(installation)
-  process.stdout.write(`EaaS is listening on ${url}\n${isLocal(url) ? '' : OPEN}Database: ${installation.database}\n`)
+  process.stdout.write(
+    `EaaS is listening on ${url}\n${url.startsWith('http:') && !isLocal(url) ? OPEN : ''}Database: ${installation.database}\n`,
+  )
   if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
   if (!tenant) return
   process.stdout.write(welcome(tenant, url))
@@ -23,12 +25,12 @@ export async function greet(
 }
 
 /** The URL of the address that a server is bound to; that of all addresses is written as it is. */
-export function baseUrl(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+export function baseUrl(host: string, port: number, { isTls = false } = {}): string {
+  return `${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 /** Whether only this machine reaches the address. */
-function isLocal(url: string): boolean {
+export function isLocal(url: string): boolean {
   const { hostname } = new URL(url)
   return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')
 }
@@ -51,7 +53,8 @@ The API is described at ${url}/docs
 `
 }
 
-const OPEN = 'Other machines can reach this address, without TLS: put a proxy with TLS in front of it.\n'
+const OPEN =
+  'Other machines can reach this address, without TLS: put a proxy with TLS in front of it, or set EAAS_TLS_CERT_FILE.\n'
 
 // A journal keeps what it is given, and others may read it.
 const NO_TENANT = `

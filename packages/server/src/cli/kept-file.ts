@@ -5,12 +5,12 @@ import { stat } from 'node:fs/promises'
 import {
   CheckpointError,
   describeKept,
-  encodePublicKey,
   findKeptNote,
   groupKeptNotes,
   KeptIds,
   type KeptNote,
   type KeptStatement,
+  type PublicKeys,
   parseCheckpoint,
   readCheckpoint,
   splitLines,
@@ -38,7 +38,7 @@ export async function readKept(
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
   if (witness === undefined) return { note: findKeptNote(await readGiven(checkpoint), tenant_id) }
-  const witnessed = await readWitnessedNote(checkpoint, { publicKey: encodePublicKey(signingKey), witness })
+  const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
   return { note: witnessed.note, witnessed }
 }
 
@@ -65,11 +65,10 @@ export async function readKeptCheckpoints(
   file: string,
 ): Promise<KeptCheckpoints> {
   const text = await readGiven(file)
-  const publicKey = encodePublicKey(signingKey)
   const notes = groupKeptNotes(text)
   return {
     logs: [...notes.keys()],
-    of: (tenant_id) => (notes.get(tenant_id) ?? []).flatMap((note) => readSigned(note, publicKey)),
+    of: (tenant_id) => (notes.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signingKey.publicKeys)),
     faultOf: (tenant_id) => {
       const contents = notes.has(tenant_id)
         ? "checkpoints of it that this installation's key did not sign"
@@ -80,7 +79,7 @@ export async function readKeptCheckpoints(
   }
 }
 
-function readSigned({ checkpoint, policy_version, head }: KeptNote, publicKey: string): KeptHead[] {
+function readSigned({ checkpoint, policy_version, head }: KeptNote, publicKey: PublicKeys): KeptHead[] {
   try {
     const { last_id, hash } = readCheckpoint(checkpoint, publicKey)
     return [

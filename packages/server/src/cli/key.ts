@@ -2,12 +2,15 @@
  * `eaas key`: lets the operator manage a tenant's keys; the tenant's log records each change with the actor
  * `system`.
  */
+import { resolve } from 'node:path'
 import { isUuid, type wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { createKey } from '../operations/create-key.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
+import { destroyVersion } from '../operations/destroy-version.js'
 import { disableKey, enableKey } from '../operations/disable-key.js'
+import { exportKey } from '../operations/export-key.js'
 import { listKeys } from '../operations/list-keys.js'
 import { readKey } from '../operations/read-key.js'
 import { rotateKey } from '../operations/rotate-key.js'
@@ -15,8 +18,9 @@ import { updateKey } from '../operations/update-key.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { commandConfig, JSON_OPTION, readName, TENANT_OPTION } from './command.js'
+import { commandConfig, JSON_OPTION, NEEDED_RECIPIENT_OPTION, readName, TENANT_OPTION } from './command.js'
 import { counted, print, printJson, table } from './output.js'
+import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
 /** Changes of a key that need no option but the key. */
@@ -85,6 +89,18 @@ export function addKey(program: Command): void {
     .action((name, options) => keyUpdate(commandConfig(), name, options))
 
   key
+    .command('export')
+    .description(
+      "Export a key's secrets, encrypted to recipients of age: with them, all that the key protects opens without the server. The tenant's log records it.",
+    )
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .addOption(NEEDED_RECIPIENT_OPTION)
+    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is')
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyExport(commandConfig(), name, options))
+
+  key
     .command('destroy')
     .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
     .argument('<key>', 'name or id')
@@ -95,6 +111,21 @@ export function addKey(program: Command): void {
     )
     .addOption(JSON_OPTION)
     .action((name, options) => keyDestroy(commandConfig(), name, options))
+
+  key
+    .command('destroy-version')
+    .description(
+      'Destroy the oldest version of a key that is left, once it was closed (eaas key update) for the waiting period (EAAS_DESTROY_WINDOW_DAYS).',
+    )
+    .argument('<key>', 'name or id')
+    .argument('<version>', 'its number', readVersion)
+    .addOption(TENANT_OPTION)
+    .requiredOption(
+      '--confirm <name>',
+      "the key's name, repeated: what the version wrapped can't be decrypted afterwards",
+    )
+    .addOption(JSON_OPTION)
+    .action((name, version, options) => keyDestroyVersion(commandConfig(), { key: name, version }, options))
 }
 
 interface OfTenant {
@@ -127,8 +158,14 @@ async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void
 async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
   const { owner, answer } = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
   if (json) return printKey({ owner, answer }, { json })
-  const rows = answer.versions.map(({ version, status, created_at }) => [String(version), status, created_at])
-  print(describe(owner, answer), '', ...table(['VERSION', 'STATUS', 'CREATED'], rows))
+  const rows = answer.versions.map(({ version, status, created_at, wraps, last_unwrapped_at }) => [
+    String(version),
+    status,
+    created_at,
+    String(wraps),
+    last_unwrapped_at?.slice(0, 10) ?? '-',
+  ])
+  print(describe(owner, answer), '', ...table(['VERSION', 'STATUS', 'CREATED', 'WRAPPED', 'LAST OPENED'], rows))
 }
 
 /** Creates a key. */
@@ -160,6 +197,26 @@ function readVersion(text: string): number {
   throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
+/** Exports a key into a file that only the recipients open. @throws RecipientError, Refusal, CommandError */
+async function keyExport(
+  config: Config,
+  key: string,
+  { tenant, recipient, out, json }: OfTenant & { recipient: string[]; out: string },
+): Promise<void> {
+  const path = resolve(out)
+  const { owner, answer } = await createSealedFile(path, recipient, async () => {
+    const exported = await onKey(config, { tenant, key }, (key_id) => exportKey({ key_id }))
+    return { ...exported, text: `${JSON.stringify(exported.answer)}\n` }
+  })
+  const versions = answer.versions.length
+  if (json) printJson({ file: path, key_id: answer.key_id, versions, tenant_id: owner.tenant_id })
+  else {
+    print(
+      `The key ${answer.name} (${answer.key_id}) of ${describeTenant(owner)} is in ${path}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
+    )
+  }
+}
+
 /** Schedules the destruction of a disabled key; `confirm` must be its name. */
 async function keyDestroy(
   config: Config,
@@ -167,6 +224,16 @@ async function keyDestroy(
   { tenant, confirm, json }: OfTenant & { confirm: string },
 ): Promise<void> {
   printKey(await onKey(config, { tenant, key }, (key_id) => destroyKey({ key_id, confirm })), { json })
+}
+
+/** Destroys a closed version of a key; `confirm` must be the key's name. */
+async function keyDestroyVersion(
+  config: Config,
+  { key, version }: { key: string; version: number },
+  { tenant, confirm, json }: OfTenant & { confirm: string },
+): Promise<void> {
+  const operation = (key_id: string) => destroyVersion({ key_id, version: String(version), confirm })
+  printKey(await onKey(config, { tenant, key }, operation), { json })
 }
 
 function onKey<Answer>(

@@ -1,14 +1,14 @@
 /** `eaas migrate`: brings the database to this version's schema, without starting a server. */
 import type { Command } from 'commander'
 import type { Config } from '../config.js'
-import { openInstallation } from '../installation.js'
+import type { Services } from '../runner/operation.js'
 import { type Granted, grantServing, RoleError } from '../store/grants.js'
 import { findSchemaVersion } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { print, printJson } from './output.js'
-import { operatorName } from './with-services.js'
+import { withServices } from './with-services.js'
 
 /** Adds `eaas migrate`. */
 export function addMigrate(program: Command): void {
@@ -36,16 +36,7 @@ async function migrateDatabase(
   }
   const store = await openStore(config, { beside: true, mayCreate: true, onFailure: failWithoutDatabase })
   const before = await findSchemaVersion(store.sql).finally(() => store.close())
-  const installation = await openInstallation({
-    config,
-    beside: true,
-    actor: operatorName(),
-    onDatabaseFailure: failWithoutDatabase,
-    onMigrationLocked: (message) => process.stderr.write(`eaas: ${message}\n`),
-    onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
-  })
-  try {
-    const { sql } = installation.services
+  const grantAndPrint = async ({ sql }: Services) => {
     const after = await findSchemaVersion(sql)
     const mayPurge = config.auditRetentionMonths > 0
     const granted =
@@ -59,9 +50,8 @@ async function migrateDatabase(
       before === after ? `The schema is up to date (${after}).` : `The schema was migrated from ${before} to ${after}.`,
     )
     if (granted) print(...describe(granted))
-  } finally {
-    await installation.close()
   }
+  await withServices(config, grantAndPrint, { mayCreate: true })
 }
 
 function describe({ role, mayPurge, may_create }: Granted & { role: string; mayPurge: boolean }): string[] {

@@ -1,13 +1,18 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting, VARIABLES } from '../config.js'
-import { generateRootKey } from '../crypto/root-key.js'
 import { providerOf } from '../installation.js'
 import { rotateRootKey } from '../operations/rotate-root-key.js'
+import { makeRootKey, type RootKeyForm } from '../root-key/generate.js'
 import { openProvider } from '../root-key/open-provider.js'
+import { readCommandLine } from '../root-key/program.js'
+import { ASK } from '../root-key/shares.js'
+import { countWaiting, getPeppers } from '../store/peppers.js'
 import { countSealed } from '../store/store-keys.js'
-import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
+import { asOwner } from './advice.js'
+import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, readPositive, SAME_ENVIRONMENT } from './command.js'
 import { counted, print, printJson } from './output.js'
 import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
@@ -16,10 +21,16 @@ import { withServices } from './with-services.js'
 const TARGETS = {
   path: 'file',
   command: 'command',
+  shares: 'shares',
   program: 'exec',
   url: 'transit',
   arn: 'aws-kms',
 } as const satisfies Record<string, RootKeySetting['kind']>
+
+const GENERATE_HELP = `
+With --recipient alone, each recipient opens the file with any age tool, without the others. With --shares and
+--threshold, each gets a share, a file of its own in the folder --out; without recipients the shares are not
+encrypted. A start takes decrypted shares: see EAAS_ROOT_KEY_SHARES in eaas start --help.`
 
 /** Adds `eaas root-key` and its subcommands. */
 export function addRootKey(program: Command): void {
@@ -27,10 +38,27 @@ export function addRootKey(program: Command): void {
 
   rootKey
     .command('generate')
-    .description('Generate a root key for a new installation. Opens no database, and never prints the key.')
-    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is')
+    .description(
+      'Generate a root key for a new installation: in a file, encrypted to recipients, or in shares. Opens no database, and never prints the key.',
+    )
+    .requiredOption(
+      '--out <path>',
+      'the file to create, mode 0600, or with --shares the folder; what exists is left as it is',
+    )
+    .addOption(RECIPIENT_OPTION)
+    .option('--shares <number>', 'split it into this many shares, one for each recipient', readPositive)
+    .option('--threshold <number>', 'how many of the shares open it', readPositive)
+    .option('--from <file>', 'take the root key of this file instead of a new one')
     .addOption(JSON_OPTION)
-    .action(({ out, json }) => rootKeyGenerate(resolve(out), { json }))
+    .addHelpText('after', GENERATE_HELP)
+    .action((options: GenerateOptions, command: Command) => {
+      const { shares, threshold } = options
+      if ((shares === undefined) !== (threshold === undefined)) {
+        return command.error('error: --shares and --threshold go together')
+      }
+      const split = shares === undefined || threshold === undefined ? undefined : { shares, threshold }
+      return rootKeyGenerate({ ...options, split, path: resolve(options.out) }, options)
+    })
 
   rootKey
     .command('status')
@@ -79,39 +107,105 @@ ${SAME_ENVIRONMENT}`,
   })
 }
 
-/** Writes a new root key to a file. @throws RootKeyError */
-async function rootKeyGenerate(path: string, { json }: { json: boolean }): Promise<void> {
-  await generateRootKey(path)
-  if (json) return printJson({ file: path })
+interface GenerateOptions {
+  out: string
+  recipient?: string[]
+  shares?: number
+  threshold?: number
+  from?: string
+  json: boolean
+}
+
+/** Writes a root key in the form that was chosen. @throws RootKeyError, RecipientError */
+async function rootKeyGenerate(
+  { path, split, from, recipient: recipients = [] }: Omit<RootKeyForm, 'recipients'> & { recipient?: string[] },
+  { json }: { json: boolean },
+): Promise<void> {
+  const { files, set } = await makeRootKey({ path, recipients, split, from })
+  if (json) return printJson(set === undefined ? { file: path } : { files, set, threshold: split?.threshold })
+  const what = from === undefined ? 'A new root key' : `The root key of ${from}`
+  if (split) {
+    return print(
+      `${what} is in ${counted(files.length, 'share')}, any ${split.threshold} of which open it: the set ${set}.`,
+      ...files.map(
+        (file, at) => `${file}  ${recipients[at] === undefined ? 'not encrypted' : `for ${recipients[at]}`}`,
+      ),
+      'Hand each to another person. Before you need them, have them open the database once: eaas root-key status with EAAS_ROOT_KEY_SHARES',
+    )
+  }
+  if (recipients.length > 0) {
+    return print(
+      `${what} is in ${path}, encrypted to ${counted(recipients.length, 'recipient')}, each of whom opens it alone: age -d -i IDENTITY ${path}`,
+      ...(from === undefined ? ['Nothing in the database opens without it.'] : []),
+    )
+  }
   print(
-    `A new root key is in ${path}. Copy it to a safe place apart from the backups of the database: without it nothing in the database opens.`,
+    `${what} is in ${path}. Copy it to a safe place apart from the backups of the database: without it nothing in the database opens.`,
     `Start a new installation with EAAS_ROOT_KEY_FILE set to this file. For one that exists: eaas root-key rotate --to-file ${path}`,
   )
 }
 
 /** Shows the provider and the store keys, which it has opened by then. @throws RootKeyError */
 async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promise<void> {
-  const storeKeys = await withServices(config, ({ sql }) => countSealed(sql))
+  const { storeKeys, pepper } = await withServices(config, async ({ sql, now }) => {
+    const { pepper: number } = await getPeppers(sql)
+    return { storeKeys: await countSealed(sql), pepper: { number, waiting: await countWaiting(sql, now()) } }
+  })
   const { kind, name } = await providerOf(config)
-  if (json) return printJson({ root_key: { kind, name }, store_keys: storeKeys })
+  if (json) return printJson({ root_key: { kind, name }, store_keys: storeKeys, pepper })
   print(
     `root key      ${kind} ${name}, which opens this database`,
     ...storeKeys.map(
       ({ number, created_at, rows }) => `store key ${number}   of ${created_at}, seals ${counted(rows, 'row', 'rows')}`,
     ),
   )
-  if (storeKeys.length > 1) print('A rotation of the store key is under way, or was interrupted: eaas store-key rotate')
+  if (pepper.waiting > 0) {
+    print(
+      `pepper ${pepper.number}      replaces one that ${counted(pepper.waiting, 'API key', 'API keys')} still ${pepper.waiting === 1 ? 'needs' : 'need'}: not used since, nor expired. Revoke those that nobody uses (last_used_at of eaas api-key list)`,
+    )
+  }
+  if (storeKeys.length > 1)
+    print(
+      'A rotation of the store key is under way, or was interrupted: eaas store-key rotate. If no operator began one, an attacker added a store key: verify every log first.',
+    )
 }
 
 /** Wraps the store keys under another root key. @throws RootKeyError, Refusal */
 async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: { json: boolean }): Promise<void> {
+  await askForCurrent(config.rootKey, setting)
   const to = await openProvider(setting)
-  const store_keys = await withServices(config, async (services) =>
+  warnOfRelative(setting)
+  const rotation = withServices(config, async (services) =>
     rotateRootKey(services, { from: await providerOf(config), to }),
   )
+  const store_keys = await asOwner(rotation)
   if (json) return printJson({ root_key: { kind: to.kind, name: to.name }, store_keys })
   print(
-    `The root key is that of ${to.name} now. Servers that run go on; for each start, set ${ROOT_KEY_VARIABLES[setting.kind]} to ${setting.value}`,
+    `The root key is that of ${to.kind} ${to.name} now. Servers that run go on; for each start, set ${ROOT_KEY_VARIABLES[setting.kind]} to ${setting.value}`,
+    'Before you rotate the store key, restart them with it.',
     'Backups from before still open under the earlier root key. So that they do not, destroy it, and see: eaas store-key rotate --help',
+  )
+}
+
+// The new shares are asked for after the current ones, and each says which it is.
+async function askForCurrent(current: RootKeySetting | undefined, next: RootKeySetting): Promise<void> {
+  const isAsked = ({ kind, value }: RootKeySetting) => kind === 'shares' && value === ASK
+  if (current && isAsked(current)) {
+    process.stderr.write('First the shares of the current root key.\n')
+    await openProvider(current)
+  }
+  if (isAsked(next)) process.stderr.write('Now the shares of the new root key.\n')
+}
+
+// A service starts in another folder, and finds another file there, or none.
+function warnOfRelative({ kind, value }: RootKeySetting): void {
+  if (kind !== 'exec' && kind !== 'command') return
+  const words = readCommandLine(value, ROOT_KEY_VARIABLES[kind])
+  const found = words
+    .map((word) => word.replace(/^--[\w-]+=/, ''))
+    .find((word) => /^[^/].*\//.test(word) && existsSync(word))
+  if (found === undefined) return
+  process.stderr.write(
+    `eaas: ${found} is found from this folder only: a service needs its whole path, ${resolve(found)}\n`,
   )
 }

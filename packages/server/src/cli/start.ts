@@ -1,18 +1,24 @@
-/** `eaas start`: serves the API until a signal stops it. */
+/** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { explainListening, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
-import type { Config } from '../config.js'
+import { createVerificationThread, type ThreadDatabase } from '../audit/verification-thread.js'
+import { type Config, readConfig } from '../config.js'
+import { claimSocketFile, openSocketFile } from '../http/socket-file.js'
 import type { Server } from '../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
-import { openVerifier } from './open-verifier.js'
-import { closeAndExit, onStopSignal } from './stop.js'
+import { createNotifier } from './notify.js'
+import { closeAndExit, onSignals } from './stop.js'
 
 /** What names the address in an error. */
 const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' }
+
+/** The build puts the program of the thread that verifies logs beside that of the command. */
+const openVerifier = (database: ThreadDatabase) =>
+  createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
 
 /** Adds `eaas start`. */
 export function addStart(program: Command): void {
@@ -22,37 +28,55 @@ export function addStart(program: Command): void {
     .addHelpText('after', ENVIRONMENT)
     .action(() => {
       outliveOutput()
-      return start(commandConfig())
+      const config = commandConfig()
+      return serve(config, (server, url) => greet(server, config, url))
     })
 }
 
-/** Starts the server; returns once it listens. */
-async function start(config: Config): Promise<void> {
+/** Starts the server; returns once it listens and has said so. */
+export async function serve(config: Config, say: (server: Server, url: string) => Promise<void>): Promise<void> {
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../server.js')
   const server = await openServer({ config, openVerifier, onDatabaseFailure: failWithoutDatabase })
   const { app } = server
+  const notifier = createNotifier(config.serviceManager, app.log)
   try {
-    await app
-      .listen({ host: config.host, port: config.port, listenTextResolver: () => 'listening' })
-      .catch((error: unknown) => {
-        throw explainListening(error, config, VARIABLES)
-      })
-    stopOnSignal(server, config.drainSeconds * 1_000)
-    await greet(server, config, baseUrl(config.host, (app.server.address() as AddressInfo).port))
+    const url = await listen(server, config)
+    obeySignals(server, { drainMs: config.drainSeconds * 1_000, onStop: notifier.stopping })
+    await say(server, url)
+    notifier.ready()
   } catch (error) {
     await app.close()
     throw error
   }
 }
 
-// First /health turns callers away while all calls are served, until a balancer must have noticed; then the
-// server closes.
-function stopOnSignal(server: Server, drainMs: number): void {
-  onStopSignal(async (signal) => {
-    server.app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')
-    server.beginStopping()
-    if (drainMs > 0) await sleep(drainMs)
-    closeAndExit(server)
+/** Listens on the socket or the address of the settings; returns where, as a URL. @throws ListenError */
+async function listen({ app }: Server, { host, port, socket, tls }: Config): Promise<string> {
+  const listenTextResolver = () => 'listening'
+  if (socket) {
+    await claimSocketFile(socket.path)
+    await app.listen({ path: socket.path, listenTextResolver })
+    openSocketFile(socket.path, socket.mode)
+    return `unix:${socket.path}`
+  }
+  await app.listen({ host, port, listenTextResolver }).catch((error: unknown) => {
+    throw explainListening(error, { host, port }, VARIABLES)
+  })
+  return baseUrl(host, (app.server.address() as AddressInfo).port, { isTls: tls !== undefined })
+}
+
+// To stop, first /health turns callers away while all calls are served, until a balancer must have noticed; then
+// the server closes.
+function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onStop: () => void }): void {
+  onSignals({
+    reload: () => server.reload(() => readConfig(process.env)),
+    async stop(signal) {
+      onStop()
+      server.app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')
+      server.beginStopping()
+      if (drainMs > 0) await sleep(drainMs)
+      closeAndExit(server)
+    },
   })
 }

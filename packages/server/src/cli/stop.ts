@@ -1,7 +1,7 @@
 /** How a server that was told to stop ends within its time. */
 import type { Server } from '../server.js'
 
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 /** After how long a server has ended once it closes, as the guide for operators says. In milliseconds. */
 const CLOSED_MS = 10_000
 /** How much earlier the process ends, in milliseconds: a busy machine may delay its timers. */
@@ -18,13 +18,19 @@ const CLOSE_DEADLINE_MS = 1_000
  */
 const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
-/** Calls `stop` at the first signal; a second signal ends the process at once. */
-export function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
+/**
+ * Calls `stop` at the first signal; a second signal ends the process at once. SIGHUP calls `reload`; on a
+ * terminal it stops too, because it says that the terminal was closed, which nobody can stop the server from
+ * then.
+ */
+export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => void; reload: () => void }): void {
+  const signals = process.stdin.isTTY ? ([...STOP_SIGNALS, 'SIGHUP'] as const) : STOP_SIGNALS
   const once = (signal: NodeJS.Signals) => {
-    for (const name of STOP_SIGNALS) process.off(name, once)
+    for (const name of signals) process.off(name, once)
     stop(signal)
   }
-  for (const name of STOP_SIGNALS) process.on(name, once)
+  for (const name of signals) process.on(name, once)
+  if (!process.stdin.isTTY) process.on('SIGHUP', reload)
 }
 
 type Closing = Pick<Server, 'app' | 'installation' | 'keepWitnessed'>

@@ -1,7 +1,9 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
+
 import { INSTALLATION_ID, isUuid, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { openAuditKey } from '../audit/audit-key.js'
+import { currentKey } from '../audit/formats/chain.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
@@ -282,7 +284,7 @@ function describeDeletion({
 }
 
 function authenticTenant({ storeKeys }: Services, row: TenantRow): TenantRow {
-  return authentic(row, tenantMac, deriveRowKey(openAuditKey(storeKeys, row)))
+  return authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
 }
 
 function printTenant(tenant: OperatorTenant, json: boolean): void {

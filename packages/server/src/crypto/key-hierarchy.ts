@@ -6,7 +6,8 @@ import { importKey, open, randomKey, SEAL_OVERHEAD, seal } from './aead.js'
 const FORMAT = 0x02
 /** The format byte and the number of the store key. */
 const HEAD_BYTES = 1 + 4
-const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
+/** The length of a sealed secret (key-hierarchy.md 2). */
+export const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
 /** The format of before there were store keys. */
 const FORMAT_1 = 0x01
 
@@ -61,14 +62,24 @@ export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed:
   return importKey(openBytes(storeKeys, binding, sealed))
 }
 
-/** Seals a secret again, under the current store key. @throws as `openSecret` */
-export function resealSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
+/** Seals a secret again, under the current store key; by default in its place. @throws as `openSecret` */
+export function resealSecret(
+  storeKeys: StoreKeys,
+  binding: SecretBinding,
+  sealed: Uint8Array,
+  next: SecretBinding = binding,
+): Uint8Array {
   const secret = openBytes(storeKeys, binding, sealed)
   try {
-    return sealSecret(storeKeys, binding, secret)
+    return sealSecret(storeKeys, next, secret)
   } finally {
     secret.fill(0)
   }
+}
+
+/** The number of the store key that a sealed secret names, or the first of several; 0 where it names none. */
+export function sealedUnder(sealed: Uint8Array): number {
+  return sealed.length >= SEALED_BYTES && sealed[0] === FORMAT ? numberIn(sealed) : 0
 }
 
 /** Whether a sealed secret opens. @throws UnknownStoreKeyError */
@@ -96,10 +107,27 @@ export function deriveRowKey(auditKey: KeyObject): KeyObject {
   return importKey(createHmac('sha256', auditKey).update('eaas/row-key/v1').digest())
 }
 
+/** The key of the digests that stand for the values of a context (key-hierarchy.md 4). */
+export function deriveContextKey(auditKey: KeyObject): KeyObject {
+  return importKey(createHmac('sha256', auditKey).update('eaas/context-key/v1').digest())
+}
+
+const CONTEXT_DIGEST_BYTES = 16
+
+/** The digest of a value of a context, in hexadecimal (wrapped-key-v2.md 4). */
+export function digestContext(contextKey: KeyObject, name: string, value: string): string {
+  const digest = createHmac('sha256', contextKey).update(`${name}\0${value}`).digest()
+  return digest.subarray(0, CONTEXT_DIGEST_BYTES).toString('hex')
+}
+
 function openBytes({ keys }: StoreKeys, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
   if (sealed.length !== SEALED_BYTES || sealed[0] !== FORMAT) throw new OpenError()
-  const number = new DataView(sealed.buffer, sealed.byteOffset).getUint32(1)
+  const number = numberIn(sealed)
   return open(keyOf(keys, number), sealed.subarray(HEAD_BYTES), bindingAad(binding, number))
+}
+
+function numberIn(sealed: Uint8Array): number {
+  return new DataView(sealed.buffer, sealed.byteOffset).getUint32(1)
 }
 
 function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {

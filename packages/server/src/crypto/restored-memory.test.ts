@@ -29,8 +29,16 @@ const ivOf = (sealed: Uint8Array, at = 0) => encodeHex(sealed.subarray(at, at + 
 
 describe('with equal randomness', () => {
   it.each<[string, Uint8Array[], number]>([
-    ['two DEKs that are wrapped', [wrapDek(key, 1, aad, one), wrapDek(key, 1, aad, two)], 5],
-    ['one DEK that is wrapped for two keys', [wrapDek(key, 1, aad, one), wrapDek(key, 1, two, one)], 5],
+    [
+      'two DEKs that are wrapped',
+      [wrapDek(key, 1, { aad, isBound: false }, one), wrapDek(key, 1, { aad, isBound: false }, two)],
+      5,
+    ],
+    [
+      'one DEK that is wrapped for two keys',
+      [wrapDek(key, 1, { aad, isBound: false }, one), wrapDek(key, 1, { aad: two, isBound: false }, one)],
+      5,
+    ],
     ['two secrets that are sealed', [sealSecret(storeKeys, kek, one), sealSecret(storeKeys, kek, two)], 5],
     [
       'one secret that is sealed for two places',

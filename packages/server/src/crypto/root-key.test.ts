@@ -1,22 +1,16 @@
 // Where the root key comes from, and what happens where it does not.
-import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import {
-  embeddedRootKeyPath,
-  generateRootKey,
-  parseRootKey,
-  RootKeyError,
-  readEmbeddedRootKey,
-  readKeyFile,
-} from './root-key.js'
+import { embeddedRootKeyPath, parseRootKey, RootKeyError, readEmbeddedRootKey, readKeyFile } from './root-key.js'
 
 /** The folders whose content was written to the disk. */
 const synced = vi.hoisted((): string[] => [])
-vi.mock('../sync-directory.js', async (original) => {
-  const { syncDirectory } = await original<typeof import('../sync-directory.js')>()
+vi.mock('@eaas/audit/node', async (original) => {
+  const { syncDirectory, ...others } = await original<typeof import('@eaas/audit/node')>()
   return {
+    ...others,
     async syncDirectory(path: string) {
       await syncDirectory(path)
       synced.push(path)
@@ -93,7 +87,7 @@ describe('the root key of the environment', () => {
   it.each(UNUSABLE)('is refused, and never shown: a value that is %s', async (_, text) => {
     const error = await refusal((async () => parseRootKey(text, 'EAAS_ROOT_KEY'))())
     expect(error.message).toContain('EAAS_ROOT_KEY')
-    expect(error.message).toContain('openssl rand -base64 32')
+    expect(error.message).toContain('eaas root-key generate')
     expectSilenceAbout(text, error)
   })
 
@@ -204,42 +198,6 @@ describe('the root key of an embedded database', () => {
     await expect(readEmbeddedRootKey(join(folder, 'nowhere'), { mayCreate: true })).rejects.toMatchObject({
       code: 'ENOENT',
     })
-  })
-})
-
-describe('a root key that is generated', () => {
-  it('is a whole one that only its owner may read, and another one each time', async () => {
-    const other = join(folder, 'other')
-    const before = process.umask(0)
-    try {
-      await Promise.all([generateRootKey(file), generateRootKey(other)])
-    } finally {
-      process.umask(before)
-    }
-    expect((await stat(file)).mode & MODE).toBe(0o600)
-    expect(await readFile(file, 'utf8')).toMatch(/^[A-Za-z0-9+/]{43}=\n$/)
-    expect(exported(await readFrom(file))).toHaveLength(32)
-    expect(await readFile(other, 'utf8')).not.toBe(await readFile(file, 'utf8'))
-    expect(await readdir(folder)).toEqual(['other', 'root.key'])
-  })
-
-  it('never takes the place of what is there: a key, an empty file, a link to nothing', async () => {
-    for (const text of [TEXT, '']) {
-      await writeFile(file, text)
-      expect((await refusal(generateRootKey(file))).message).toContain(`${file} exists already and was left as it is`)
-      expect(await readFile(file, 'utf8')).toBe(text)
-      expect(await readdir(folder)).toEqual(['root.key'])
-    }
-    const dangling = join(folder, 'dangling')
-    await symlink(join(folder, 'nowhere'), dangling)
-    expect((await refusal(generateRootKey(dangling))).message).toContain('exists already')
-    expect(await readdir(folder)).toEqual(['dangling', 'root.key'])
-  })
-
-  it('is refused where the folder is missing', async () => {
-    const path = join(folder, 'nowhere', 'key')
-    const { message } = await refusal(generateRootKey(path))
-    expect(message).toBe(`The root key cannot be written to ${path} (ENOENT). Name a file in a folder that exists.`)
   })
 })
 

@@ -1,13 +1,23 @@
 // Wrapped keys, see wrapped-key.md: the published vectors, and what a reader refuses.
 import { createSecretKey } from 'node:crypto'
-import { decodeBase64, decodeHex, encodeBase64, encodeHex, OpenError, wrappedKeyAad } from '@eaas/protocol'
+import {
+  decodeBase64,
+  decodeHex,
+  encodeBase64,
+  encodeHex,
+  OpenError,
+  type WrapUse,
+  wrappedKeyAad,
+} from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import vectors from '../../../protocol/src/wrapped-key.vectors.json' with { type: 'json' }
+import bound from '../../../protocol/src/wrapped-key-v2.vectors.json' with { type: 'json' }
 import { openWrappedKey } from '../operations/shared/key-use.js'
 import type { OpenKey } from '../runner/load-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { importKey } from './aead.js'
+import { deriveContextKey, digestContext } from './key-hierarchy.js'
 import { unwrapDek, wrapDek, wrappedKeyVersion } from './wrapped-key.js'
 
 interface Reader {
@@ -21,7 +31,7 @@ function keyOf({ tenant_id, key_id, keks }: Reader): OpenKey {
   const versions = Object.entries(keks).map(([name, kek]) => {
     const version = Number(name)
     const opened = { kek: importKey(decodeHex(kek)), aad: wrappedKeyAad(tenant_id, key_id, version) }
-    return [version, { ...opened, row: undefined as never }] as const
+    return [version, { ...opened, row: { tenant_id, key_id, version } as never }] as const
   })
   const row = { min_unwrap_version: 1 } as OpenKey['row']
   return { row, versions: new Map(versions), hashKey: undefined }
@@ -124,7 +134,7 @@ describe('wrapping', () => {
       fc.property(bytes(32), bytes(32), fc.uuid(), fc.uuid(), keyVersion, (...[secret, dek, tenant, id, version]) => {
         const kek = createSecretKey(secret)
         const aad = wrappedKeyAad(tenant, id, version)
-        const token = wrapDek(kek, version, aad, dek)
+        const token = wrapDek(kek, version, { aad, isBound: false }, dek)
         expect(token.length).toBe(65)
         expect(token[0]).toBe(1)
         expect(wrappedKeyVersion(token)).toBe(version)
@@ -140,7 +150,12 @@ describe('wrapping', () => {
         const same = tenant === other.tenant && id === other.id && version === other.version
         fc.pre(!same)
         const kek = createSecretKey(new Uint8Array(32))
-        const token = wrapDek(kek, version, wrappedKeyAad(tenant, id, version), new Uint8Array(32))
+        const token = wrapDek(
+          kek,
+          version,
+          { aad: wrappedKeyAad(tenant, id, version), isBound: false },
+          new Uint8Array(32),
+        )
         for (const place of [
           { ...other },
           { tenant: other.tenant, id, version },
@@ -158,7 +173,9 @@ describe('wrapping', () => {
   it('never gives the same bytes twice for one DEK', () => {
     const kek = createSecretKey(new Uint8Array(32))
     const aad = wrappedKeyAad(vectors.reader.tenant_id, vectors.reader.key_id, 1)
-    const tokens = Array.from({ length: 200 }, () => encodeHex(wrapDek(kek, 1, aad, new Uint8Array(32))))
+    const tokens = Array.from({ length: 200 }, () =>
+      encodeHex(wrapDek(kek, 1, { aad, isBound: false }, new Uint8Array(32))),
+    )
     expect(new Set(tokens).size).toBe(tokens.length)
   })
 
@@ -168,6 +185,33 @@ describe('wrapping', () => {
       expect(() => wrappedKeyAad(wrong, key_id, 1), wrong).toThrow('not a canonical UUID')
       expect(() => wrappedKeyAad(tenant_id, wrong, 1), wrong).toThrow('not a canonical UUID')
     }
+  })
+})
+
+describe('a wrapped key of format 2', () => {
+  const boundKey = keyOf(bound.reader)
+  const { wrapped_key, dek, key_version, ...use } = bound.valid
+
+  it('opens for the use that it was wrapped for', () => {
+    const opened = openWrappedKey(boundKey, wrapped_key, use as unknown as WrapUse)
+    expect([encodeHex(opened.dek), opened.version]).toEqual([dek, key_version])
+  })
+
+  it.each(bound.refuse)('is refused: $name', ({ wrapped_key, ...use }) => {
+    expect(() => openWrappedKey(boundKey, wrapped_key, use as unknown as WrapUse)).toThrow(
+      expect.objectContaining({ code: 'E_WRAPPED_KEY' }),
+    )
+  })
+
+  it('is refused where no use is stated, and one of format 1 where one is', () => {
+    expect(() => openWrappedKey(boundKey, wrapped_key)).toThrow(Refusal)
+    expect(() => openWrappedKey(key, valid.wrapped_key, { purpose: 'data', context: {} })).toThrow(Refusal)
+  })
+
+  it.each(bound.digest)('has digests in the log as published: $name', ({ audit_key, context_key, pair, digest }) => {
+    const contextKey = deriveContextKey(createSecretKey(decodeHex(audit_key)))
+    expect(contextKey.export().toString('hex')).toBe(context_key)
+    expect(digestContext(contextKey, pair[0] ?? '', pair[1] ?? '')).toBe(digest)
   })
 })
 

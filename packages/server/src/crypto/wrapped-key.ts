@@ -1,24 +1,33 @@
-/** Wraps and unwraps DEKs (wrapped-key.md), in the server's own bytes: this is the hot path of every call. */
+/**
+ * Wraps and unwraps DEKs (wrapped-key.md, wrapped-key-v2.md), in the server's own bytes: this is the hot path of
+ * every call.
+ */
 import type { KeyObject } from 'node:crypto'
-import { KEY_BYTES, OpenError } from '@eaas/protocol'
+import { KEY_BYTES, OpenError, WRAPPED_KEY_V2_FORMAT } from '@eaas/protocol'
 import { open, SEAL_OVERHEAD, seal } from './aead.js'
 
 const FORMAT = 0x01
 const HEADER_BYTES = 5
 const TOKEN_BYTES = HEADER_BYTES + KEY_BYTES + SEAL_OVERHEAD
 
+/** How a DEK is wrapped: with the AAD of format 1, or with one that binds its use, of format 2. */
+export interface Wrapping {
+  aad: Uint8Array
+  isBound: boolean
+}
+
 /** Wraps a DEK under the KEK of a key version: returns the 65 bytes of wrapped-key.md 1. */
-export function wrapDek(kek: KeyObject, version: number, aad: Uint8Array, dek: Uint8Array): Uint8Array {
+export function wrapDek(kek: KeyObject, version: number, { aad, isBound }: Wrapping, dek: Uint8Array): Uint8Array {
   const token = new Uint8Array(TOKEN_BYTES)
-  token[0] = FORMAT
+  token[0] = isBound ? WRAPPED_KEY_V2_FORMAT : FORMAT
   new DataView(token.buffer).setUint32(1, version)
   token.set(seal(kek, dek, aad), HEADER_BYTES)
   return token
 }
 
-/** The key version that a wrapped key names. @throws OpenError when the bytes are no wrapped key */
-export function wrappedKeyVersion(token: Uint8Array): number {
-  if (token.length !== TOKEN_BYTES || token[0] !== FORMAT) throw new OpenError()
+/** The key version that a wrapped key names. @throws OpenError when the bytes are no wrapped key of the format */
+export function wrappedKeyVersion(token: Uint8Array, isBound = false): number {
+  if (token.length !== TOKEN_BYTES || token[0] !== (isBound ? WRAPPED_KEY_V2_FORMAT : FORMAT)) throw new OpenError()
   return new DataView(token.buffer, token.byteOffset).getUint32(1)
 }
 

@@ -6,6 +6,7 @@
 import { DETAILS, type ProblemDocument, problemDocument, type UnrecordedKind, type wire } from '@eaas/protocol'
 import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions } from '../runner/admission.js'
+import { type Allowances, spend } from '../runner/budgets.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -41,7 +42,9 @@ export function batch(items: readonly Item[], calls: Calls): Operation<wire.Batc
   return async (context) => {
     const secrets: Uint8Array[] = []
     try {
-      return await decideAll(items, { ...context }, { ...calls, secrets })
+      const { unwrap, hash } = context.allowances
+      const allowances = { unwrap: { ...unwrap }, hash: { ...hash } }
+      return await decideAll(items, { ...context, allowances }, { ...calls, secrets })
     } catch (error) {
       for (const secret of secrets) secret.fill(0)
       throw error
@@ -53,12 +56,13 @@ export function batch(items: readonly Item[], calls: Calls): Operation<wire.Batc
 // batch's own.
 async function decideAll(
   items: readonly Item[],
-  context: Context,
+  context: Context & { allowances: Allowances },
   { secrets, ...calls }: Calls & { secrets: Uint8Array[] },
 ): Promise<Decision<wire.BatchResults>> {
   const decided: Decided[] = []
   const entries: EntryNote[] = []
   const unrecorded = new Map<UnrecordedKind, number>()
+  const limited = Object.values(context.allowances).some(({ over }) => over)
   const loadAhead = createLoadAhead(items, context)
   const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
   for (const [at, item] of items.entries()) {
@@ -70,6 +74,7 @@ async function decideAll(
     decided.push(one)
     if ('refusal' in one) continue
     const { made } = one
+    if (limited) spend(context.allowances, made)
     for (const note of made.entries) {
       if (note.action === 'encrypt') context.quotaLeft -= 1
       entries.push(note)
@@ -134,6 +139,7 @@ function itemOperation(
   if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
   const operation = row.operation({
     id: key_id,
+    version: '',
     body: row.body && parse(row.body, item, DETAILS.E_VALIDATION.item),
     query: {},
     onError,
@@ -159,6 +165,6 @@ function refusedBy(error: unknown): Result {
   return refused(error)
 }
 
-function refused({ status, code, message }: Refusal): { status: number; body: ProblemDocument } {
-  return { status, body: problemDocument(code, message) }
+function refused({ status, code, message, caller }: Refusal): { status: number; body: ProblemDocument } {
+  return { status, body: problemDocument(code, message, caller.retryAfterSeconds) }
 }

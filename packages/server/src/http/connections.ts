@@ -4,6 +4,7 @@
  */
 import type { Server, Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
+import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Holding } from '../runner/held-bytes.js'
 import { linger } from './delayed-close.js'
@@ -76,10 +77,19 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     else socket.destroy()
   })
 
-  app.server.on('connection', (socket: Socket) => {
-    open.set(socket, { calls: 0, isUnused: true, readBefore: 0 })
+  // Under TLS, calls come on what the handshake makes of the connection.
+  const isTls = app.server instanceof TlsServer
+  app.server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
+    open.set(socket, { calls: 0, isUnused: true, readBefore: socket.bytesRead })
     socket.once('close', () => open.delete(socket))
   })
+  const handshakes = new Set<Socket>()
+  if (isTls) {
+    app.server.on('connection', (socket: Socket) => {
+      handshakes.add(socket)
+      socket.once('close', () => handshakes.delete(socket))
+    })
+  }
   app.addHook('onRequest', (request, _, done) => {
     const connection = open.get(request.raw.socket)
     if (connection) {
@@ -124,7 +134,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     timers.push(
       setInterval(() => performance.now() - from >= LAST_CALL_MS && void closeIdle(), LAST_CALL_MS / 5),
       setTimeout(() => {
-        for (const socket of open.keys()) socket.destroy()
+        for (const socket of [...open.keys(), ...handshakes]) socket.destroy()
       }, GRACE_MS),
     )
     await acceptWaiting(app.server)

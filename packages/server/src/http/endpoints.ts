@@ -6,6 +6,7 @@ import { createApiKey } from '../operations/create-api-key.js'
 import { createKey } from '../operations/create-key.js'
 import { createKeys } from '../operations/create-keys.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
+import { destroyVersion } from '../operations/destroy-version.js'
 import { disableKey, enableKey } from '../operations/disable-key.js'
 import { hash, rewrap, unwrap, wrap } from '../operations/envelope-mode.js'
 import { exportAudit } from '../operations/export-audit.js'
@@ -84,6 +85,11 @@ const keyRoutes = bindRoutes({
     action: 'key.destroy',
     operation: ({ id }) => cancelDestruction({ key_id: id }),
   },
+  destroyVersion: {
+    summary: 'Destroy a closed version of a key for good',
+    action: 'key.destroy',
+    operation: ({ id, version, body }) => destroyVersion({ key_id: id, version, confirm: body.confirm }),
+  },
   exportKey: {
     summary: 'Export the secrets of a key',
     action: 'key.export',
@@ -94,20 +100,21 @@ const keyRoutes = bindRoutes({
 const envelopeModeRoutes = bindRoutes({
   wrap: {
     summary: 'Wrap a DEK',
+    problems: ['E_LIMIT'],
     action: 'key.wrap',
-    operation: ({ id, body }) => wrap({ key_id: id, dek: body.dek }),
+    operation: ({ id, body }) => wrap({ ...body, key_id: id }),
   },
   unwrap: {
     summary: 'Unwrap a DEK',
-    problems: ['E_WRAPPED_KEY', 'E_VERSION_TOO_OLD'],
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD'],
     action: 'key.unwrap',
-    operation: ({ id, body }) => unwrap({ key_id: id, wrapped_key: body.wrapped_key }),
+    operation: ({ id, body }) => unwrap({ ...body, key_id: id }),
   },
   rewrap: {
     summary: 'Rewrap a DEK under the current version, without revealing it',
-    problems: ['E_WRAPPED_KEY', 'E_VERSION_TOO_OLD'],
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
     action: 'key.wrap',
-    operation: ({ id, body }) => rewrap({ key_id: id, wrapped_key: body.wrapped_key }),
+    operation: ({ id, body }) => rewrap({ ...body, key_id: id }),
   },
   hash: {
     summary: 'Compute the blind index of a value',
@@ -118,13 +125,13 @@ const envelopeModeRoutes = bindRoutes({
 const serverModeRoutes = bindRoutes({
   encrypt: {
     summary: 'Encrypt on the server',
-    problems: ['E_PLAINTEXT_TOO_LARGE', 'E_QUOTA_EXCEEDED'],
+    problems: ['E_PLAINTEXT_TOO_LARGE', 'E_LIMIT', 'E_QUOTA_EXCEEDED'],
     action: 'encrypt',
     operation: ({ body }) => encrypt(body),
   },
   decrypt: {
     summary: 'Decrypt on the server',
-    problems: ['E_VERSION_TOO_OLD', 'E_DECRYPTION_FAILED'],
+    problems: ['E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_DECRYPTION_FAILED'],
     action: 'decrypt',
     operation: ({ body }) => decrypt(body),
   },
@@ -171,13 +178,13 @@ const apiKeyRoutes = bindRoutes({
   },
   createApiKey: {
     summary: 'Create an API key; its secret is shown once',
-    problems: ['E_LIMIT'],
+    problems: ['E_NOT_FOUND', 'E_LIMIT'],
     action: 'api_key.create',
     operation: ({ body }) => createApiKey(body),
   },
   updateApiKey: {
     summary: 'Change an API key',
-    problems: ['E_NOT_FOUND', 'E_STATE'],
+    problems: ['E_NOT_FOUND', 'E_STATE', 'E_LIMIT'],
     action: 'api_key.update',
     operation: ({ id, body }) => updateApiKey({ api_key_id: id, changes: body }),
   },
@@ -216,7 +223,7 @@ export const RESOURCES: readonly { name: string; description: string; routes: re
   { name: 'Batch', description: 'Many calls in one request.', routes: Object.values(batchRoutes) },
   {
     name: 'Audit',
-    description: 'The log of every use of a key, and its verification.',
+    description: 'The log of wraps, unwraps and changes, and its verification.',
     routes: Object.values(auditRoutes),
   },
   {

@@ -30,7 +30,7 @@ const RETRY_AFTER_SECONDS = '1'
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) {
     noteRefusal(request, error)
-    return sendProblem(reply, error.code, error.message)
+    return sendProblem(reply, error.code, error.message, error.caller.retryAfterSeconds)
   }
   // The client is gone and reads no answer; but its broken connection must not be mistaken for the
   // database's.
@@ -39,8 +39,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (failure) {
     const { code, detail, log, retryAfterSeconds } = failure
     if (log !== undefined) noteFailure(request, error, log)
-    if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-    return sendProblem(reply, code, detail)
+    return sendProblem(reply, code, detail, retryAfterSeconds)
   }
   const known = FRAMEWORK_ERRORS[(error as { code?: string }).code ?? '']
   if (known) return sendProblem(reply, ...known)
@@ -49,15 +48,21 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /** Answers with a problem document. */
-export function sendProblem(reply: FastifyReply, code: ProblemCode, detail: string): FastifyReply {
+export function sendProblem(
+  reply: FastifyReply,
+  code: ProblemCode,
+  detail: string,
+  retryAfterSeconds?: number,
+): FastifyReply {
   noteRefusal(reply.request, { code })
   if (code === 'E_UNAUTHORIZED') reply.header('www-authenticate', 'Bearer')
-  if (PROBLEMS[code].status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
+  else if (PROBLEMS[code].status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply
     .code(PROBLEMS[code].status)
     .header('x-request-id', reply.request.id)
     .header('content-type', PROBLEM_CONTENT_TYPE)
-    .send(Buffer.from(JSON.stringify(problemDocument(code, detail)))) // as bytes: to text, the framework adds a charset
+    .send(Buffer.from(JSON.stringify(problemDocument(code, detail, retryAfterSeconds)))) // as bytes: to text, the framework adds a charset
 }
 
 /**

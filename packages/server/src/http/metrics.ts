@@ -3,26 +3,52 @@
  * actions and witnesses: ids of tenants or keys would show who does what to anybody who can reach the page,
  * and make ever more series.
  */
-import { type LogAction, PROBLEMS, type ProblemCode, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
+import {
+  type LogAction,
+  PROBLEMS,
+  type ProblemCode,
+  UNRECORDED_KINDS,
+  type UnrecordedKind,
+  type wire,
+} from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { HealthCheck } from '../operations/check-health.js'
 import type { Services } from '../runner/operation.js'
 import { UNAUTHORIZED_REASONS, type UnauthorizedReason } from '../runner/refusal.js'
 import { VERSION } from '../version.js'
+import type { TlsListener } from './tls-listener.js'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+
+/** What operators alarm on: a rate needs the series before the first entry. */
+const ALARMING = ['budget.refused', 'usage.doubled'] as const satisfies LogAction[]
 
 /**
  * The label of requests that match no route: their path is the caller's text, and must not become a label.
  */
 const UNMATCHED = 'unmatched'
 
-/** The last run of a job; without `failed`, the start of a process in which there was none yet. */
+/**
+ * The last run of a job, and what it left undone; without that, the start of a process in which there was none
+ * yet.
+ */
 interface Run {
   at: number
-  failed?: number
+  left?: number | undefined
+}
+
+/**
+ * What a gauge shows, and how its value is read for each answer. Undefined: it is absent, since 0 would read as
+ * "just now".
+ */
+type Reading = readonly [help: string, read: () => number | undefined]
+
+/** Rows with a secret under an earlier store key, and API keys under the former pepper. */
+interface Former {
+  sealed: number
+  api_keys: number
 }
 
 /** The metrics of one application; several in a process do not collide. */
@@ -36,6 +62,8 @@ export interface Metrics {
   observeRefusal: (refusal: { code: ProblemCode; reason?: UnauthorizedReason | undefined }, calls: number) => void
   /** called when a run has left the end of every log in a written checkpoint */
   checkpointsWritten: () => void
+  /** called with how much still needs what a rotation of the store key replaced */
+  custodyCounted: (former: Former) => void
   /** called with how much of the tables is not as the migrations make it */
   tablesCompared: (differences: number) => void
   /**
@@ -85,6 +113,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     labelNames: ['action'],
     registers,
   })
+  for (const action of ALARMING) entries.inc({ action }, 0)
   const unrecorded = new Counter({
     name: 'eaas_unrecorded_calls_total',
     help: 'Calls of an API key without an audit entry: hashes, and calls and operations of batches that were refused, by the reason.',
@@ -105,75 +134,54 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     buckets: SECONDS,
     registers,
   })
-  const startedAt = performance.now()
-  let anchors: { at: number; left?: number | undefined } | undefined = expected.anchors ? { at: startedAt } : undefined
-  let checkpointsAt = expected.checkpoints ? startedAt : undefined
-  let verification: Run | undefined = expected.verifications ? { at: startedAt } : undefined
+  const begin = (isExpected = false): Run | undefined => (isExpected ? { at: performance.now() } : undefined)
+  let anchors = begin(expected.anchors)
+  let checkpoints = begin(expected.checkpoints)
+  let verification = begin(expected.verifications)
+  let purge = begin(expected.purges)
   let differences: number | undefined
-  let purge: Run | undefined = expected.purges ? { at: startedAt } : undefined
-  new Gauge({
-    name: 'eaas_audit_anchor_age_seconds',
-    help: 'Seconds since this process last had an anchor over the logs, its own or that of another server, or since its start until then.',
-    registers,
-    collect() {
-      show(this, anchors && secondsSince(anchors.at))
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_unanchored_tenants',
-    help: 'Tenants of whose logs the last anchor does not cover the end, because a head is missing or forged, or entries are beyond it; absent until this process wrote one, and while another server writes them.',
-    registers,
-    collect() {
-      show(this, anchors?.left)
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_checkpoint_age_seconds',
-    help: 'Seconds since this process last had the end of every log in a written checkpoint, or since its start until then; absent without a checkpoint file.',
-    registers,
-    collect() {
-      show(this, checkpointsAt === undefined ? undefined : secondsSince(checkpointsAt))
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_purge_age_seconds',
-    help: 'Seconds since this process last ran the purge, or since its start until then; absent without a retention.',
-    registers,
-    collect() {
-      show(this, purge && secondsSince(purge.at))
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_purge_failed_tenants',
-    help: 'Tenants whose purge was refused or failed in the last run, and whose entries older than the retention are still kept; absent until there is one.',
-    registers,
-    collect() {
-      show(this, purge?.failed)
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_verification_age_seconds',
-    help: 'Seconds since this process last verified every log, or since its start until then; absent if it never verifies.',
-    registers,
-    collect() {
-      show(this, verification && secondsSince(verification.at))
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_verification_failed_logs',
-    help: 'Logs that were not valid, or could not be verified, when this process last verified every log; absent until then.',
-    registers,
-    collect() {
-      show(this, verification?.failed)
-    },
-  })
-  new Gauge({
-    name: 'eaas_schema_differences',
-    help: 'How much of the tables this process found not to be as the migrations make it, by columns, constraints, triggers and the like; absent until it has compared them.',
-    registers,
-    collect() {
-      show(this, differences)
-    },
+  let former: Former | undefined
+  addGauges(registry, {
+    eaas_audit_anchor_age_seconds: [
+      'Seconds since this process last had an anchor over the logs, its own or that of another server, or since its start until then.',
+      () => anchors && secondsSince(anchors.at),
+    ],
+    eaas_audit_unanchored_tenants: [
+      'Tenants of whose logs the last anchor does not cover the end, because a head is missing or forged, or entries are beyond it; absent until this process wrote one, and while another server writes them.',
+      () => anchors?.left,
+    ],
+    eaas_audit_checkpoint_age_seconds: [
+      'Seconds since this process last had the end of every log in a written checkpoint, or since its start until then; absent without a checkpoint file.',
+      () => checkpoints && secondsSince(checkpoints.at),
+    ],
+    eaas_audit_purge_age_seconds: [
+      'Seconds since this process last ran the purge, or since its start until then; absent without a retention.',
+      () => purge && secondsSince(purge.at),
+    ],
+    eaas_audit_purge_failed_tenants: [
+      'Tenants whose purge was refused or failed in the last run, and whose entries older than the retention are still kept; absent until there is one.',
+      () => purge?.left,
+    ],
+    eaas_audit_verification_age_seconds: [
+      'Seconds since this process last verified every log, or since its start until then; absent if it never verifies.',
+      () => verification && secondsSince(verification.at),
+    ],
+    eaas_audit_verification_failed_logs: [
+      'Logs that were not valid, or could not be verified, when this process last verified every log; absent until then.',
+      () => verification?.left,
+    ],
+    eaas_schema_differences: [
+      'How much of the tables this process found not to be as the migrations make it, by columns, constraints, triggers and the like; absent until it has compared them.',
+      () => differences,
+    ],
+    eaas_secrets_under_former_store_key: [
+      'Rows with a secret that a rotation of the store key has not sealed again yet; absent until this process has counted them.',
+      () => former?.sealed,
+    ],
+    eaas_api_keys_under_former_pepper: [
+      'API keys that were neither used nor revoked since the last rotation of the store key, and have not expired: while there are any, the former pepper stays.',
+      () => former?.api_keys,
+    ],
   })
   const { witnessesAsked } = createWitnessMetrics(registry, witnesses)
   return {
@@ -186,24 +194,27 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       refusals.inc({ code, reason }, calls)
     },
     verificationRan(failed) {
-      verification = { at: performance.now(), failed }
+      verification = { at: performance.now(), left: failed }
     },
     checkpointsWritten() {
-      checkpointsAt = performance.now()
+      checkpoints = { at: performance.now() }
     },
     anchored(left) {
       anchors = { at: performance.now(), left }
+    },
+    custodyCounted(found) {
+      former = found
     },
     tablesCompared(found) {
       differences = found
     },
     purgeRan(failed) {
-      purge = { at: performance.now(), failed }
+      purge = { at: performance.now(), left: failed }
     },
-    purgeLeft(failed) {
-      if (purge) purge.failed = failed
+    purgeLeft(left) {
+      if (purge) purge.left = left
     },
-    unpurged: () => purge?.failed ?? 0,
+    unpurged: () => purge?.left ?? 0,
     observeCommit({ actions, seconds }) {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)
@@ -260,22 +271,49 @@ function createWitnessMetrics(registry: Registry, names: readonly string[]): Pic
   }
 }
 
-// A series without a value yet is absent: 0 would read as "just now".
-function show(gauge: Gauge, value: number | undefined): void {
-  gauge.reset()
-  if (value === undefined) gauge.remove()
-  else gauge.set(value)
+/** Registers gauges by their names. */
+function addGauges(registry: Registry, gauges: Readonly<Record<string, Reading>>): void {
+  for (const [name, [help, read]] of Object.entries(gauges)) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        const value = read()
+        this.reset()
+        if (value === undefined) this.remove()
+        else this.set(value)
+      },
+    })
+  }
 }
 
 function secondsSince(at: number): number {
   return (performance.now() - at) / 1_000
 }
 
+function addTlsGauges(registry: Registry, tls: TlsListener): void {
+  addGauges(registry, {
+    eaas_tls_certificate_expiry_timestamp_seconds: [
+      'When the certificate that the server shows expires, in seconds since 1970.',
+      () => tls.state().expiresAt / 1_000,
+    ],
+    eaas_tls_certificate_stale: [
+      '1 while the files of TLS cannot be used, so that an earlier certificate still is, 0 otherwise.',
+      () => Number(tls.state().isStale),
+    ],
+  })
+}
+
 /** Registers the route, and measures every call of the application. */
 export function serveMetrics(
   app: FastifyInstance,
   { committer }: Services,
-  { metrics: { registry }, checkHealth }: { metrics: Metrics; checkHealth: HealthCheck },
+  {
+    metrics: { registry },
+    checkHealth,
+    tls,
+  }: { metrics: Metrics; checkHealth: HealthCheck; tls: TlsListener | undefined },
 ): void {
   const registers = [registry]
   const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
@@ -298,64 +336,37 @@ export function serveMetrics(
     labelNames: ['version'],
     registers,
   }).set({ version: VERSION }, 1)
-  new Gauge({
-    name: 'eaas_audit_alarmed_tenants',
-    help: "Logs that differ in the database from what the server wrote, the installation's own included: such a tenant is no longer served.",
-    registers,
-    collect() {
-      this.set(committer.alarmed().length)
-    },
+  let health: wire.Health | undefined
+  addGauges(registry, {
+    eaas_audit_alarmed_tenants: [
+      "Logs that differ in the database from what the server wrote, the installation's own included: such a tenant is no longer served.",
+      () => committer.alarmed().length,
+    ],
+    eaas_audit_watch_age_seconds: [
+      'Seconds since the last comparison of every audit chain in the database with what this process witnessed began, or since its start until there is one.',
+      () => committer.watches.comparisons.age / 1_000,
+    ],
+    eaas_degraded: ['1 while /health answers degraded, 0 while healthy.', () => Number(health?.status === 'degraded')],
+    eaas_durability_synchronous: [
+      '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent until the database has said so.',
+      () => (health?.durability === 'unknown' ? undefined : Number(health?.durability === 'synchronous')),
+    ],
+    eaas_clock_ahead_seconds: [
+      "How far this server's clock was ahead of the database's when they were last compared; negative when it was behind.",
+      () => committer.clock.ahead() / 1_000,
+    ],
+    eaas_clock_wrong: [
+      '1 while nothing is written because the clock is wrong, 0 otherwise.',
+      () => Number(committer.clock.isWrong()),
+    ],
+    eaas_clock_ahead_logs: [
+      "Logs whose last entry is in this server's future, because a clock was wrong: new entries are refused, or dated then.",
+      () => committer.watches.ahead(committer.clock).length,
+    ],
+    eaas_audit_queue_entries: ['Audit entries that wait for a commit.', () => committer.waiting()],
   })
-  new Gauge({
-    name: 'eaas_audit_watch_age_seconds',
-    help: 'Seconds since the last comparison of every audit chain in the database with what this process witnessed began, or since its start until there is one.',
-    registers,
-    collect() {
-      this.set(committer.watches.comparisons.age / 1_000)
-    },
-  })
-  const degraded = new Gauge({
-    name: 'eaas_degraded',
-    help: '1 while /health answers degraded, 0 while healthy.',
-    registers,
-  })
-  const durable = new Gauge({
-    name: 'eaas_durability_synchronous',
-    help: '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent until the database has said so.',
-    registers,
-  })
-  new Gauge({
-    name: 'eaas_clock_ahead_seconds',
-    help: "How far this server's clock was ahead of the database's when they were last compared; negative when it was behind.",
-    registers,
-    collect() {
-      this.set(committer.clock.ahead() / 1_000)
-    },
-  })
-  new Gauge({
-    name: 'eaas_clock_wrong',
-    help: '1 while nothing is written because the clock is wrong, 0 otherwise.',
-    registers,
-    collect() {
-      this.set(committer.clock.isWrong() ? 1 : 0)
-    },
-  })
-  new Gauge({
-    name: 'eaas_clock_ahead_logs',
-    help: "Logs whose last entry is in this server's future, because a clock was wrong: new entries are refused, or dated then.",
-    registers,
-    collect() {
-      this.set(committer.watches.ahead(committer.clock).length)
-    },
-  })
-  new Gauge({
-    name: 'eaas_audit_queue_entries',
-    help: 'Audit entries that wait for a commit.',
-    registers,
-    collect() {
-      this.set(committer.waiting())
-    },
-  })
+
+  if (tls) addTlsGauges(registry, tls)
 
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? UNMATCHED
@@ -363,15 +374,8 @@ export function serveMetrics(
     requestSeconds.observe({ route }, reply.elapsedTime / 1_000)
     done()
   })
-  const refresh = async () => {
-    const {
-      health: { status, durability },
-    } = await checkHealth()
-    degraded.set(status === 'degraded' ? 1 : 0)
-    show(durable, durability === 'unknown' ? undefined : Number(durability === 'synchronous'))
-  }
   app.get('/metrics', async (_, reply) => {
-    await refresh()
+    health = (await checkHealth()).health
     const texts = await Promise.all([registry.metrics(), ofProcess.metrics()])
     return reply.header('cache-control', 'no-store').type(registry.contentType).send(texts.join('\n'))
   })

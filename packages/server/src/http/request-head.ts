@@ -8,6 +8,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Credentials, readCredentials } from '../runner/admission.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal, unauthorized } from '../runner/refusal.js'
+import { sentIds } from './correlation.js'
 
 /** RFC 7235 section 2.1: the scheme is case-insensitive. */
 const SCHEME = /^bearer (.*)$/i
@@ -45,15 +46,16 @@ export function requestCredentials(services: Services, request: FastifyRequest):
     apiKey,
     ip_address: clientAddress(request.ip),
     on_behalf_of: readHeader(request, ON_BEHALF_OF_HEADER),
+    correlation: sentIds(request.headers),
   })
 }
 
 /**
  * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped,
  * and so is the port that some proxies add. Anything else that a trusted proxy passes on becomes `unknown`,
- * which is on no allow-list.
+ * which is on no allow-list; so does a peer on a unix socket, which has no address.
  */
-export function clientAddress(address: string): string {
+export function clientAddress(address: string | undefined = ''): string {
   const [plain = ''] = withoutPort(address).split('%')
   const unmapped = /^::ffff:\d+\.\d+\.\d+\.\d+$/i.test(plain) ? plain.slice('::ffff:'.length) : plain
   return isIP(unmapped) === 0 ? 'unknown' : unmapped

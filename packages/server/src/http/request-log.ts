@@ -140,6 +140,8 @@ function logFailure(
 }
 
 interface RequestLine {
+  trace_id?: string
+  span_id?: string
   method: string
   route: string | null
   status: number
@@ -147,7 +149,9 @@ interface RequestLine {
 }
 
 function describeRequest(request: FastifyRequest, reply: FastifyReply): RequestLine {
+  const { trace } = request
   return {
+    ...(trace ? { trace_id: trace.trace_id, span_id: trace.span_id } : {}),
     method: request.method,
     route: request.routeOptions.url ?? null,
     status: reply.statusCode,

@@ -20,6 +20,8 @@ import type { Operation } from '../runner/operation.js'
 export interface RouteInput<Body, Query> {
   /** the `:id` of the path as the caller sent it; empty where the path has none */
   id: string
+  /** the `:version` of the path as the caller sent it; empty where the path has none */
+  version: string
   body: Body
   query: Query
   /** only of a route with `timeoutMs`: aborted when the client disconnects or the time is over */
@@ -45,7 +47,7 @@ export interface Binding<Body, Query, Answer> {
   bodyLimit?: number
   /** counts the operations of a call that has many; the call waits until there is room for all of them */
   countOperations?: (body: Body) => number
-  /** how long the call may take, if the usual limit is too short */
+  /** how long the call may take, in milliseconds, if the usual limit is too short */
   timeoutMs?: number
   operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>
 }

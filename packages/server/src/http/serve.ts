@@ -79,10 +79,11 @@ const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 async function answer(services: Services, row: Route, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { credentials, holding } = request
   if (!credentials || !holding) throw new Error('a handler was reached without admission')
-  const { id = '' } = request.params as { id?: string }
+  const { id = '', version = '' } = request.params as { id?: string; version?: string }
   const body = row.body && parse(row.body, request.body, DETAILS.E_VALIDATION.body)
   const operation = row.operation({
     id,
+    version,
     body,
     query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
     ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // only then, because accessing `request.signal` creates one

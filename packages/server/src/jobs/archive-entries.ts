@@ -8,14 +8,13 @@ import { createReadStream, createWriteStream } from 'node:fs'
 import { link, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
-import { createDirectory } from '@eaas/audit/node'
+import { splitLines, verifyExport } from '@eaas/audit'
+import { createDirectory, syncDirectory } from '@eaas/audit/node'
 import { equalBytes } from '../audit/formats/chain.js'
 import { exportAudit } from '../operations/export-audit.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { syncDirectory } from '../sync-directory.js'
 
 /** The entries after one id, up to and including another. */
 export interface Stretch {
@@ -84,7 +83,7 @@ async function isArchived(services: Services, stretch: Stretch, path: string): P
 
 /** @throws Refusal E_STATE when the file is not an export with all of the entries */
 async function assertArchive(services: Services, { tenant_id, after_id, through_id, hash }: Stretch, path: string) {
-  const publicKey = encodePublicKey(services.signingKey)
+  const publicKey = services.signingKey.publicKeys
   let last: Uint8Array | undefined
   const onEntry = (entry: { hash: Uint8Array }) => {
     last = entry.hash

@@ -57,7 +57,7 @@ export async function askWitnesses(
   { witnesses, sizes, readTree = createTreeReader(), ...limits }: AskingOptions,
 ): Promise<{ outcomes: WitnessOutcome[]; note: string; hashes: HashedLeaves }> {
   const hashes = await readTree(sql, head, { auditKey: installationKey, signal: limits.signal })
-  const note = signTree(signingKey, hashes)
+  const note = signTree(signingKey, hashes, signingKey.publicKeys[0])
   const findLastId = async () => (await findHead(sql, INSTALLATION_ID))?.last_id ?? 0
   const outcomes = await Promise.all(
     witnesses.map(async (witness) => {

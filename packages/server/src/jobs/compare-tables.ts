@@ -3,8 +3,8 @@
  * gone.
  */
 
-import { type AcceptedSchema, findAcceptedSchema } from '../audit/watch/acceptances.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import { type AcceptedSchema, findAcceptedSchema } from '../operations/accept-schema.js'
 import type { Services } from '../runner/operation.js'
 import { compareSchemas, SchemaVersionError } from '../store/migrations.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'

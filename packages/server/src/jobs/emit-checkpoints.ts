@@ -141,7 +141,9 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
   const { last_id, hash, policy_version, created_at, mac } = head
   const checkpoint = signCheckpoint(signingKey, { tenant_id, last_id, hash, created_at: new Date(now()).toISOString() })
   const sealed = created_at && mac ? { head: { created_at, mac: encodeBase64(mac) } } : {}
-  return { tenant_id, policy_version, checkpoint, public_key: encodePublicKey(signingKey), ...sealed }
+  const key_change = signingKey.changes.at(-1)
+  const signer = { public_key: encodePublicKey(signingKey), ...(key_change !== undefined && { key_change }) }
+  return { tenant_id, policy_version, checkpoint, ...signer, ...sealed }
 }
 
 /** Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves. */

@@ -8,29 +8,38 @@ import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
 import { type Erase, MAY_NOT_VACUUM } from '../store/erasure.js'
 import { describeMissingRights, findMissingRights } from '../store/grants.js'
+import { countFormer, type Former } from '../store/peppers.js'
 import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from './emit-checkpoints.js'
+import { createDoubledUsageJob } from './note-doubled-usage.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { createUnpurged, purgeTenants } from './purge-tenants.js'
+import { rotateAfterWraps } from './rotate-after-wraps.js'
 import { createScheduledVerification } from './scheduled-verification.js'
 import type { KnownWitness } from './witness-client.js'
 
 const MINUTE_MS = 60_000
 /** Rotations and destructions are carried out within a minute of their time. */
 const DUE_WORK_MS = 20_000
+/** How long a key that wrapped as often as it may goes on wrapping: at 10,000 wraps a second, 2^25 more. */
+const WRAPS_MS = 60 * MINUTE_MS
 /** How long the database's files may hold what a destroyed key left. */
 const ERASURE_MS = MINUTE_MS
 /** How long an alarm that one process raised may be unknown to another. */
 const CHAIN_WATCH_MS = 1_000
+/** How often digests are written again under a new pepper, in milliseconds. */
+const DIGESTS_MS = 1_000
 /** How late a store key that a rotation made may be known: it seals nothing for ten times as long. */
 const STORE_KEYS_MS = 1_000
 /** How late the time of an API key's last use may appear. */
 const API_KEY_USES_MS = MINUTE_MS
 /** How late calls without an entry may appear in their counts; what a killed process loses. */
 const UNRECORDED_CALLS_MS = 5_000
+/** How late it may be recorded that an API key opens more than is usual. */
+const USAGE_MS = 10 * MINUTE_MS
 /** How late a verification may begin. */
 const VERIFICATION_DUE_MS = 10 * MINUTE_MS
 /** How late a table that somebody changed may be reported. */
@@ -60,6 +69,7 @@ export interface ScheduleOptions {
     anchored: (left: number | undefined) => void
     checkpointsWritten: () => void
     tablesCompared: (differences: number) => void
+    custodyCounted: (former: Former) => void
     purgeRan: (failedTenants: number) => void
     /** of how many of these tenants entries are still kept */
     purgeLeft: (tenants: number) => void
@@ -237,14 +247,14 @@ const HARMLESS_TABLES = 'what the tables have beside what the migrations make ch
 const ACCEPTED_TABLES = 'the tables differ from what the migrations make, as an operator accepted on record'
 
 const REFUSING_TABLES =
-  'somebody who owns the tables added what can refuse writes, and changes no answer and no entry: drop it, or accept it on record (eaas schema accept)'
+  'the owner of the tables added something that can refuse writes, but changes no answer and no entry: drop it, or accept it on record (eaas schema accept)'
 
 const CHANGED_TABLES =
-  'somebody who owns the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
+  'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
 const CHANGED_SESSION =
-  'somebody changed a session of this server, such as where names of tables lead or what a prepared statement does, which a function that runs in it ' +
-  'can do, such as a trigger; the session is ended. Verify every log (eaas audit verify --all); eaas doctor names what else was changed, unless it is undone'
+  'somebody changed a session of this server, such as where names of tables lead or what a prepared statement does. A function that runs in the session, ' +
+  'such as a trigger, can do that. The server ended the session. Verify every log (eaas audit verify --all); eaas doctor names what is still changed'
 
 interface Comparison {
   /** returns whether every chain that was due could be compared */
@@ -292,8 +302,11 @@ function createComparison(
 }
 
 const OVERDUE =
-  'the audit logs in the database could not be compared with what this server witnessed for too long: it carries out no call until they ' +
-  'can. If the database answers, somebody may hold a lock on its tables'
+  'for too long this server could not compare the audit logs in the database with what it witnessed: it carries out no call until they ' +
+  'can be compared. If the database answers, another session may hold a lock on its tables'
+
+const DOUBLED =
+  'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
 
 const NAMED_LOGS = 20
 const AHEAD =
@@ -319,6 +332,11 @@ function startJobs(
       intervalMs: STORE_KEYS_MS,
       work: refreshStoreKeys,
       onError: failed('reading the store keys'),
+    }),
+    startPeriodic({
+      intervalMs: DIGESTS_MS,
+      work: () => services.peppers.flush(),
+      onError: failed('writing digests of API keys under the new pepper'),
     }),
     startPeriodic({
       intervalMs: API_KEY_USES_MS,
@@ -372,13 +390,46 @@ function startJobs(
     onError: failed('listing the keys that are due'),
     after,
   })
+  const wraps = startPeriodic({
+    intervalMs: WRAPS_MS,
+    work: async (signal) => {
+      const onError = (error: unknown, key_id: string) =>
+        log.error({ err: error, key_id }, 'rotating a key that wrapped as often as it may failed; it will be retried')
+      const rotated = await rotateAfterWraps(services, { onError, signal })
+      if (rotated > 0) log.info({ keys: rotated }, 'rotated keys that had wrapped as often as they may')
+    },
+    onError: failed('counting what keys wrapped'),
+    after: dueWork.firstRun,
+  })
+  const noteDoubledUsage = createDoubledUsageJob(services)
+  const usage = startPeriodic({
+    intervalMs: USAGE_MS,
+    work: (signal) =>
+      noteDoubledUsage({
+        onDoubled: (found) => log.warn(found, DOUBLED),
+        onError: (error, { api_key_id }) =>
+          log.error({ err: error, api_key_id }, 'recording what an API key opens failed; it will be retried'),
+        signal,
+      }),
+    onError: failed('comparing what API keys open with what is usual'),
+    after: wraps.firstRun,
+  })
+  const former = startPeriodic({
+    intervalMs: MINUTE_MS,
+    work: async () => {
+      await services.peppers.deleteFormer(services.now())
+      measures.custodyCounted(await countFormer(services.sql, services.now()))
+    },
+    onError: failed('counting what needs the former pepper or an earlier store key'),
+    after: wraps.firstRun,
+  })
   const erasure = startPeriodic({
     intervalMs: ERASURE_MS,
     work: createLoggedErasure(eraseDestroyed, log),
     onError: failed('erasing what destroyed keys left in the files of the database'),
     after: dueWork.firstRun,
   })
-  jobs.push(tables, checkpoints, dueWork, erasure)
+  jobs.push(tables, checkpoints, dueWork, wraps, usage, former, erasure)
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
     const work = async (signal: AbortSignal) => {

@@ -1,7 +1,7 @@
 /**
- * All tenants, compared with the installation's log. The list of tenants is one statement, and whoever owns
- * the database can hide a row from it alone: what is done for every tenant would leave that one out, and say
- * nothing.
+ * Lists all tenants, compared with the installation's log. The list is one statement, and the database
+ * administrator can hide a row from that statement alone: work on every tenant would then silently leave one
+ * out.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { RecordedTenants } from '../audit/recorded-tenants.js'
@@ -11,19 +11,19 @@ import { Refusal } from '../runner/refusal.js'
 import { readValidLog } from '../runner/valid-log.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
 
-/** The reason why a tenant counts as tampered with that has a row, which the list of tenants did not show. */
+/** Why a tenant counts as tampered with that has a row, but was missing from the list of tenants. */
 export const TENANT_LEFT_OUT =
   "the list of tenants left out this tenant, which the installation's log has: its row was hidden while the tenants were listed"
 
-/** A tenant that there must be, and that the list of tenants did not show. */
+/** A tenant that must exist, and that the list of tenants did not show. */
 export interface LeftOut {
   tenant_id: string
   reason: string
 }
 
 /**
- * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that there
- * must be, read before.
+ * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that must
+ * exist; the caller has read them before.
  */
 export async function listTenantsOnRecord(
   { sql }: Pick<Services, 'sql'>,
@@ -42,7 +42,7 @@ export async function listTenantsOnRecord(
 
 /**
  * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that
- * log says nothing: then a tenant may be left out unseen.
+ * log could not be used: then the list may lack a tenant unnoticed.
  */
 export async function listTenantsByVerifiedRecord(
   services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
@@ -57,7 +57,7 @@ export async function listTenantsByVerifiedRecord(
 }
 
 /**
- * Reads from the installation's log which tenants there must be. @throws Refusal E_STATE if that log is not
+ * Reads from the installation's log which tenants must exist. @throws Refusal E_STATE if that log is not
  * valid
  */
 async function readVerifiedRecord(

@@ -56,11 +56,10 @@ export async function verifyAll(
       signal?.throwIfAborted()
       const state = await states.find(tenant_id)
       if (!state) throw new Error('it is gone')
-      const { auditKey, rowKey } = state
+      const { auditKey } = state
       const answer = await services.verifyLog({
         tenant_id,
         auditKey,
-        rowKey,
         witnessed: alarm?.witness ?? anchored,
         named: recorded?.ends.get(tenant_id),
         checkpoint: tenant_id === INSTALLATION_ID ? checkpoint : undefined,

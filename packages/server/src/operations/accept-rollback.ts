@@ -8,6 +8,7 @@ import {
   type ChainAlarm,
   equalBytes,
   extendChain,
+  firstOfCurrent,
   type Head,
   isHeadAuthentic,
   nextPolicyEpoch,
@@ -58,6 +59,9 @@ export type Accepted = AcceptedRollback & {
   last: Position
 }
 
+const LOST_RENEWAL =
+  'the log lost the entry from which on its audit key holds: a thief of the key before can have written all that is left. Restore a backup'
+
 /**
  * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy
  * version above every version that a lost entry can have had, and deletes the alarm. A crash leaves all of
@@ -84,13 +88,13 @@ export async function acceptRollback(
   const { heads, ...accepted } = await services.sql.begin(async (sql) => {
     const head = isHeadIgnored ? await makeHead(sql, { tenant_id, auditKey }, end) : await lockHead(sql, tenant_id)
     if (!head || !isHeadAuthentic(auditKey, head)) throw notValid('head_forged', undefined)
+    if (head.last_id < firstOfCurrent(auditKey)) throw new Refusal('E_STATE', LOST_RENEWAL)
     const alarm = await lockAlarm(sql, tenant_id)
     if (!alarm && !fault) throw noAlarm(services, state)
     return accept(services, sql, { state, head, alarm, reason, fault })
   })
   const { watches } = services.committer
-  for (const head of heads)
-    watches.get(head.tenant_id).commit(head, head.tenant_id === tenant_id ? auditKey : undefined)
+  for (const head of heads) watches.get(head.tenant_id).commit(head)
   return accepted
 }
 
@@ -113,12 +117,12 @@ async function accept(
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
   // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made
-  // again only of a log that reaches all that this process knows of it. No policy version of an anchored one
-  // is proven yet.
-  const known = fault && [watch.witnessed, watch.held.anchored && { ...watch.held.anchored, policy_version: 0 }]
+  // again only of a log that reaches all that this process knows of it.
+  watch.held.weigh(auditKey)
+  const known = fault && watch.held.proven
   const named = await findNamedEnd(sql, tenant_id)
   const lost = named && !(await isThere(sql, { tenant_id, auditKey, named })) ? named : undefined
-  const told = latest([row, watch.alarm?.witness, ...(known ?? []), lost && witnessOf(lost)])
+  const told = latest([row, watch.alarm?.witness, known, lost && witnessOf(lost)])
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
   // The entries that a head was made of are known to be what was written, as far as an alarm knows.

@@ -1,11 +1,18 @@
 /** Accepts how the tables differ from what the migrations make. Called by the operator; has no route. */
-import { findAcceptedSchema, SCHEMA_ACCEPTED } from '../audit/watch/acceptances.js'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import type { AuditKey } from '../audit/formats/chain.js'
+import { readAuthenticEntry } from '../audit/read-entry.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
+import { listAcceptanceIds } from '../store/alarms.js'
+import type { Queryable } from '../store/db.js'
 import { compareSchemas } from '../store/migrations.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
+
+const SCHEMA_ACCEPTED = 'installation.schema_accepted'
 
 /** What was accepted, and in which entry of the installation's log. */
 export interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> {
@@ -32,4 +39,35 @@ export async function acceptSchema(services: Services, { reason }: { reason: str
   const metadata = { digest, differences, reason }
   const { last_id } = await recordAlone(services, [{ action: SCHEMA_ACCEPTED, metadata }])
   return { missing, added, refusing, digest, entry_id: last_id }
+}
+
+const schemaMetadata = z.looseObject({ digest: z.string(), reason: z.string() })
+
+/** Who accepted the differences, when and why. */
+export interface AcceptedSchema {
+  entry_id: number
+  actor: string
+  created_at: string
+  reason: string
+}
+
+/**
+ * Finds the acceptance of these very differences: the newest one, because what was accepted before it and
+ * undone is not accepted again. Undefined without differences.
+ */
+export async function findAcceptedSchema(
+  sql: Queryable,
+  auditKey: AuditKey,
+  { digest }: Pick<SchemaDifferences, 'digest'>,
+): Promise<AcceptedSchema | undefined> {
+  if (digest === '') return undefined
+  for (const id of await listAcceptanceIds(sql, INSTALLATION_ID, SCHEMA_ACCEPTED)) {
+    const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, auditKey, id })
+    // The column by which it was found proves nothing.
+    if (entry?.action !== SCHEMA_ACCEPTED) continue
+    const accepted = schemaMetadata.safeParse(JSON.parse(entry.metadata ?? '{}')).data
+    if (accepted?.digest !== digest) return undefined
+    return { entry_id: id, actor: entry.actor, created_at: entry.created_at, reason: accepted.reason }
+  }
+  return undefined
 }

@@ -7,7 +7,7 @@ import { nameLogs } from '../audit/alarm-texts.js'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { type Durability, findDatabaseTime } from '../store/settings.js'
-import { isNotPrimary } from '../store/unreachable.js'
+import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
 import { findWriteObstacle } from '../store/writability.js'
 
 /** How long the checks may take in total before the database counts as failing, in milliseconds. */
@@ -70,6 +70,8 @@ export function createHealthCheck(
       if (fault !== undefined) return { database: 'clock', detail: fault }
     } catch (error) {
       if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or is read-only' }
+      const code = findLoginFault(error)
+      if (code !== undefined) return { database: 'login', detail: `the database refuses the login (SQLSTATE ${code})` }
       return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
     }
     return findCommitFailure(inTime)

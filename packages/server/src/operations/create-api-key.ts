@@ -1,33 +1,45 @@
 /** api_key.create: a new API key; its secret is shown once. */
-import { DETAILS, MAX_API_KEYS, type wire } from '@eaas/protocol'
+import type { wire } from '@eaas/protocol'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
 import { decision, type Operation } from '../runner/operation.js'
-import { Refusal } from '../runner/refusal.js'
-import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
-import { assertGrantable, newApiKey, readAllowedIps, readExpiry, viewApiKey } from './shared/api-key.js'
+import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
+import {
+  assertBudgetHolds,
+  assertGrantable,
+  assertRoomForOne,
+  newApiKey,
+  readAllowedIps,
+  readExpiry,
+  readKeyList,
+  rowBudgets,
+  viewApiKey,
+} from './shared/api-key.js'
 import { recordGrant } from './shared/recorded-values.js'
 import { assertNotDeleted } from './shared/tenant.js'
 
-/** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
+/** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_NOT_FOUND, E_LIMIT */
 export function createApiKey({
   name,
   permissions,
   expires_at = null,
   allowed_ips = null,
+  keys = null,
+  budgets = null,
 }: wire.CreateApiKey): Operation<wire.NewApiKey> {
   return async ({ state, caller, services, sql }) => {
     assertNotDeleted(state)
-    const grant = {
+    const given = {
       tenant_id: state.tenant.tenant_id,
       name,
       permissions,
       expires_at: readExpiry(expires_at, services.now()),
       allowed_ips: readAllowedIps(allowed_ips),
+      budgets: rowBudgets(budgets),
     }
+    assertBudgetHolds(given)
     assertGrantable(caller, permissions)
-    if (await hasApiKeys(sql, grant.tenant_id, MAX_API_KEYS)) {
-      throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.apiKeys)
-    }
+    const grant = { ...given, keys: await readKeyList(state, caller, keys) }
+    await assertRoomForOne(sql, grant.tenant_id, services.now())
     const { secret, row } = newApiKey(services, grant)
     return decision({
       entries: [{ action: 'api_key.create', metadata: { api_key_id: row.api_key_id, ...recordGrant(row) } }],

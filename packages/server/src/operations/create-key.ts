@@ -3,14 +3,23 @@ import { MAX_KEYS, type wire } from '@eaas/protocol'
 import { decision, type Operation } from '../runner/operation.js'
 import { hasKeys, isKeyNameTaken } from '../store/keys.js'
 import { viewKey } from './shared/key-rows.js'
-import { creationEntry, nameTaken, newKey, tooManyKeys, writeNewKeys } from './shared/new-keys.js'
+import {
+  creationEntry,
+  mayCreate,
+  nameTaken,
+  newKey,
+  outsideFolders,
+  tooManyKeys,
+  writeNewKeys,
+} from './shared/new-keys.js'
 import { assertNotDeleted } from './shared/tenant.js'
 
-/** Creates a key. @throws Refusal E_STATE, E_NAME_TAKEN, E_LIMIT */
+/** Creates a key. @throws Refusal E_STATE, E_MISSING_PERMISSION, E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
   return async (context) => {
-    const { state, sql } = context
+    const { state, caller, sql } = context
     assertNotDeleted(state)
+    if (!mayCreate(caller, name)) throw outsideFolders()
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) throw nameTaken()
     if (await hasKeys(sql, tenant_id, MAX_KEYS)) throw tooManyKeys(MAX_KEYS)

@@ -1,6 +1,6 @@
 /**
  * Many key.create in one call: all keys that can be created are, in one transaction, each with its own entry.
- * A name that is taken, or a key beyond the limit, fails by itself.
+ * A name that is taken or that the caller may not give, or a key beyond the limit, fails by itself.
  */
 import { MAX_KEYS, PROBLEMS, problemDocument, type wire } from '@eaas/protocol'
 import { createStretches } from '../event-loop.js'
@@ -8,13 +8,22 @@ import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { countKeys, listTakenNames } from '../store/keys.js'
 import { viewKey } from './shared/key-rows.js'
-import { creationEntry, type NewKey, nameTaken, newKey, tooManyKeys, writeNewKeys } from './shared/new-keys.js'
+import {
+  creationEntry,
+  mayCreate,
+  type NewKey,
+  nameTaken,
+  newKey,
+  outsideFolders,
+  tooManyKeys,
+  writeNewKeys,
+} from './shared/new-keys.js'
 import { assertNotDeleted } from './shared/tenant.js'
 
 /** Creates keys; answers with one result for each, in order. @throws Refusal E_STATE */
 export function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResults> {
   return async (context) => {
-    const { state, sql } = context
+    const { state, caller, sql } = context
     assertNotDeleted(state)
     const { tenant_id } = state.tenant
     const names = given.map(({ name }) => name)
@@ -25,7 +34,8 @@ export function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.Bat
     for (const name of names) {
       const due = pause()
       if (due) await due
-      if (taken.has(name)) planned.push(nameTaken())
+      if (!mayCreate(caller, name)) planned.push(outsideFolders())
+      else if (taken.has(name)) planned.push(nameTaken())
       else if (room <= 0) planned.push(tooManyKeys(MAX_KEYS))
       else {
         planned.push(newKey(context, name))

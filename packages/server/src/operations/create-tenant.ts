@@ -1,11 +1,12 @@
 /**
  * Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route.
  */
+
 import { randomUUID } from 'node:crypto'
 import { INSTALLATION_ID, PERMISSIONS } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/send-appends.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { extendChain, genesisHead, type Head } from '../audit/formats/chain.js'
+import { currentKey, extendChain, genesisHead, type Head } from '../audit/formats/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
 import { assertRecordable, recordForInstallation } from '../runner/installation-log.js'
@@ -28,7 +29,7 @@ export interface NewTenant {
   api_key: { id: string; name: string; prefix: string; permissions: string[]; created_at: string; secret: string }
 }
 
-type Creating = Pick<Services, 'storeKeys' | 'pepper' | 'now' | 'committer' | 'installationKey' | 'actor'>
+type Creating = Pick<Services, 'storeKeys' | 'peppers' | 'now' | 'committer' | 'installationKey' | 'actor'>
 
 interface TenantOptions {
   name: string
@@ -91,13 +92,15 @@ async function insertAll(
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.storeKeys, { purpose: 'audit-key', tenant_id })
   const auditKey = openAuditKey(services.storeKeys, { tenant_id, wrapped_audit_key })
-  const rowKey = deriveRowKey(auditKey)
+  const rowKey = deriveRowKey(currentKey(auditKey))
 
   const { secret, row } = newApiKey(services, {
     tenant_id,
     name: 'first key',
     permissions: [...PERMISSIONS],
     allowed_ips: [],
+    keys: null,
+    budgets: null,
     expires_at: null,
   })
   const { clock } = services.committer

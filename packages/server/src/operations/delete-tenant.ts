@@ -9,7 +9,7 @@ import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { readValidLog } from '../runner/valid-log.js'
-import { hasApiKeys } from '../store/api-keys.js'
+import { hasApiKey } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import { countKeyMaterial } from '../store/keys.js'
 import { destroySuspendedKey } from './destroy-key.js'
@@ -110,7 +110,7 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
     assertInactive(state)
     const { tenant_id, name, status } = state.tenant
     const { keys, versions } = await countKeyMaterial(sql, tenant_id)
-    if (keys + versions > 0 || (await hasApiKeys(sql, tenant_id, 1))) {
+    if (keys + versions > 0 || (await hasApiKey(sql, tenant_id))) {
       throw new Refusal(
         'E_STATE',
         `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`,

@@ -5,31 +5,46 @@
 import { decodeBase64, encodeBase64, type UnrecordedKind, type wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
+import { assertBudget } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
-import { currentVersion, decideWithKey, openWrappedKey } from './shared/key-use.js'
+import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './shared/key-use.js'
 
-/** Wraps a DEK under the current version of a key. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
-export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {
-  return ({ state }) =>
+interface OnKey {
+  key_id: string
+}
+
+/**
+ * Wraps a DEK under the current version of a key, for the use that the call states. `dek` is base64 of 32 bytes.
+ * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT
+ */
+export function wrap({ key_id, dek, ...stated }: OnKey & wire.Wrap): Operation<wire.Wrapped> {
+  return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
-      const { kek, aad, row } = currentVersion(key)
+      const version = wrappingVersion(key, services)
+      const { kek, row } = version
+      const { use, recorded } = readStatedUse(state, stated)
       const secret = decodeBase64(dek)
-      const wrapped = wrapDek(kek, row.version, aad, secret)
+      const wrapped = wrapDek(kek, row.version, wrappingFor(version, use), secret)
       return {
-        entries: [{ action: 'key.wrap', key_id, key_version: row.version }],
+        entries: [{ action: 'key.wrap', key_id, key_version: row.version, ...(recorded && { metadata: recorded }) }],
         release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
         secrets: [secret],
       }
     })
 }
 
-/** Opens a wrapped key. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY, E_VERSION_TOO_OLD */
-export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {
-  return ({ state }) =>
+/**
+ * Opens a wrapped key for the use that the call states. `wrapped_key` is base64.
+ * @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
+ */
+export function unwrap({ key_id, wrapped_key, ...stated }: OnKey & wire.Unwrap): Operation<wire.Unwrapped> {
+  return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'unwrap' }, (key) => {
-      const { dek, version } = openWrappedKey(key, wrapped_key)
+      assertBudget(allowances, 'unwrap')
+      const { use, recorded } = readStatedUse(state, stated)
+      const { dek, version } = openWrappedKey(key, wrapped_key, use)
       return {
-        entries: [{ action: 'key.unwrap', key_id, key_version: version }],
+        entries: [{ action: 'key.unwrap', key_id, key_version: version, ...(recorded && { metadata: recorded }) }],
         release: () => ({ dek: encodeBase64(dek), key_id, key_version: version }),
         secrets: [dek],
       }
@@ -37,17 +52,21 @@ export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: s
 }
 
 /**
- * Wraps the DEK of a wrapped key again, under the key's current version, and never shows it; the log records a
- * key.wrap. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY, E_VERSION_TOO_OLD
+ * Wraps the DEK of a wrapped key again, for the same use under the key's current version, and never shows it; the
+ * log records a key.wrap.
+ * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
-export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {
-  return ({ state }) =>
+export function rewrap({ key_id, wrapped_key, ...stated }: OnKey & wire.Unwrap): Operation<wire.Wrapped> {
+  return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
-      const { kek, aad, row } = currentVersion(key)
-      const { dek, version } = openWrappedKey(key, wrapped_key)
-      const wrapped = wrapDek(kek, row.version, aad, dek)
+      const current = wrappingVersion(key, services)
+      const { kek, row } = current
+      const { use, recorded } = readStatedUse(state, stated)
+      const { dek, version } = openWrappedKey(key, wrapped_key, use)
+      const wrapped = wrapDek(kek, row.version, wrappingFor(current, use), dek)
+      const metadata = { ...recorded, rewrapped_from: version }
       return {
-        entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata: { rewrapped_from: version } }],
+        entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata }],
         release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
         secrets: [dek],
       }
@@ -58,11 +77,12 @@ const ONE_HASH: ReadonlyMap<UnrecordedKind, number> = new Map([['hash', 1]])
 
 /**
  * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no
- * entry, and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE
+ * entry, and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
  */
 export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
-  return ({ state }) =>
+  return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'hash' }, ({ hashKey }) => {
+      assertBudget(allowances, 'hash')
       if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
       return { entries: [], unrecorded: ONE_HASH, release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
     })

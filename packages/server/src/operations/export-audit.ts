@@ -3,8 +3,7 @@
 import { Readable } from 'node:stream'
 import { anchorLine, type ExportTrailer, entryLine, headerLine, linksLine, trailerLine } from '@eaas/audit'
 import type { Head } from '../audit/formats/chain.js'
-import { assertLeadsToHead } from '../audit/lead-to-head.js'
-import { assertFollowing, TamperedEntryError } from '../audit/listed-entries.js'
+import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -40,8 +39,10 @@ export function exportAudit(scope: ExportScope): Operation<Readable> {
   })
 }
 
-async function openExport(context: Context, scope: ExportScope): Promise<Readable> {
-  const { services, state } = context
+async function openExport({ services: live, ...rest }: Context, scope: ExportScope): Promise<Readable> {
+  const services = { ...live, signingKey: live.signingKey.current() }
+  const context = { ...rest, services }
+  const { state } = context
   const { tenant_id } = state.tenant
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
@@ -52,7 +53,12 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
   const seal = sealEnd(context, end, head)
 
   async function* lines() {
-    yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
+    yield headerLine({
+      tenant_id,
+      after_id: start.last_id,
+      after_hash: start.hash,
+      key_changes: services.signingKey.changes,
+    })
     if (covering) yield anchorLine(covering.anchor)
     if (covering?.links) yield linksLine(covering.links)
     let last = start.last_id

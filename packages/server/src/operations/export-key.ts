@@ -12,7 +12,7 @@ const WARNING =
   'Keep it offline. The server cannot take it back.'
 
 /**
- * Exports a key: the KEK of each version and the hash key, in hexadecimal. @throws Refusal E_NOT_FOUND,
+ * Exports a key: the KEK of each version that is not destroyed, and the hash key, in hexadecimal. @throws Refusal E_NOT_FOUND,
  * E_STATE
  */
 export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExport> {
@@ -20,7 +20,8 @@ export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExp
     const key = await getKeyInState(state, key_id, 'exportKey')
     const { hashKey } = key
     if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
-    const versions = await mapInStretches(key.versions.values(), ({ row, kek }) => {
+    const left = [...key.versions.values()].filter(({ row }) => row.version > key.row.destroyed_through)
+    const versions = await mapInStretches(left, ({ row, kek }) => {
       if (!kek) throw new Error(`version ${row.version} of key ${key_id} has no KEK`)
       return { row, secret: kek.export() }
     })

@@ -1,5 +1,5 @@
 /** Lists the tenant's API keys. Writes no entry. */
-import { MAX_LISTED_API_KEYS, type wire } from '@eaas/protocol'
+import { MAX_LISTED_API_KEYS, partsOf, type wire } from '@eaas/protocol'
 import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type ApiKeyRow, listApiKeys as listRows } from '../store/api-keys.js'
@@ -19,17 +19,22 @@ export function listApiKeys(options: ListOptions = {}): Operation<wire.ApiKeyLis
   return whole(listApiKeysInPages(options))
 }
 
-/** Lists API keys, oldest first, revoked ones too. */
+/**
+ * Lists API keys, oldest first, revoked ones too; for a caller that is limited to keys, those that are limited to
+ * some of these.
+ */
 export function listApiKeysInPages({
   limit = MAX_LISTED_API_KEYS,
   offset = 0,
 }: ListOptions): Operation<Paged<wire.ApiKeyList>> {
-  return async ({ state, services }) => ({
+  return async ({ state, caller, services }) => ({
     entries: [],
     release() {
+      const { keys = null } = caller.apiKey ?? {}
+      const within = keys === null ? undefined : partsOf(keys)
       const pages = readPages(
         { limit, offset, pageRows: PAGE_ROWS },
-        (page: Page<ApiKeyRow>) => listRows(services.sql, state.tenant.tenant_id, page),
+        (page: Page<ApiKeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...page, within }),
         (row) => viewApiKey(authentic(row, apiKeyMac, state.rowKey), services.committer.clock.latest()),
       )
       return new Paged<wire.ApiKeyList>('api_keys', pages)

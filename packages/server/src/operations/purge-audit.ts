@@ -292,7 +292,7 @@ async function countFirst(
   while (counted < through_id && counts.size < markKinds) {
     const part = { tenant_id, after_id: counted, through_id: Math.min(through_id, counted + markKinds) }
     for (const kind of await countKinds(sql, part)) {
-      const name = `${kind.day} ${kind.action} ${kind.key_id}`
+      const name = `${kind.day} ${kind.action} ${kind.key_id} ${kind.key_version}`
       counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
     }
     counted = part.through_id

@@ -1,28 +1,51 @@
 /** Reads the audit log: lists its entries, and signs where it ends. Writes no entry. */
-import type { Action, wire } from '@eaas/protocol'
-import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
+import { type Action, DETAILS, type WrapContext, type wire } from '@eaas/protocol'
+import { allKeys, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
+import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
 import type { Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import { type EntryFilter, type ListedEntry, listEntries, type Page } from '../store/audit-list.js'
+import { type EntryFilter, type ListedEntry, listEntries, type Page, ScanError } from '../store/audit-list.js'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { getHead, signHead } from './shared/audit-log.js'
 
 /**
- * Lists entries, newest first unless the page says otherwise, with the exact number of all that match.
+ * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. By purpose
+ * and context it reads every entry of the range.
  *
+ * @throws Refusal E_VALIDATION if that range is too long
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
-export function listAudit(filter: EntryFilter, page: Page): Operation<wire.EntryList> {
+export function listAudit({ purpose, context, ...filter }: Filter, page: Page): Operation<wire.EntryList> {
   return async ({ state, services }) => ({
     entries: [],
     async release() {
-      const { entries, total } = await listProven(services.sql, state, { filter, page })
+      const has = membersOf(state, { purpose, context })
+      const { entries, total } = await listProven(services.sql, state, { filter: { ...filter, has }, page })
       const logs = entries.map(viewEntry)
       return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
     },
   })
+}
+
+interface Filter extends Omit<EntryFilter, 'has'>, Use {}
+
+interface Use {
+  purpose?: string | undefined
+  context?: WrapContext | undefined
+}
+
+/** The members that an entry's metadata has for a use, each with its value or its digests (wrapped-key-v2.md 4). */
+function membersOf({ auditKey }: TenantState, { purpose, context = {} }: Use): string[][] {
+  const member = (name: string, value: string) => `${JSON.stringify(name)}:${JSON.stringify(value)}`
+  const contextKeys = allKeys(auditKey).map(deriveContextKey)
+  const pairs = Object.entries(context).map(([name, value]) => [
+    member(`context.${name}`, value),
+    ...contextKeys.map((contextKey) => member(`context_hmac.${name}`, digestContext(contextKey, name, value))),
+  ])
+  return [...(purpose === undefined ? [] : [[member('purpose', purpose)]]), ...pairs]
 }
 
 /** Signs a statement of where the tenant's log ends now. */
@@ -33,6 +56,11 @@ export function readAuditCheckpoint(): Operation<wire.Checkpoint> {
   })
 }
 
+function tooLong(error: unknown): never {
+  if (error instanceof ScanError) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.scan(error.entries))
+  throw error
+}
+
 // A purge may take entries between two statements: the list is then read again, from the mark of that purge
 // on.
 async function listProven(
@@ -41,7 +69,7 @@ async function listProven(
   { filter, page }: { filter: EntryFilter; page: Page },
 ): Promise<Awaited<ReturnType<typeof listEntries>>> {
   for (let after = purged_through; ; ) {
-    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page)
+    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page).catch(tooLong)
     try {
       assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
       return listed

@@ -4,9 +4,10 @@
  * refused at use however old it is, and what an API key may do is on record for every entry that is left. A
  * few rows at a time, because calls wait meanwhile.
  */
+import { folderOf } from '@eaas/protocol'
 import { assertWritten, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import type { WrittenRows } from '../runner/opened-keys.js'
-import { decision, type EntryNote, type EntryPosition, type Operation } from '../runner/operation.js'
+import { type Caller, decision, type EntryNote, type EntryPosition, type Operation } from '../runner/operation.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { listRightsThrough, type Right } from '../store/audit-purge.js'
 import type { Transaction } from '../store/db.js'
@@ -31,11 +32,11 @@ interface Restatement {
  * while they were restated.
  */
 export function restateRights({ through_id }: { through_id: number }): Operation<number> {
-  return async ({ state, sql }) => {
+  return async ({ state, caller, sql }) => {
     const { tenant_id } = state.tenant
     const due = await listRightsThrough(sql, { tenant_id, through_id, limit: MOST_ROWS })
     const rows: Restatement[] = []
-    for (const right of due) rows.push(await restatementOf(state, right))
+    for (const right of due) rows.push(await restatementOf(state, caller, right))
     if (rows.length === 0) return { entries: [], release: () => 0 }
     return decision({
       entries: rows.map(({ entry }) => entry),
@@ -51,22 +52,31 @@ export function restateRights({ through_id }: { through_id: number }): Operation
   }
 }
 
-async function restatementOf(state: TenantState, { kind, id }: Right): Promise<Restatement> {
+async function restatementOf(state: TenantState, caller: Caller, { kind, id }: Right): Promise<Restatement> {
   const { rowKey } = state
   switch (kind) {
     case 'key': {
       const { row } = await getKey(state, id)
       const { key_id, current_version: key_version, status, rotation_interval_days: interval_days, destroy_at } = row
-      const { min_unwrap_version } = row
+      const { min_unwrap_version, destroyed_through } = row
       const least = min_unwrap_version === 1 ? {} : { min_unwrap_version } // chain.md 12
-      const metadata = { status, interval_days, destroy_at, ...least, replaces: row.entry_id }
+      const destroyed = destroyed_through === 0 ? {} : { destroyed_through }
+      const metadata = {
+        folder: folderOf(row.name),
+        status,
+        interval_days,
+        destroy_at,
+        ...least,
+        ...destroyed,
+        replaces: row.entry_id,
+      }
       return {
         entry: { action: 'key.restate', key_id, key_version, metadata },
         write: async (sql, at) => ({ key: await writeKey(sql, { row, changes: {}, at, rowKey }) }),
       }
     }
     case 'api key': {
-      const row = await getApiKey(state, id)
+      const row = await getApiKey(state, id, caller)
       const { api_key_id, revoked_at, entry_id: replaces } = row
       return {
         entry: { action: 'api_key.restate', metadata: { api_key_id, ...recordGrant(row), revoked_at, replaces } },

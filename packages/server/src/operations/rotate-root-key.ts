@@ -1,5 +1,6 @@
 /** Wraps the store keys under another root key. Called by the operator; has no route. */
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 import type { RootKeyProvider } from '../root-key/provider.js'
 import { recordForInstallation } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'
@@ -12,13 +13,19 @@ import { listStoreKeys, rewrapStoreKey } from '../store/store-keys.js'
  * Rotates the root key: nothing else is sealed under it, so servers that run go on, and those that start need the
  * new one. Returns how many store keys were wrapped.
  *
- * @throws RootKeyError; Refusal E_STATE if the store keys changed meanwhile. Nothing was changed then
+ * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile.
+ * Nothing was changed then
  */
 export async function rotateRootKey(
   services: Services,
   { from, to }: Record<'from' | 'to', RootKeyProvider>,
 ): Promise<number> {
-  const rows = await listStoreKeys(services.sql)
+  // One that was refused seals nothing, and is deleted by the next rotation of the store key.
+  const rows = (await listStoreKeys(services.sql)).filter(({ is_refused }) => !is_refused)
+  const [newest] = rows.slice(-1)
+  if (newest && (await opens(to, newest.wrapped))) {
+    throw new Refusal('E_STATE', 'that is the root key of this database already; nothing was changed')
+  }
   // Before the transaction, because a provider may be slow.
   const rewrapped = await Promise.all(rows.map(async (row) => ({ row, next: await rewrap(row, { from, to }) })))
   const head = await services.sql.begin(async (sql) => {
@@ -33,4 +40,17 @@ export async function rotateRootKey(
   })
   services.committer.watches.get(INSTALLATION_ID).commit(head)
   return rows.length
+}
+
+function opens(provider: RootKeyProvider, wrapped: Uint8Array): Promise<boolean> {
+  return provider.unwrap(wrapped).then(
+    (key) => {
+      key.fill(0)
+      return true
+    },
+    (error) => {
+      if (error instanceof RootKeyError && !(error instanceof RefusedPinError)) return false
+      throw error
+    },
+  )
 }

@@ -1,6 +1,7 @@
 /**
- * Replaces the store key: makes a new one, seals every secret again, and deletes the old one. Called by the
- * operator; has no route. What was ended half-way is finished by the next call.
+ * Replaces the store key: makes a new one, replaces the secrets that no other rotation does, seals every other
+ * secret again, and deletes those before. Called by the operator; has no route. Each call makes a store key of
+ * its own, also after one that was ended half-way: that one's may be known to whoever had the root key then.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
@@ -9,11 +10,11 @@ import { mapInStretches } from '../event-loop.js'
 import type { RootKeyProvider } from '../root-key/provider.js'
 import { recordForInstallation } from '../runner/installation-log.js'
 import type { EntryNote, Services } from '../runner/operation.js'
-import { systemCaller } from '../runner/perform.js'
+import { performAsSystem, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { makeStoreKey, refreshStoreKeys } from '../runner/store-keys.js'
 import type { Transaction } from '../store/db.js'
-import { findInstallationKey, findInstance, resealInstance } from '../store/instance.js'
+import { listKeysUnderEarlier } from '../store/keys.js'
 import {
   countSealed,
   deleteStoreKeysBefore,
@@ -25,9 +26,19 @@ import {
   type SealedRow,
   writeResealed,
 } from '../store/store-keys.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+import { rotateKeyUnderEarlier } from './rotate-key.js'
+import { renewInstallation } from './shared/renew-installation.js'
+import { renewTenants } from './shared/renew-tenants.js'
 
 /** Rows of one statement: few enough that other calls hardly wait for it. */
-const PAGE_ROWS = 500
+const PAGE_ROWS = 100
+/** The part of the time for which secrets are sealed again; for the rest, the CPUs are left to the calls. */
+const WORKING = 1 / 4
+/** More than an installation makes: the column takes a few more. */
+const MOST_NUMBER = 2_000_000_000
+/** Most rows that a refusal names. */
+const MOST_NAMED = 10
 /** Between two looks whether the new store key may seal, in milliseconds. */
 const LOOK_MS = 500
 
@@ -36,13 +47,21 @@ export interface StoreKeyRotation {
   number: number
   /** how many rows were sealed again */
   resealed: number
+  /** how many keys got a new version */
+  rotated_keys: number
+  /** keys that got none, by what prevented it */
+  unrotated_keys: { tenant_id: string; key_id: string; reason: string }[]
 }
 
 export interface RotateStoreKeyOptions {
   provider: RootKeyProvider
+  /** seals the same signing key, pepper and audit keys again, in place of new ones: when nothing leaked */
+  keepsSecrets?: boolean
+  /** gives each active key of each tenant a new version first */
+  rotatesKeys?: boolean
   /** called with the number of rows that were sealed again so far */
   onProgress?: (resealed: number) => void
-  /** ends the rotation between two statements; the next call goes on */
+  /** ends the rotation between two statements; the next call begins again */
   signal?: AbortSignal
 }
 
@@ -54,20 +73,76 @@ export interface RotateStoreKeyOptions {
  */
 export async function rotateStoreKey(
   services: Services,
-  { provider, onProgress, signal }: RotateStoreKeyOptions,
+  { provider, keepsSecrets = false, rotatesKeys = false, onProgress, signal }: RotateStoreKeyOptions,
 ): Promise<StoreKeyRotation> {
   const { sql, storeKeys } = services
   const number = await begin(services, provider)
   for (;;) {
     signal?.throwIfAborted()
     await refreshStoreKeys(sql, storeKeys, async () => provider)
-    if (storeKeys.current === number) break
+    if (storeKeys.current >= number) break
+    await assertNotRefused(services, number)
     await sleep(LOOK_MS)
   }
-  let resealed = await resealInstallation(services)
-  for (const table of SEALED_TABLES) {
+  const keys = rotatesKeys ? await rotateKeys(services, number, signal) : { rotated_keys: 0, unrotated_keys: [] }
+  let resealed = await renewInstallation(services, number, keepsSecrets)
+  // Again while it helps: a server that has not read the new store key yet may have sealed something under the old one.
+  let before: number
+  let left: number
+  let reasons: readonly string[]
+  do {
+    before = resealed
+    const tenants = await renewTenants(services, { number, keepsSecrets, signal, onProgress })
+    reasons = tenants.reasons
+    resealed += tenants.renewed
+    resealed += await resealKeys(services, number, { signal, onProgress })
+    left = (await countSealed(sql)).reduce((sum, { rows, ...key }) => sum + (key.number < number ? rows : 0), 0)
+  } while (left > 0 && resealed > before)
+  const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
+  if (left > 0) throw await unsealed(services, { number, left, reasons: [...unrotated, ...reasons] })
+  await recordWith(services, { step: 'completed', number, resealed }, (transaction) =>
+    deleteStoreKeysBefore(transaction, number),
+  )
+  await refreshStoreKeys(sql, storeKeys, async () => provider)
+  return { number, resealed, ...keys }
+}
+
+// Before anything is sealed again: the seal of a key's current version tells whether it is of before the rotation.
+async function rotateKeys(
+  services: Services,
+  number: number,
+  signal: AbortSignal | undefined,
+): Promise<Pick<StoreKeyRotation, 'rotated_keys' | 'unrotated_keys'>> {
+  let rotated_keys = 0
+  const unrotated_keys: StoreKeyRotation['unrotated_keys'] = []
+  for (let after: { tenant_id: string; key_id: string } | undefined; ; ) {
+    const page = await listKeysUnderEarlier(services.sql, { number, after, limit: PAGE_ROWS })
+    for (const { tenant_id, key_id } of page) {
+      signal?.throwIfAborted()
+      try {
+        if (await performAsSystem(services, tenant_id, rotateKeyUnderEarlier({ key_id, number }))) rotated_keys += 1
+      } catch (error) {
+        if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
+        unrotated_keys.push({ tenant_id, key_id, reason: error.message })
+      }
+    }
+    after = page.at(-1)
+    if (!after || page.length < PAGE_ROWS) return { rotated_keys, unrotated_keys }
+  }
+}
+
+async function resealKeys(
+  services: Services,
+  number: number,
+  { signal, onProgress }: { signal: AbortSignal | undefined; onProgress: ((resealed: number) => void) | undefined },
+): Promise<number> {
+  const { sql } = services
+  let resealed = 0
+  const [, ...tables] = SEALED_TABLES // what tenants have is renewed
+  for (const table of tables) {
     for (let after: SealedRow | undefined; ; ) {
       signal?.throwIfAborted()
+      const begun = performance.now()
       const rows = await listSealedBefore(sql, table, { number, after, limit: PAGE_ROWS })
       if (rows.length === 0) break
       const changed = (await mapInStretches(rows, (row) => reseal(services, table.purpose, row))).filter(
@@ -76,32 +151,55 @@ export async function rotateStoreKey(
       resealed += await writeResealed(sql, table, changed)
       onProgress?.(resealed)
       after = rows.at(-1)
+      await sleep((performance.now() - begun) * (1 / WORKING - 1))
     }
   }
-  const left = (await countSealed(sql)).reduce((sum, { rows, ...key }) => sum + (key.number < number ? rows : 0), 0)
-  if (left > 0) {
-    throw new Refusal(
-      'E_STATE',
-      `${left} rows have a secret that could not be sealed again, so the old store key stays. If it is so again when you repeat the command, somebody changed these rows: verify every log (eaas audit verify --all)`,
-    )
-  }
-  await recordWith(services, { step: 'completed', number, resealed }, (transaction) =>
-    deleteStoreKeysBefore(transaction, number),
-  )
-  await refreshStoreKeys(sql, storeKeys, async () => provider)
-  return { number, resealed }
+  return resealed
 }
 
-// More than one store key: an earlier rotation was not completed.
+async function unsealed(
+  { sql }: Services,
+  { number, left, reasons }: { number: number; left: number; reasons: readonly string[] },
+): Promise<Refusal> {
+  const places: string[] = []
+  for (const table of SEALED_TABLES) {
+    const rows = await listSealedBefore(sql, table, { number, after: undefined, limit: MOST_NAMED })
+    for (const { tenant_id, id, version } of rows) {
+      const key = id === tenant_id ? '' : `, key ${id}${version > 0 ? `, version ${version}` : ''}`
+      places.push(`${table.table}: tenant ${tenant_id}${key}`)
+    }
+  }
+  return new Refusal(
+    'E_STATE',
+    [
+      `${left} rows have a secret that could not be sealed again, so the old store key stays`,
+      'These rows were changed or added outside the server: verify every log (eaas audit verify --all). Delete a row of a tenant or key that eaas does not list, and repeat the command',
+      ...places.slice(0, MOST_NAMED),
+      ...reasons,
+    ].join('. '),
+  )
+}
+
+/** @throws Refusal E_STATE if a server could not open the new store key, under which nothing is sealed then */
+async function assertNotRefused({ sql }: Services, number: number): Promise<void> {
+  const isRefused = (await listStoreKeys(sql)).some((row) => row.number === number && row.is_refused)
+  if (!isRefused) return
+  throw new Refusal(
+    'E_STATE',
+    'a server that runs could not open the new store key with the root key of its settings, so nothing was sealed under it. Restart each server with the root key of now, and see that it can reach it (eaas doctor); then repeat the command',
+  )
+}
+
 async function begin(services: Services, provider: RootKeyProvider): Promise<number> {
-  const rows = await listStoreKeys(services.sql)
-  const newest = rows.at(-1)?.number ?? 0
-  if (rows.length > 1) return newest
-  const number = newest + 1
+  const number = ((await listStoreKeys(services.sql)).at(-1)?.number ?? 0) + 1 // none that a process may hold still
+  if (number > MOST_NUMBER) {
+    const message = `the store key ${number - 1} is not one that eaas made: delete its row from store_keys`
+    throw new Refusal('E_STATE', message)
+  }
   const { row } = await makeStoreKey(provider, number)
   await recordWith(services, { step: 'begun', number }, async (transaction) => {
     if (await insertStoreKey(transaction, row)) return
-    throw new Refusal('E_STATE', 'another rotation of the store key has just begun; repeat the command to wait for it')
+    throw new Refusal('E_STATE', 'another rotation of the store key has just begun; wait until it has ended')
   })
   return number
 }
@@ -126,26 +224,11 @@ function reseal(
   row: SealedRow,
 ): ResealedRow | undefined {
   const { tenant_id, id, version, sealed } = row
-  const binding: SecretBinding =
-    purpose === 'audit-key' ? { purpose, tenant_id } : { purpose, tenant_id, id, ...(version > 0 && { version }) }
+  const binding: SecretBinding = { purpose, tenant_id, id, ...(version > 0 && { version }) }
   try {
     return { ...row, resealed: resealSecret(storeKeys, binding, sealed) }
   } catch (error) {
     if (error instanceof OpenError) return undefined
     throw error
   }
-}
-
-async function resealInstallation({ sql, storeKeys }: Services): Promise<number> {
-  const row = await findInstance(sql)
-  const wrapped_audit_key = await findInstallationKey(sql)
-  if (!row || !wrapped_audit_key) throw new Error("the installation's row is incomplete")
-  const { wrapped_pepper, wrapped_signing_key } = row
-  const was = { wrapped_pepper, wrapped_signing_key, wrapped_audit_key }
-  const isWritten = await resealInstance(sql, was, {
-    wrapped_pepper: resealSecret(storeKeys, { purpose: 'api-key-pepper' }, wrapped_pepper),
-    wrapped_signing_key: resealSecret(storeKeys, { purpose: 'signing-key' }, wrapped_signing_key),
-    wrapped_audit_key: resealSecret(storeKeys, { purpose: 'audit-key', tenant_id: INSTALLATION_ID }, wrapped_audit_key),
-  })
-  return isWritten ? 1 : 0
 }

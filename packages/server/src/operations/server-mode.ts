@@ -17,12 +17,13 @@ import {
 } from '@eaas/protocol'
 import { open, randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
+import { assertBudget } from '../runner/budgets.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { currentVersion, decideWithKey, getKeyInState, tryWrappedKey } from './shared/key-use.js'
+import { decideWithKey, getKeyInState, tryWrappedKey, wrappingFor, wrappingVersion } from './shared/key-use.js'
 
-/** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_QUOTA_EXCEEDED */
+/** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_LIMIT, E_QUOTA_EXCEEDED */
 export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {
   return async (context) => {
     const { plaintext_encoding } = context.state.tenant
@@ -37,7 +38,7 @@ export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operatio
 }
 
 async function encryption(
-  { state, quotaLeft }: Context,
+  { state, services, quotaLeft }: Context,
   key_id: string,
   bytes: Uint8Array,
 ): Promise<Decision<wire.Bundle>> {
@@ -45,10 +46,11 @@ async function encryption(
   if (quotaLeft < 1) {
     throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(state.tenant.monthly_encrypt_quota))
   }
-  const { kek, aad, row } = currentVersion(key)
+  const version = wrappingVersion(key, services)
+  const { kek, row } = version
   const dek = randomKey()
   const sealed = seal(dek, bytes)
-  const wrapped = wrapDek(kek, row.version, aad, dek)
+  const wrapped = wrapDek(kek, row.version, wrappingFor(version, undefined), dek)
   return {
     entries: [{ action: 'encrypt', key_id, key_version: row.version }],
     release: () => ({
@@ -75,10 +77,11 @@ function readBase64(text: string): Uint8Array {
   }
 }
 
-/** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_VERSION_TOO_OLD, E_DECRYPTION_FAILED */
+/** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VERSION_DESTROYED, E_VERSION_TOO_OLD, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
-  return ({ state }) =>
+  return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'decrypt' }, (key) => {
+      assertBudget(allowances, 'unwrap')
       const bytes = openBundle(key, sealed)
       const plaintext = writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding)
       return {

@@ -1,6 +1,6 @@
 /**
- * key.update: the oldest version of a key that still opens. It may be lowered again: what is closed is not gone,
- * and an operator who missed rows while rewrapping needs them back. The log has each change with both values.
+ * key.update: the oldest version of a key that still opens. It may be lowered again as long as the versions are not
+ * destroyed: an operator who missed rows while rewrapping needs them back. The log has each change with both values.
  */
 import { DETAILS, type wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
@@ -20,18 +20,23 @@ export function updateKey({
   key_id: string
   min_unwrap_version: number
 }): Operation<wire.Key> {
-  return async ({ state }) => {
+  return async ({ state, services, sql }) => {
     const key = await getKeyInState(state, key_id, 'updateKey')
     const { row } = key
-    const { current_version: key_version, status } = row
+    const { current_version: key_version, status, destroyed_through } = row
     if (min_unwrap_version > key_version) {
       throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(key_version))
     }
+    if (min_unwrap_version <= destroyed_through) {
+      throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.destroyedThrough(destroyed_through))
+    }
     if (min_unwrap_version === row.min_unwrap_version) return { entries: [], release: () => viewKey(row) }
     const changes = { min_unwrap_version }
+    // By the later clock, as the waiting period of a destruction begins.
+    const min_unwrap_since = new Date(Math.max(services.now(), await services.databaseNow(sql))).toISOString()
     return changeKey(state, key, {
       entry: { action: 'key.update', key_id, key_version, metadata: { ...recordChanges(row, changes), status } },
-      changes: () => changes,
+      changes: () => ({ ...changes, min_unwrap_since }),
     })
   }
 }

@@ -1,8 +1,8 @@
 /** Verifies the tenant's audit chain in the database. Writes no entry. */
 
-import type { KeyObject } from 'node:crypto'
-import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '@eaas/audit'
+import { type Checkpoint, CheckpointError, readCheckpoint } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
+import type { AuditKey } from '../audit/formats/chain.js'
 import { isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
@@ -30,7 +30,7 @@ export interface VerifyScope {
 export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
   return async ({ state, services }) => {
     const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, state.tenant.tenant_id, services)
-    const { auditKey, rowKey } = state
+    const { auditKey } = state
     const { tenant_id } = state.tenant
     const { after_id, through_id } = scope
     return {
@@ -48,7 +48,7 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
         return shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
           const named = await findNamedEnd(services.sql, tenant_id)
-          const options = { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
+          const options = { tenant_id, auditKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
           return services.verifyLog(options)
         })
       },
@@ -71,7 +71,7 @@ async function findAnchored({ sql, installationKey }: Services, tenant_id: strin
 // Does not trust a forged head about the end of the log; the verification reports the forgery.
 async function assertStretch(
   sql: Sql,
-  { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: KeyObject } & VerifyScope,
+  { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: AuditKey } & VerifyScope,
 ): Promise<void> {
   if (through_id !== undefined && after_id >= through_id) {
     throw new Refusal('E_VALIDATION', 'through_id must be greater than after_id')
@@ -89,7 +89,7 @@ export function readKeptCheckpoint(
   { signingKey }: Pick<Services, 'signingKey'>,
 ): Checkpoint {
   try {
-    const kept = readCheckpoint(note, encodePublicKey(signingKey))
+    const kept = readCheckpoint(note, signingKey.publicKeys)
     if (kept.tenant_id !== tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
     return kept
   } catch (error) {

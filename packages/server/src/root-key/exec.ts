@@ -1,22 +1,39 @@
 /** A program that wraps and unwraps, so that the root key never leaves the device or service that it asks. */
+import { ROOT_KEY_VARIABLES } from '../config.js'
 import { RootKeyError } from '../crypto/root-key.js'
 import { runProgram } from './program.js'
 import type { RootKeyProvider } from './provider.js'
 
+const PROGRAM = { what: `The program of ${ROOT_KEY_VARIABLES.exec},` }
+
 /**
  * A program that is called with `wrap` or `unwrap` as one more argument: it reads the bytes from its standard
- * input, writes the others to its standard output, and ends with exit code 0.
+ * input, writes the others to its standard output, and ends with exit code 0,
+ * or with 6 if a device refused its PIN.
  */
 export function execProvider(commandLine: [string, ...string[]]): RootKeyProvider {
   const ask = async (what: 'wrap' | 'unwrap', bytes: Uint8Array) => {
-    const answer = await runProgram([...commandLine, what], bytes)
+    const answer = await runProgram([...commandLine, what], bytes, PROGRAM)
     if (answer.length === 0) throw new RootKeyError(`${commandLine[0]} ${what} wrote nothing to its standard output.`)
     return answer
   }
   return {
     kind: 'exec',
     name: commandLine[0],
-    wrap: (bytes) => ask('wrap', bytes),
+    async wrap(bytes) {
+      const wrapped = await ask('wrap', bytes)
+      if (!contains(wrapped, bytes)) return wrapped
+      throw new RootKeyError(
+        `${commandLine[0]} wrap wrote the bytes that it was given, so the store key would stand in the database as it is. Name a program that encrypts them.`,
+      )
+    },
     unwrap: (wrapped) => ask('unwrap', wrapped),
   }
+}
+
+// As they are, or as text: a program that only encodes is as wrong as `cat`.
+function contains(wrapped: Uint8Array, bytes: Uint8Array): boolean {
+  const secret = Buffer.from(bytes)
+  const written = Buffer.from(wrapped)
+  return [secret, secret.toString('hex'), secret.toString('base64')].some((form) => written.includes(form))
 }

@@ -5,10 +5,12 @@ import { awsKmsProvider } from './aws-kms.js'
 import { execProvider } from './exec.js'
 import { readCommandLine, runProgram } from './program.js'
 import { localProvider, type RootKeyProvider } from './provider.js'
+import { sharesProvider } from './shares.js'
 import { transitProvider } from './transit.js'
 
 /** The provider that a setting names. @throws RootKeyError */
-export async function openProvider({ kind, value, login }: RootKeySetting): Promise<RootKeyProvider> {
+export async function openProvider(setting: RootKeySetting): Promise<RootKeyProvider> {
+  const { kind, value, login } = setting
   const variable = ROOT_KEY_VARIABLES[kind]
   switch (kind) {
     case 'variable':
@@ -17,6 +19,8 @@ export async function openProvider({ kind, value, login }: RootKeySetting): Prom
       return localProvider(parseRootKey(await readKeyFile(value), value), { kind, name: value })
     case 'command':
       return commandProvider(readCommandLine(value, variable))
+    case 'shares':
+      return sharesProvider(setting)
     case 'exec':
       return execProvider(readCommandLine(value, variable))
     case 'transit':
@@ -34,7 +38,9 @@ export async function openEmbeddedProvider(dataDir: string, options: { mayCreate
 
 // A program that prints the root key.
 async function commandProvider(commandLine: [string, ...string[]]): Promise<RootKeyProvider> {
-  const printed = await runProgram(commandLine, new Uint8Array())
+  const printed = await runProgram(commandLine, new Uint8Array(), {
+    what: `The program of ${ROOT_KEY_VARIABLES.command},`,
+  })
   try {
     const [name] = commandLine
     return localProvider(parseRootKey(printed.toString().trim(), name), { kind: 'command', name })

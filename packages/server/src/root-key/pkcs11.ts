@@ -19,7 +19,7 @@ export interface HsmKey {
   module: string
   /** the label of its token */
   token: string
-  /** CKA_ID of the key, in hexadecimal */
+  /** CKA_ID of the key: pairs of hexadecimal digits in lower case, as the HSM lists it */
   id: string
   /** a file with the user's PIN */
   pinFile: string
@@ -27,8 +27,7 @@ export interface HsmKey {
 
 /** Makes the key in the HSM. @throws RootKeyError if there is one of that id, or the HSM refuses */
 export async function generateInHsm(key: HsmKey): Promise<void> {
-  const others = await run(key, ['--list-objects', '--type', 'secrkey'])
-  if (new RegExp(`^ *ID: *${key.id}$`, 'im').test(others.toString())) {
+  if ((await countKeys(key)) > 0) {
     throw new RootKeyError(`The token ${key.token} has a key of the id ${key.id} already. Name another id.`)
   }
   const kind = ['--key-type', `GENERIC:${KEY_BYTES}`, '--usage-sign', '--sensitive']
@@ -37,9 +36,13 @@ export async function generateInHsm(key: HsmKey): Promise<void> {
 
 /**
  * Wraps: `0x01 ‖ salt (32) ‖ iv ‖ ciphertext ‖ tag`, AES-256-GCM with the AAD `eaas/root-key/v1`, under the HSM's
- * HMAC-SHA-256 of that label and the salt. @throws RootKeyError
+ * HMAC-SHA-256 of that label and the salt.
+ *
+ * @throws RootKeyError, also if the HSM could answer by another key of that id the next time
  */
 export async function wrapByHsm(key: HsmKey, bytes: Uint8Array): Promise<Uint8Array> {
+  const count = await countKeys(key)
+  if (count > 1) throw new RootKeyError(sharedId(key, count))
   const salt = randomBytes(SALT_BYTES)
   return concatBytes(Uint8Array.of(FORMAT), salt, seal(await derive(key, salt), bytes, LABEL))
 }
@@ -52,8 +55,21 @@ export async function unwrapByHsm(key: HsmKey, wrapped: Uint8Array): Promise<Uin
     return open(await derive(key, wrapped.subarray(1, at)), wrapped.subarray(at), LABEL)
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
+    const count = await countKeys(key)
+    if (count > 1) throw new RootKeyError(sharedId(key, count))
     throw new RootKeyError(`The key ${key.id} of the token ${key.token} does not open what it was given.`)
   }
+}
+
+async function countKeys(key: HsmKey): Promise<number> {
+  const listed = await run(key, ['--list-objects', '--type', 'secrkey'])
+  return [...listed.toString().matchAll(/^ *ID: *([0-9a-f]+)\b/gim)].filter(([, id]) => id?.toLowerCase() === key.id)
+    .length
+}
+
+// The HSM answers by any one of them, so a database that one key wraps would open in some tries only.
+function sharedId({ id, token }: HsmKey, count: number): string {
+  return `The token ${token} has ${count} keys of the id ${id}. Give all but the one of this database another id or delete them, as the vendor's program does.`
 }
 
 async function derive(key: HsmKey, salt: Uint8Array) {
@@ -69,7 +85,12 @@ async function run(
 ): Promise<Buffer> {
   const login = ['--module', module, '--token-label', token, '--login', '--pin', 'env:EAAS_PKCS11_PIN']
   const variables = { EAAS_PKCS11_PIN: await readPin(pinFile) }
-  return runProgram(['pkcs11-tool', ...login, ...args], input, { variables, isQuiet: true })
+  return runProgram(['pkcs11-tool', ...login, ...args], input, {
+    what: 'For the HSM,',
+    variables,
+    isQuiet: true,
+    isPinRefused: (_code, said) => /CKR_PIN_/.test(said),
+  })
 }
 
 async function readPin(path: string): Promise<string> {

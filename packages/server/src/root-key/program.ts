@@ -1,10 +1,13 @@
 /** Runs a program that an operator named, for the providers `command` and `exec`. */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { RootKeyError } from '../crypto/root-key.js'
+import { beforeEnd } from '../before-end.js'
+import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 
 /** How long a program may take, in milliseconds: somebody may have to touch a token. */
 const PATIENCE_MS = 60_000
+/** The exit code of a program that was refused its PIN: it is not called again, or a device could lock itself. */
+export const PIN_REFUSED = 6
 /** What a program may answer with, in bytes. */
 const MOST_BYTES = 65_536
 
@@ -31,49 +34,43 @@ function readJson(text: string): unknown {
 }
 
 export interface ProgramOptions {
+  /** what messages call it, before its name */
+  what: string
   /** variables beside ours */
   variables?: Readonly<Record<string, string>>
   /** whether its standard error is shown only if it fails; by default it is ours, so that it can ask for something */
   isQuiet?: boolean
+  /** whether it was refused a PIN, by its exit code and, if it is quiet, its standard error */
+  isPinRefused?: (code: number | null, said: string) => boolean
 }
 
 /**
  * Gives a program its standard input, and returns what it wrote to its standard output, which the caller
- * zeroes.
+ * zeroes. If this process ends, so does the program.
  *
- * @throws RootKeyError if it cannot be started, fails, or takes too long
+ * @throws RootKeyError if it cannot be started, fails, or takes too long; RefusedPinError
  */
 export async function runProgram(
   [program, ...args]: [string, ...string[]],
   input: Uint8Array,
-  { variables = {}, isQuiet = false }: ProgramOptions = {},
+  { what, variables = {}, isQuiet = false, isPinRefused = (code) => code === PIN_REFUSED }: ProgramOptions,
 ): Promise<Buffer> {
   const chunks: Buffer[] = []
   const said: Buffer[] = []
-  let length = 0
-  const fail = (what: string) => {
+  const fail = (how: string, Kind = RootKeyError) => {
     for (const chunk of said) process.stderr.write(chunk)
-    return new RootKeyError(`${program}, which the root key is asked from, ${what}.`)
+    return new Kind(`${what} ${program} ${how}.`)
   }
   try {
-    const env = { ...process.env, ...variables }
-    const child = spawn(program, args, {
-      env,
-      stdio: ['pipe', 'pipe', isQuiet ? 'pipe' : 'inherit'],
-      timeout: PATIENCE_MS,
-    })
-    const take = (into: Buffer[]) => (chunk: Buffer) => {
-      into.push(chunk)
-      length += chunk.length
-      if (length > MOST_BYTES) child.kill()
-    }
-    child.stdout?.on('data', take(chunks))
-    child.stderr?.on('data', take(said))
-    child.stdin?.on('error', () => undefined) // it ended without reading; its exit code says more
-    child.stdin?.end(input)
-    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
-    if (length > MOST_BYTES) throw fail(`wrote more than ${MOST_BYTES} bytes`)
-    if (signal !== null) throw fail(`was ended by ${signal}; it may take ${PATIENCE_MS / 1_000} seconds`)
+    // Without a terminal, it has a group of its own, which ends with all that it started. On a terminal it stays
+    // in ours, so that it can ask for something, and Ctrl-C reaches it.
+    const detached = !process.stdin.isTTY && !process.stderr.isTTY
+    const { EAAS_DATABASE_URL: _, EAAS_ROOT_KEY: __, ...env } = { ...process.env, ...variables } // secrets of ours
+    const child = spawn(program, args, { env, detached, stdio: ['pipe', 'pipe', isQuiet ? 'pipe' : 'inherit'] })
+    const { code, signal, excess } = await converse(child, { input, chunks, said, detached })
+    if (excess !== undefined) throw fail(excess)
+    if (signal !== null) throw fail(`was ended by ${signal}`)
+    if (isPinRefused(code, Buffer.concat(said).toString())) throw fail(PIN_ADVICE, RefusedPinError)
     if (code !== 0) throw fail(`ended with exit code ${code}. It may have printed why`)
     return Buffer.concat(chunks)
   } catch (error) {
@@ -81,5 +78,54 @@ export async function runProgram(
     throw fail(`cannot be started (${(error as NodeJS.ErrnoException).code})`)
   } finally {
     for (const chunk of chunks) chunk.fill(0)
+  }
+}
+
+const PIN_ADVICE = 'was refused its PIN. Correct it before anything asks again: a device locks it after a few tries'
+
+interface Conversation {
+  input: Uint8Array
+  /** receive what it writes to standard output and, if that is a pipe, to standard error */
+  chunks: Buffer[]
+  said: Buffer[]
+  /** whether it has a process group of its own */
+  detached: boolean
+}
+
+/** Waits for the end of a program; ends it if it takes or writes too much, which `excess` says, or if we end. */
+async function converse(child: ChildProcess, { input, chunks, said, detached }: Conversation) {
+  let length = 0
+  let excess: string | undefined
+  const end = (why?: string) => {
+    excess ??= why
+    endProgram(child, detached)
+    child.stdout?.destroy() // what it started may hold it open
+    child.stderr?.destroy()
+  }
+  const release = beforeEnd(() => end())
+  const timer = setTimeout(end, PATIENCE_MS, `took longer than ${PATIENCE_MS / 1_000} seconds`)
+  const take = (into: Buffer[]) => (chunk: Buffer) => {
+    into.push(chunk)
+    length += chunk.length
+    if (length > MOST_BYTES) end(`wrote more than ${MOST_BYTES} bytes`)
+  }
+  try {
+    child.stdout?.on('data', take(chunks))
+    child.stderr?.on('data', take(said))
+    child.stdin?.on('error', () => undefined) // it ended without reading; its exit code says more
+    child.stdin?.end(input)
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    return { code, signal, excess }
+  } finally {
+    clearTimeout(timer)
+    release()
+  }
+}
+
+function endProgram({ pid }: ChildProcess, detached: boolean): void {
+  try {
+    if (pid !== undefined) process.kill(detached ? -pid : pid)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it has ended by itself
   }
 }

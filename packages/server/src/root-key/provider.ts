@@ -9,7 +9,7 @@ const AAD = encodeUtf8('eaas/root-key/v1')
 
 export interface RootKeyProvider {
   /** What kind, and which, for messages, /health and doctor: nothing secret. */
-  readonly kind: 'file' | 'variable' | 'command' | 'exec' | 'transit' | 'aws-kms'
+  readonly kind: 'file' | 'variable' | 'command' | 'shares' | 'exec' | 'transit' | 'aws-kms'
   readonly name: string
   /** Wraps at most 64 bytes. @throws RootKeyError if the provider is absent or refuses */
   wrap(bytes: Uint8Array): Promise<Uint8Array>
@@ -25,7 +25,7 @@ export interface LocalProvider extends RootKeyProvider {
 /** A key in this process: AES-256-GCM, `0x01 ‖ iv ‖ ciphertext ‖ tag` under the AAD `eaas/root-key/v1`. */
 export function localProvider(
   key: KeyObject,
-  { kind, name }: { kind: 'file' | 'variable' | 'command'; name: string },
+  { kind, name }: { kind: 'file' | 'variable' | 'command' | 'shares'; name: string },
 ): LocalProvider {
   return {
     kind,

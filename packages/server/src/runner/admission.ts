@@ -25,11 +25,13 @@
 import { BlockList, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DETAILS, findMissingPermission, INSTALLATION_ID, isOnBehalfOf, type Permission } from '@eaas/protocol'
-import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
+import { apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { Holding } from './held-bytes.js'
-import type { Caller, Operation, Services } from './operation.js'
+import type { FoundApiKey } from './opened-keys.js'
+import type { Caller, Correlation, Operation, Services } from './operation.js'
+import type { Digest } from './peppers.js'
 import { carryOut } from './perform.js'
 import { Refusal, unauthorized } from './refusal.js'
 import { inServerMode, type ServerModeCall } from './refuse-server-mode.js'
@@ -46,11 +48,12 @@ const REFUSAL_MS = 20
 /** Who calls, and from where. */
 export interface Credentials {
   tenant_id: string
-  /** HMAC of the API key under the pepper */
-  digest: string
+  /** HMACs of the API key under the peppers, the one to search for first in front */
+  digests: readonly Digest[]
   ip_address: string
   /** the end user that the caller says it acts for, which requires a permission of its own */
   on_behalf_of: string | undefined
+  correlation?: Correlation | undefined
 }
 
 /** A caller, and what it needs to be allowed. */
@@ -113,18 +116,19 @@ export function performAdmitted<Answer>(
   const access = { credentials, permissions }
   const now = () => services.committer.clock.latest()
   const work = serverMode ? inServerMode(serverMode, operation) : operation
-  const perform = () => carryOut(services, { tenant_id, findCaller: (state) => admitOn(state, access, now()) }, work)
+  const findCaller = (state: TenantState) => admitOn(services, state, { access, now: now() })
+  const perform = () => carryOut(services, { tenant_id, findCaller }, work)
   return operations === undefined ? perform() : inTurn(services.gate, { tenant_id, operations }, perform)
 }
 
 /** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key */
 export function readCredentials(
-  { pepper }: Pick<Services, 'pepper'>,
-  { apiKey, ip_address, on_behalf_of }: { apiKey: string; ip_address: string; on_behalf_of: string | undefined },
+  { peppers }: Pick<Services, 'peppers'>,
+  { apiKey, ...rest }: Omit<Credentials, 'tenant_id' | 'digests'> & { apiKey: string },
 ): Credentials {
   const tenant_id = apiKeyTenant(apiKey)
   if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized('malformed')
-  return { tenant_id, digest: apiKeyDigest(pepper, apiKey), ip_address, on_behalf_of }
+  return { tenant_id, digests: peppers.digests(apiKey), ...rest }
 }
 
 function admitCaller(services: Services, access: Access): Admitted | Promise<Admitted> {
@@ -150,7 +154,8 @@ const whoCalls: Operation<Admitted> = ({ state, caller: { actor } }) => ({
 function admitOnCached({ states, committer }: Services, access: Access): Admitted | undefined {
   const state = states.find(access.credentials.tenant_id)
   if (!state || state instanceof Promise) return undefined
-  const found = state.findApiKey(access.credentials.digest)
+  // Under a former pepper it is found on the current state.
+  const found = state.findApiKey(access.credentials.digests[0]?.digest ?? '')
   if (!found || found instanceof Promise) return undefined
   try {
     const { api_key_id } = assertAdmitted(found.row, { state, access, now: committer.clock.latest() })
@@ -163,14 +168,24 @@ function admitOnCached({ states, committer }: Services, access: Access): Admitte
 
 /** Finds the caller of a decision, and what is wrong with its rows. `now` is in milliseconds since 1970. */
 async function admitOn(
+  { peppers }: Pick<Services, 'peppers'>,
   state: TenantState,
-  access: Access,
-  now: number,
+  { access, now }: { access: Access; now: number },
 ): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
-  const found = await state.findApiKey(access.credentials.digest)
+  const { digests, ip_address, on_behalf_of, correlation } = access.credentials
+  const found = await findByDigest(state, digests)
   const apiKey = assertAdmitted(found?.row, { state, access, now })
-  const { ip_address, on_behalf_of } = access.credentials
-  return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: state.fault ?? found?.fault }
+  if (!found?.fault) peppers.noteUse(apiKey, digests, state.rowKey)
+  const caller = { actor: apiKey.api_key_id, ip_address, on_behalf_of, correlation, apiKey }
+  return { caller, fault: state.fault ?? found?.fault }
+}
+
+async function findByDigest(state: TenantState, digests: readonly Digest[]): Promise<FoundApiKey | undefined> {
+  for (const { digest } of digests) {
+    const found = await state.findApiKey(digest)
+    if (found) return found
+  }
+  return undefined
 }
 
 /** Steps 3 to 6. @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION */

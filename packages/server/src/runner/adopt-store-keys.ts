@@ -101,8 +101,10 @@ async function adoptInstance(sql: Transaction, reseal: Reseal): Promise<void> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!instance || !wrapped_audit_key) throw new Error("the installation's row is incomplete")
   const { wrapped_pepper, wrapped_signing_key } = instance
-  const was: InstanceSecrets = { wrapped_pepper, wrapped_signing_key, wrapped_audit_key }
+  const only = { pepper: 1, wrapped_former_pepper: null }
+  const was: InstanceSecrets = { ...only, wrapped_pepper, wrapped_signing_key, wrapped_audit_key }
   const isWritten = await resealInstance(sql, was, {
+    ...only,
     wrapped_pepper: reseal({ purpose: 'api-key-pepper' }, wrapped_pepper),
     wrapped_signing_key: reseal({ purpose: 'signing-key' }, wrapped_signing_key),
     wrapped_audit_key: reseal({ purpose: 'audit-key', tenant_id: INSTALLATION_ID }, wrapped_audit_key),

@@ -1,13 +1,13 @@
 /** Writes anchors: entries of the installation's log that cover the heads of all tenants (anchor.md 3). */
 
-import type { KeyObject } from 'node:crypto'
 import { anchorMetadata } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, UnfollowedLogError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
+import type { AuditKey } from '../audit/formats/chain.js'
 import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
-import { followAll, LATER_AT_ONCE, readLater } from '../audit/watch/follow.js'
+import { followAll, followHeads, LATER_AT_ONCE, readLater } from '../audit/watch/follow.js'
 import { changedAnchored } from '../audit/watch/head-watch.js'
 import { AnchorFault, lockAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { earliestOf, isSame } from '../audit/watch/points.js'
@@ -117,7 +117,7 @@ export async function lockAnchored(
   } catch (error) {
     if (!(error instanceof AnchorFault)) throw error
     const own = committer.watches.get(INSTALLATION_ID)
-    own.learn({ reason: error.message, witness: own.held.proven })
+    own.raise(error.message)
     throw new ChainAlarmError(`no anchor is written: ${error.message}. ${RECOVERY_PAGE}`)
   }
 }
@@ -128,22 +128,22 @@ export async function lockAnchored(
  * the transaction finds.
  */
 async function followChanged(services: Services, ms: number): Promise<void> {
-  const { sql, committer, storeKeys } = services
+  const { sql, committer, storeKeys, installationKey } = services
   const until = performance.now() + ms
-  const known = new Map([...committer.watches.all()].map(({ tenant_id, held }) => [tenant_id, held.all]))
-  const open = (await listCurrentHeads(sql)).flatMap(({ is_changed, last_entry: _, ...head }) => {
-    const held = (is_changed && known.get(head.tenant_id)) || []
-    const witness = isEnd(held, head) ? undefined : earliestOf(held)
-    return witness ? [{ witness, head }] : []
+  const heads = (await listCurrentHeads(sql)).filter(({ tenant_id, is_changed }) => {
+    const { held, alarm } = committer.watches.get(tenant_id)
+    return is_changed && held.all.length > 0 && !alarm
   })
-  for (let at = 0; at < open.length && performance.now() < until; at += LATER_AT_ONCE) {
-    for (const { stretch, head: found } of await readLater(sql, open.slice(at, at + LATER_AT_ONCE))) {
-      const { wrapped_audit_key: _, ...head } = found
-      const watch = committer.watches.get(head.tenant_id)
-      if (watch.alarm) continue
+  for (let at = 0; at < heads.length && performance.now() < until; at += LATER_AT_ONCE) {
+    const some = heads.slice(at, at + LATER_AT_ONCE).map(({ is_changed: _, last_entry: __, ...head }) => head)
+    const unreached = await followHeads(sql, some, {
+      watches: committer.watches,
+      installationKey,
+      openKey: (row) => openAuditKey(storeKeys, row),
+    })
+    for (const { watch, head } of unreached) {
       try {
-        const auditKey = openAuditKey(storeKeys, found as CurrentHead)
-        if (watch.follow({ head, stretch }, auditKey) === 'wholly') continue
+        const auditKey = openAuditKey(storeKeys, head as CurrentHead)
         await untilFollowed(async () => (performance.now() < until ? watch.read(sql, auditKey) : undefined))
       } catch (error) {
         if (!(error instanceof ChainAlarmError || error instanceof TamperedRowError)) throw error
@@ -243,7 +243,7 @@ async function proveHeads(
   judged: readonly Judged[],
 ): Promise<{ tenant_id: string; proven: Head | string }[]> {
   const answers: { tenant_id: string; proven: Head | string }[] = []
-  const open: (Judged & { auditKey: KeyObject; all: Witness[] })[] = []
+  const open: (Judged & { auditKey: AuditKey; all: Witness[] })[] = []
   for (const each of judged) {
     const { tenant_id } = each.head
     const found = openHead(services, each)
@@ -253,11 +253,11 @@ async function proveHeads(
   }
   for (let at = 0; at < open.length; at += LATER_AT_ONCE) {
     const some = open.slice(at, at + LATER_AT_ONCE)
-    const later = some.map(({ head, all }) => ({ head, witness: earliestOf(all) as Witness }))
+    const later = some.map(({ head, all }) => ({ head, point: earliestOf(all) as Witness }))
     const read = await readLater(sql, later)
-    for (const [index, each] of some.entries()) {
+    for (const each of some) {
       const { head, all, auditKey } = each
-      const isProven = followAll(all, { head, stretch: read[index]?.stretch ?? [], auditKey }) === head
+      const isProven = followAll(all, { head, stretch: read.get(head.tenant_id) ?? [], auditKey }) === head
       answers.push({ tenant_id: head.tenant_id, proven: isProven ? head : await readProven(services, sql, each) })
     }
   }
@@ -269,7 +269,7 @@ async function proveHeads(
 function openHead(
   { committer, storeKeys }: Services,
   { head, anchored, held, isAccepted }: Judged,
-): { auditKey: KeyObject; all: Witness[] } | string {
+): { auditKey: AuditKey; all: Witness[] } | string {
   const { tenant_id } = head
   const watch = committer.watches.get(tenant_id)
   try {
@@ -298,7 +298,7 @@ function openHead(
 async function readProven(
   { committer }: Services,
   sql: Transaction,
-  { head: { tenant_id }, auditKey }: { head: CurrentHead; auditKey: KeyObject },
+  { head: { tenant_id }, auditKey }: { head: CurrentHead; auditKey: AuditKey },
 ): Promise<Head | string> {
   try {
     return await committer.watches.get(tenant_id).read(sql, auditKey)

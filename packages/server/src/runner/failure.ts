@@ -7,6 +7,7 @@ import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } f
 import { TamperedEntryError } from '../audit/listed-entries.js'
 import { ComparisonOverdueError } from '../audit/watch/comparisons.js'
 import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
+import { isStoreKeyGone } from '../store/store-keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { isUnreachable } from '../store/unreachable.js'
 
@@ -23,6 +24,12 @@ export interface Failure {
 const ALARM_DETAIL =
   "this tenant's audit log differs from what the server wrote, so all of its calls, reads included, are refused until the " +
   'operator settles the alarm'
+
+const STORE_KEY_ROTATED: Failure = {
+  code: 'E_UNAVAILABLE',
+  detail: 'the store key was rotated, and this server has not read the new one yet; try again later',
+  log: 'a store key is missing',
+}
 
 /** Describes an error of the layers below; undefined for any other error, which is a defect. */
 export function findFailure(error: unknown): Failure | undefined {
@@ -45,10 +52,7 @@ export function findFailure(error: unknown): Failure | undefined {
   }
   if (error instanceof AuditWriteError) return findWriteFailure(error)
   if (error instanceof TamperedRowError) return describeTampering(error)
-  if (error instanceof UnknownStoreKeyError) {
-    const detail = 'a store key was rotated, and this server could not read the new one yet; try again later'
-    return { code: 'E_UNAVAILABLE', detail, log: 'a store key is missing' }
-  }
+  if (error instanceof UnknownStoreKeyError) return STORE_KEY_ROTATED
   if (!isUnreachable(error)) return undefined
   const detail = 'the database does not answer; try again later'
   return { code: 'E_UNAVAILABLE', detail, log: 'the database does not answer' }
@@ -69,6 +73,7 @@ function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
       log: 'audit entry not written',
     }
   }
+  if (isStoreKeyGone(cause) || cause instanceof UnknownStoreKeyError) return STORE_KEY_ROTATED
   if (isUnreachable(cause)) {
     return {
       code: 'E_UNAVAILABLE',

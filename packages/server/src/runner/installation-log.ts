@@ -3,12 +3,13 @@
  * servers started and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the
  * last one that a transaction locks.
  */
-import type { KeyObject } from 'node:crypto'
+
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../audit/append/clock.js'
 import { appendToLocked } from '../audit/append/send-appends.js'
 import { AuditWriteError, explainObstacle } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
+import type { AuditKey } from '../audit/formats/chain.js'
 import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'
 import { type StoreKeys, sealNewSecret } from '../crypto/key-hierarchy.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
@@ -44,7 +45,7 @@ export async function beginInstallationLog(
  */
 export async function recordMigration(
   sql: Transaction,
-  { auditKey, clock, actor, note }: { auditKey: KeyObject; clock: Clock; actor: string; note: EntryNote },
+  { auditKey, clock, actor, note }: { auditKey: AuditKey; clock: Clock; actor: string; note: EntryNote },
 ): Promise<void> {
   const head = await lockHead(sql, INSTALLATION_ID)
   if (!head || !isHeadAuthentic(auditKey, head)) {
@@ -108,7 +109,7 @@ async function append(
     time,
     caller,
     notes,
-  }: { auditKey: KeyObject; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
+  }: { auditKey: AuditKey; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
 ): Promise<Head> {
   const drafts = notes.map((note) => draftEntry(note, caller))
   const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })

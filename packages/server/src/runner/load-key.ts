@@ -32,6 +32,11 @@ export interface OpenKey {
   hashKey: KeyObject | undefined
 }
 
+/** Names the current version of a key. */
+export function nameVersion({ key_id, current_version }: Pick<KeyRow, 'key_id' | 'current_version'>): string {
+  return `${key_id} ${current_version}`
+}
+
 export interface KeySource {
   sql: Queryable
   storeKeys: StoreKeys

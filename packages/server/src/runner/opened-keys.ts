@@ -4,7 +4,7 @@
  */
 
 import type { KeyObject } from 'node:crypto'
-import { isUuid } from '@eaas/protocol'
+import { isUuid, partsOf } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
@@ -12,7 +12,7 @@ import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
-import type { KeyRow, KeyVersionRow } from '../store/keys.js'
+import { isKeyListed, type KeyRow, type KeyVersionRow } from '../store/keys.js'
 import type { WithNewestEntry } from '../store/newest-entry.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
@@ -87,6 +87,12 @@ export class OpenRows {
     return remember(this.keys, known, key_id, () => loadKey(this.source, key_id, this.written.get(key_id)))
   }
 
+  /** Whether a key is on a list, always read from the database; anything that is no UUID is not. */
+  async isListed(key_id: string, list: readonly string[]): Promise<boolean> {
+    const { sql, tenant_id } = this.source
+    return isUuid(key_id) && withDeadline(isKeyListed(sql, { tenant_id, key_id }, partsOf(list)))
+  }
+
   /** Finds the API key with this digest. @throws TamperedRowError */
   findApiKey(digest: string): MaybeLoading<FoundApiKey> {
     const { sql, tenant_id } = this.source
@@ -121,7 +127,8 @@ export class OpenRows {
   put({ key, versions = [], created = [], apiKey, restated = [] }: WrittenRows): void {
     for (const one of restated) this.put(one)
     if (apiKey) {
-      this.apiKeys.set(apiKey.digest, filled({ row: apiKey, fault: undefined }))
+      const slot = filled({ row: apiKey, fault: undefined })
+      for (const digest of [apiKey.digest, ...this.digestsOf(apiKey)]) this.apiKeys.set(digest, slot)
       this.written.set(apiKey.api_key_id, apiKey.entry_id)
     }
     for (const one of created) {
@@ -138,6 +145,12 @@ export class OpenRows {
       this.keys.delete(key_id)
       this.unknown.add(key_id)
     }
+  }
+
+  // It may be there under the digest that a new pepper replaced, too.
+  private digestsOf({ api_key_id }: ApiKeyRow): string[] {
+    const all = [...this.apiKeys, ...(this.below?.apiKeys ?? [])]
+    return all.flatMap(([digest, { value }]) => (value?.row.api_key_id === api_key_id ? [digest] : []))
   }
 
   /** Adopts what was loaded and put in the layer `above`; to be called once its transaction is committed. */

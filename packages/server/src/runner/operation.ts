@@ -2,17 +2,19 @@
  * What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`.
  */
 
-import type { KeyObject } from 'node:crypto'
-import type { SigningKey } from '@eaas/audit'
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
+import type { AuditKey } from '../audit/formats/chain.js'
 import type { VerifyLog } from '../audit/verification-thread.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
 import type { ApiKeyUses } from './api-key-uses.js'
+import type { Allowances, BudgetCounts } from './budgets.js'
 import type { HeldBytes } from './held-bytes.js'
+import type { InstallationKey } from './installation-key.js'
 import type { WrittenRows } from './opened-keys.js'
+import type { Peppers } from './peppers.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { UnrecordedCalls } from './unrecorded-calls.js'
 import type { WorkGate } from './work-gate.js'
@@ -21,19 +23,23 @@ import type { WorkGate } from './work-gate.js'
 export interface Services {
   sql: Sql
   storeKeys: StoreKeys
-  pepper: KeyObject
+  /** by which API keys are found */
+  peppers: Peppers
   /**
    * who acts where no API key does: `system` for the server itself, and the operator by name for a command
    */
   actor: string
   /** the audit key of the installation's own log */
-  installationKey: KeyObject
+  installationKey: AuditKey
   /** signs checkpoints */
-  signingKey: SigningKey
+  signingKey: InstallationKey
   states: TenantStates
   committer: Committer
   apiKeyUses: ApiKeyUses
   unrecordedCalls: UnrecordedCalls
+  budgetCounts: BudgetCounts
+  /** expires an API key that its budgets say is to */
+  expireApiKey: (apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>) => Promise<void>
   /** admits batches */
   gate: WorkGate
   /** admits the pages of exports */
@@ -51,6 +57,16 @@ export interface Services {
   databaseNow: (sql?: Queryable) => Promise<number>
   /** days between the request to destroy a key and its destruction; 0 is at once */
   destroyWindowDays: number
+  /** how many DEKs a version of a key wraps before the server rotates the key */
+  rotateAfterWraps: number
+  /** versions that could not be replaced in time and must wrap nothing more, by `nameVersion` */
+  spentVersions: ReadonlySet<string>
+}
+
+/** What the caller sent to find its call by. */
+export interface Correlation {
+  request_id?: string
+  trace_id?: string
 }
 
 /** The actor of a call. */
@@ -60,6 +76,8 @@ export interface Caller {
   ip_address: string | null
   /** the end user that the caller names; added to the metadata of each entry */
   on_behalf_of: string | undefined
+  /** added to the metadata of each entry, too */
+  correlation?: Correlation | undefined
   /** undefined for what the server or its operator does */
   apiKey: ApiKeyRow | undefined
 }
@@ -78,6 +96,8 @@ export interface Context {
    * limit
    */
   quotaLeft: number
+  /** what the budgets of the API key leave this call; without end until it is known what it needs of them */
+  allowances: Readonly<Allowances>
 }
 
 /** An entry as an operation states it; actor and address are added when it is committed. */

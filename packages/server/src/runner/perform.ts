@@ -3,15 +3,17 @@
  * answer. If the state turns out not to be the current one, the operation decides again; no call fails
  * because its tenant changes often.
  */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { INSTALLATION_ID, readBudgets } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/formats/chain.js'
 import { MAX_METADATA } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
+import { type BudgetedApiKey, decideWithin, hasBudgets, type Taken, UNLIMITED } from './budgets.js'
+import { asSeenBy } from './listed-keys.js'
 import type { WrittenRows } from './opened-keys.js'
-import type { Caller, Decision, EntryNote, EntryPosition, Operation, Services } from './operation.js'
+import type { Caller, Context, Decision, EntryNote, EntryPosition, Operation, Services } from './operation.js'
 import { Refusal, unauthorized } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
@@ -27,15 +29,17 @@ export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
 }
 
 /**
- * Runs an operation for the server itself or its operator. @throws Refusal, AuditWriteError, OverloadError
+ * Runs an operation for the server itself or its operator; `inTurn` decides it under the lock of the head, where no
+ * other process writes to the log. @throws Refusal, AuditWriteError, OverloadError
  */
 export function performAsSystem<Answer>(
   services: Services,
   tenant_id: string,
   operation: Operation<Answer>,
+  { inTurn = false }: { inTurn?: boolean } = {},
 ): Promise<Answer> {
   const findCaller = ({ fault }: TenantState) => ({ caller: systemCaller(services), fault })
-  return untilFollowed(() => carryOut(services, { tenant_id, findCaller }, operation))
+  return untilFollowed(() => carryOut(services, { tenant_id, findCaller, inTurn }, operation))
 }
 
 /** Whose call is carried out. */
@@ -43,6 +47,8 @@ interface Calling {
   tenant_id: string
   /** Finds the caller on the state that is decided on, and what is wrong with its rows. @throws Refusal */
   findCaller: (state: TenantState) => MaybePromise<{ caller: Caller; fault: TamperedRowError | undefined }>
+  /** decides at once in its turn with the changes */
+  inTurn?: boolean
 }
 
 type MaybePromise<T> = T | Promise<T>
@@ -58,16 +64,17 @@ export async function carryOut<Answer>(
   calling: Calling,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  const { tenant_id, findCaller } = calling
+  const { tenant_id, findCaller, inTurn } = calling
   const call = createCall(services, { tenant_id, findCaller, operation }) // by name, because spreading costs microseconds
   try {
     try {
-      for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
+      for (let stale = inTurn ? MOST_STALE : 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
     } catch (error) {
       if (error instanceof Refusal) call.noteUse()
       throw error
     }
     call.noteUse()
+    await call.expireIfOver()
     return await call.release()
   } finally {
     call.end()
@@ -84,6 +91,8 @@ function createCall<Answer>(
   let written: WrittenRows = {}
   /** the caller that the last decision admitted */
   let admitted: Caller | undefined
+  /** what the budgets of the API key left this call */
+  let taken: Taken | undefined
   let isOver = false
 
   /** Forgets the last decision and zeroes its secrets: what was zeroed cannot be released. */
@@ -100,13 +109,14 @@ function createCall<Answer>(
     try {
       const { caller, fault } = await findCaller(state)
       admitted = caller
-      const made = await operation({ state, caller, services, sql, quotaLeft })
+      const context = { state: asSeenBy(state, caller.apiKey), caller, services, sql, quotaLeft, allowances: UNLIMITED }
+      const made = await (hasBudgets(caller.apiKey) ? decideInBudget(context, caller.apiKey) : operation(context))
       decision = made
       if (isOver) throw new AuditWriteError('the caller stopped waiting')
       if (fault && (made.freshness ?? 'current') === 'current') throw fault
       const { change } = made
       return {
-        entries: made.entries.map((note) => draftEntry(note, caller)),
+        entries: draftEntries(made.entries, caller),
         change:
           change &&
           (async (lock, at) => {
@@ -119,6 +129,17 @@ function createCall<Answer>(
       if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
       return { entries: [], refused: error }
     }
+  }
+
+  function decideInBudget(context: Context, apiKey: BudgetedApiKey): Promise<Decision<Answer>> {
+    if (taken?.budgets !== apiKey.budgets) taken = undefined
+    return decideWithin(operation, context, {
+      taken,
+      async take(made) {
+        taken = await services.budgetCounts.take(context.sql, apiKey, made)
+        return taken
+      },
+    })
   }
 
   async function decideAgain({ policy_version, lock, quotaLeft }: DecideOn): Promise<Decided | undefined> {
@@ -148,12 +169,13 @@ function createCall<Answer>(
           .catch((error: unknown) => allowAlarm(error, decision))
         return true
       }
-      if (refused instanceof TamperedRowError) {
-        await isCurrent(services, state) // raises the alarm if the chain itself is wrong
-        throw refused
-      }
       if (!refused && decision?.freshness === 'cached') return true
-      if (!(await isCurrent(services, state).catch((error: unknown) => allowAlarm(error, decision)))) {
+      // A row that seems to be forged may have its MAC under an audit key that is newer than the state.
+      const isNewest =
+        refused instanceof TamperedRowError
+          ? await isCurrent(services, state) // raises the alarm if the chain itself is wrong
+          : await isCurrent(services, state).catch((error: unknown) => allowAlarm(error, decision))
+      if (!isNewest) {
         await services.states.renew(state)
         return false
       }
@@ -183,6 +205,12 @@ function createCall<Answer>(
       for (const [kind, calls] of decision?.unrecorded ?? []) {
         services.unrecordedCalls.count(kind, { tenant_id, api_key_id, ip_address }, now, calls)
       }
+    },
+    /** Expires the API key, if this call exceeded a budget that wants it so. The entry about that is committed. */
+    async expireIfOver(): Promise<void> {
+      const apiKey = admitted?.apiKey
+      if (!hasBudgets(apiKey) || !taken?.entries.length) return
+      if (readBudgets(apiKey.budgets).when_over === 'expire') await services.expireApiKey(apiKey)
     },
     end(): void {
       isOver = true
@@ -221,24 +249,54 @@ async function isCurrent({ committer }: Services, { tenant, auditKey, policy_ver
   return (await committer.currentPolicyVersion({ tenant_id: tenant.tenant_id, auditKey })) === policy_version
 }
 
-/** The entry to chain: with actor and address, and its metadata as canonical JSON. */
-export function draftEntry({ action, key_id, key_version, metadata }: EntryNote, caller: Caller): EntryDraft {
-  const { actor, ip_address, on_behalf_of } = caller
-  const all = on_behalf_of === undefined ? metadata : { ...metadata, on_behalf_of }
-  return {
-    action,
-    key_id: key_id ?? null,
-    key_version: key_version ?? null,
-    actor,
-    ip_address,
-    metadata: all === undefined ? null : canonicalJson(all),
-  }
+/** The entries to chain. Those of a batch often have the same metadata, whose text is made once. */
+function draftEntries(notes: readonly EntryNote[], caller: Caller): EntryDraft[] {
+  let last: EntryNote['metadata']
+  let text: string | null = null
+  return notes.map((note, at) => {
+    if (at === 0 || note.metadata !== last) text = metadataText(note, caller)
+    last = note.metadata
+    return draft(note, caller, text)
+  })
 }
+
+/** The entry to chain: with actor and address, and its metadata as canonical JSON. */
+export function draftEntry(note: EntryNote, caller: Caller): EntryDraft {
+  return draft(note, caller, metadataText(note, caller))
+}
+
+function draft({ action, key_id, key_version }: EntryNote, { actor, ip_address }: Caller, metadata: string | null) {
+  return { action, key_id: key_id ?? null, key_version: key_version ?? null, actor, ip_address, metadata }
+}
+
+function metadataText({ metadata }: EntryNote, { on_behalf_of, correlation }: Caller): string | null {
+  const named = on_behalf_of === undefined ? metadata : { ...metadata, on_behalf_of }
+  const all = correlation === undefined ? named : { ...named, ...correlation }
+  return all === undefined ? null : canonicalJson(all)
+}
+
+// Most entries of calls have their members sorted already: sorting them again would be a part of what a call costs.
+function isSorted(metadata: object): boolean {
+  let before = ''
+  for (const name in metadata) {
+    if (name < before) return false
+    before = name
+  }
+  return true
+}
+
+function sorted<Value>(metadata: Record<string, Value>): Record<string, Value> {
+  return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** Of a code unit of a text. */
+const MAX_UTF8_BYTES = 3
 
 /** RFC 8785 for flat objects: members sorted by name, no white space. */
 function canonicalJson(metadata: NonNullable<EntryNote['metadata']>): string {
-  const text = JSON.stringify(Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1))))
+  const text = JSON.stringify(isSorted(metadata) ? metadata : sorted(metadata))
   // No more is read of an entry, so a longer one would verify no longer.
-  if (Buffer.byteLength(text) > MAX_METADATA) throw new Error(`the metadata of an entry is over ${MAX_METADATA} bytes`)
+  if (text.length * MAX_UTF8_BYTES > MAX_METADATA && Buffer.byteLength(text) > MAX_METADATA)
+    throw new Error(`the metadata of an entry is over ${MAX_METADATA} bytes`)
   return text
 }

@@ -10,6 +10,8 @@ export type UnauthorizedReason = (typeof UNAUTHORIZED_REASONS)[number]
 export interface RefusedCaller {
   reason?: UnauthorizedReason
   api_key_id?: string
+  /** told the caller: when it may try again */
+  retryAfterSeconds?: number
 }
 
 /** Thrown by operations; `http/errors` turns it into the problem document. `detail` holds nothing secret. */

@@ -5,7 +5,7 @@
 import { KEY_BYTES, writeU32 } from '@eaas/protocol'
 import { importKey, randomKey } from '../crypto/aead.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
-import { RootKeyError } from '../crypto/root-key.js'
+import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 import type { RootKeyProvider } from '../root-key/provider.js'
 import type { Queryable } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
@@ -55,8 +55,8 @@ export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): 
 }
 
 /**
- * Brings store keys up to date with the database: opens those that are new, and forgets those that are gone.
- * The provider is asked for only if there are new ones.
+ * Brings store keys up to date with the database: opens those that are new and not refused, and forgets those
+ * that are gone. The provider is asked for only if there are new ones.
  *
  * @throws RootKeyError; what was open stays so
  */
@@ -68,16 +68,33 @@ export async function refreshStoreKeys(
   const rows = await listStoreKeys(sql)
   const newest = rows.findLast(({ may_seal }) => may_seal)
   if (!newest) throw new RootKeyError('The store keys are missing from the database. Restore a backup.')
-  const added = rows.filter(({ number }) => !storeKeys.keys.has(number))
-  const provider = added.length > 0 ? await openProvider() : undefined
-  for (const row of added) {
-    const numbered = await unwrap(provider as RootKeyProvider, row)
-    storeKeys.keys.set(row.number, importKey(numbered.subarray(NUMBER_BYTES)))
-  }
+  const added = rows.filter(({ number, is_refused }) => !is_refused && !storeKeys.keys.has(number))
+  if (added.length > 0) await openAdded(await openProvider(), added, storeKeys)
   storeKeys.current = newest.number
   for (const number of storeKeys.keys.keys()) {
     if (!rows.some((row) => row.number === number)) storeKeys.keys.delete(number)
   }
+}
+
+async function openAdded(provider: RootKeyProvider, added: readonly StoreKeyRow[], { keys }: StoreKeys): Promise<void> {
+  const unopened: { number: number; error: unknown }[] = []
+  for (const row of added) {
+    const { number } = row
+    try {
+      const numbered = await unwrap(provider, row)
+      keys.set(number, importKey(numbered.subarray(NUMBER_BYTES)))
+    } catch (error) {
+      if (!(error instanceof RootKeyError) || error instanceof RefusedPinError) throw error
+      unopened.push({ number, error })
+    }
+  }
+  const [first] = unopened
+  if (!first) return
+  if (unopened.length === added.length) throw first.error
+  const numbers = unopened.map(({ number }) => number).join(', ')
+  throw new RootKeyError(
+    `The root key opens other store keys of this database, but not ${numbers}, which was wrapped with another one: no server put that row into store_keys. Delete it there. If the database refuses that, no server wrote what is sealed under it either: verify every log (eaas audit verify --all).`,
+  )
 }
 
 async function unwrap(provider: RootKeyProvider, { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>) {

@@ -13,7 +13,8 @@ import { genesisHash } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/committer.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import type { AuditKey } from '../audit/formats/chain.js'
+import { equalBytes, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { findRowsWritten } from '../audit/verify/written-since.js'
@@ -35,7 +36,7 @@ export interface TenantState {
   readonly policy_version: number
   /** the last entry that a purge took; 0 if there was none */
   readonly purged_through: number
-  readonly auditKey: KeyObject
+  readonly auditKey: AuditKey
   /** authenticates the tenant's rows */
   readonly rowKey: KeyObject
   /**
@@ -43,6 +44,8 @@ export interface TenantState {
    * TamperedRowError
    */
   findKey(key_id: string): MaybeLoading<OpenKey>
+  /** Whether a key is on a list, always read from the database; anything that is no UUID is not. */
+  isListed(key_id: string, list: readonly string[]): Promise<boolean>
   /** Finds the API key with this digest, as a promise only if it must be loaded. @throws TamperedRowError */
   findApiKey(digest: string): MaybeLoading<FoundApiKey>
   /** Finds an API key by its id; anything that is no UUID finds nothing. @throws TamperedRowError */
@@ -147,8 +150,11 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
       forget(cached)
       throw new Error(`tenant ${tenant_id} is gone`)
     }
-    rows.forget(written)
-    advance(cached, { ...state, ...(found && tenantParts(found, state)), policy_version: head.policy_version }, head)
+    const keys = found && openRenewed(storeKeys, found.tenant, state)
+    if (keys) cached.rows = new OpenRows({ sql, storeKeys, rowKey: keys.rowKey, tenant_id })
+    else rows.forget(written)
+    const parts = found && tenantParts(found, keys ?? state)
+    advance(cached, { ...state, ...keys, ...parts, policy_version: head.policy_version }, head)
   }
 
   async function renew(state: TenantState): Promise<void> {
@@ -236,7 +242,7 @@ async function loadTenant(
   const found = await findCurrent(on, tenant_id)
   if (!found) return undefined
   const auditKey = openAuditKey(storeKeys, found.tenant)
-  const rowKey = deriveRowKey(auditKey)
+  const rowKey = deriveRowKey(auditKey.current)
   const rows = new OpenRows({ sql, storeKeys, rowKey, tenant_id })
   const { policy_version, last_id, head_hash } = found
   const state: TenantState = {
@@ -248,6 +254,17 @@ async function loadTenant(
   }
   const known = { last_id, hash: head_hash ?? genesisHash(tenant_id), policy_version }
   return { state, rows, known, renewing: undefined }
+}
+
+// The row key is read with the row, so that no row is compared with a MAC under another key.
+function openRenewed(
+  storeKeys: StoreKeys,
+  tenant: TenantRow,
+  { tenant: known }: Pick<TenantState, 'tenant'>,
+): Pick<TenantState, 'auditKey' | 'rowKey'> | undefined {
+  if (equalBytes(tenant.wrapped_audit_key, known.wrapped_audit_key)) return undefined
+  const auditKey = openAuditKey(storeKeys, tenant)
+  return { auditKey, rowKey: deriveRowKey(auditKey.current) }
 }
 
 function findCurrent(on: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
@@ -268,9 +285,10 @@ function tenantParts(
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }
 
-function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'findApiKey' | 'findApiKeyById'> {
+function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'isListed' | 'findApiKey' | 'findApiKeyById'> {
   return {
     findKey: (key_id) => rows.findKey(key_id),
+    isListed: (key_id, list) => rows.isListed(key_id, list),
     findApiKey: (digest) => rows.findApiKey(digest),
     findApiKeyById: (api_key_id) => rows.findApiKeyById(api_key_id),
   }

@@ -10,14 +10,14 @@ export type ReadLog = { valid: ValidLog } | ({ valid: undefined } & Pick<wire.Ve
 /** Verifies a tenant's whole log in the database. @throws the signal's reason once it is aborted */
 export async function readValidLog(
   { verifyLog }: Pick<Services, 'verifyLog'>,
-  { tenant: { tenant_id }, auditKey, rowKey }: TenantState,
+  { tenant: { tenant_id }, auditKey }: TenantState,
   options: Pick<VerifyOptions, 'isHeadIgnored' | 'noted' | 'onProgress' | 'signal'> = {},
 ): Promise<ReadLog> {
   let valid: ValidLog | undefined
   const onValid = (found: ValidLog) => {
     valid = found
   }
-  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, rowKey, onValid, ...options })
+  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, onValid, ...options })
   if (valid) return { valid }
   return { valid, ...(reason === undefined ? {} : { reason }), ...(broken_at === undefined ? {} : { broken_at }) }
 }

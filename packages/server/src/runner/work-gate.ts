@@ -51,12 +51,12 @@ export async function inTurn<T>(
 
 /** Pages that are read from the log at once. */
 const READS_AT_ONCE = 4
-/** The most that a timer takes. */
+/** The longest delay that a timer takes. */
 const MAX_TIMER_MS = 2_147_483_647
 
 /**
- * Creates the gate for reads of the log, each of which waits until it is its turn: however many there are,
- * they leave the database to other calls.
+ * Creates the gate for reads of the log. Each waits for its turn, without a limit, so that any number of them
+ * leaves the database free for other calls.
  */
 export function createReadGate(): WorkGate {
   return createWorkGate({ runningOperations: READS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })

@@ -1,9 +1,11 @@
 /** Alarms about audit chains, and the entries that settle them. */
+
 import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../audit/formats/chain.js'
 import { type HeadWithKey, headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
 import { TamperedRowError } from './tampered-row.js'
+import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The longest reason of an alarm, in characters. */
 export const MAX_REASON = 1_000
@@ -103,7 +105,7 @@ export async function compareWitnesses(
   // The witnessed tenant's id takes the place of the head's, which is null without one.
   const rows = await sql<(HeadWithKey & { is_contradicted: boolean; is_there: boolean })[]>`
     select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
-           (select pg_catalog.substr(wrapped_audit_key, 1, 256) from tenants where tenant_id = w.tenant_id limit 1) as wrapped_audit_key,
+           (select pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) from tenants where tenant_id = w.tenant_id limit 1) as wrapped_audit_key,
            e.hash is distinct from w.hash or coalesce(
              h.last_id < w.id or h.policy_version < w.policy_version or (h.last_id = w.id and h.hash <> w.hash), true
            ) as is_contradicted

@@ -2,10 +2,12 @@
  * The heads that the newest anchor of the installation's log covers, and what the database has in their
  * places now.
  */
+
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
+import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The head of a tenant as it was anchored. */
 export interface AnchoredHead extends Head {
@@ -65,7 +67,7 @@ export interface CurrentHead extends Head {
 /** Lists the heads of all tenants and the ends of their logs, in one statement. */
 export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
   return sql<CurrentHead[]>`
-    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, 256) as wrapped_audit_key,
+    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key,
            ${differs(sql)} as is_changed, coalesce(e.id, h.last_id) as last_entry
     from heads h join tenants t on t.tenant_id = h.tenant_id
     left join anchored_heads a on a.tenant_id = h.tenant_id

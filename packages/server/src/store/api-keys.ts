@@ -1,5 +1,5 @@
 /** The rows of API keys. */
-import { MAX_NAME_CHARACTERS, type Permission } from '@eaas/protocol'
+import { type KeyListParts, MAX_NAME_CHARACTERS, type Permission } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './only-row.js'
@@ -9,10 +9,16 @@ export interface ApiKeyRow {
   api_key_id: string
   /** HMAC of the API key under the pepper, in hexadecimal */
   digest: string
+  /** the number of that pepper; not covered by the MAC: the digest is searched for under every pepper */
+  pepper: number
   name: string
   prefix: string
   permissions: Permission[]
   allowed_ips: string[]
+  /** the ids and folders that it is limited to; null if it may use all keys */
+  keys: string[] | null
+  /** what it may open and hash, as text (protocol/budgets.ts); null if it has no budget */
+  budgets: string | null
   expires_at: string | null
   revoked_at: string | null
   created_at: string
@@ -25,10 +31,11 @@ export interface ApiKeyRow {
 /** Inserts an API key. */
 export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<void> {
   const result = await sql`
-    insert into api_keys (tenant_id, api_key_id, digest, name, prefix, permissions, allowed_ips, expires_at, revoked_at,
-                          created_at, entry_id, mac)
-    values (${row.tenant_id}, ${row.api_key_id}, ${row.digest}, ${row.name}, ${row.prefix}, ${row.permissions},
-            ${row.allowed_ips}, ${row.expires_at}, ${row.revoked_at}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
+    insert into api_keys (tenant_id, api_key_id, digest, pepper, name, prefix, permissions, allowed_ips, keys, budgets, expires_at,
+                          revoked_at, created_at, entry_id, mac)
+    values (${row.tenant_id}, ${row.api_key_id}, ${row.digest}, ${row.pepper}, ${row.name}, ${row.prefix}, ${row.permissions},
+            ${row.allowed_ips}, ${row.keys}, ${row.budgets}, ${row.expires_at}, ${row.revoked_at}, ${row.created_at}, ${row.entry_id},
+            ${row.mac})`
   assertInserted(result, 'api_keys')
 }
 
@@ -56,34 +63,81 @@ export async function findApiKey(
 
 /**
  * A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default.
+ * `within` has only those that are limited to keys which are on a list.
  */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
-  { limit, offset, after }: { limit?: number; offset?: number; after?: ApiKeyRow | undefined } = {},
+  {
+    limit,
+    offset,
+    after,
+    within,
+  }: {
+    limit?: number
+    offset?: number
+    after?: ApiKeyRow | undefined
+    within?: KeyListParts | undefined
+  } = {},
 ): Promise<ApiKeyRow[]> {
   return sql<ApiKeyRow[]>`
     select ${columns(sql)} from api_keys
     where tenant_id = ${tenant_id}
+      ${within === undefined ? sql`` : isWithin(sql, tenant_id, within)}
       ${after === undefined ? sql`` : sql`and (created_at, api_key_id) > (${after.created_at}, ${after.api_key_id})`}
     order by created_at, api_key_id limit ${limit ?? null} offset ${offset ?? 0}`
 }
 
-/** Whether a tenant has that many API keys that are not revoked. */
-export async function hasApiKeys(sql: Queryable, tenant_id: string, count: number): Promise<boolean> {
+/** Each item of the row's list is an id or a folder of the other list, or a key in such a folder. */
+function isWithin(sql: Queryable, tenant_id: string, { ids, folders }: KeyListParts) {
+  return sql`and pg_catalog.cardinality(keys) > 0 and not exists (
+    select from pg_catalog.unnest(keys) as item (name)
+    where item.name <> all(${[...ids]}::text[])
+      and not exists (select from pg_catalog.unnest(${[...folders]}::text[]) as f (folder) where pg_catalog.starts_with(item.name, folder))
+      and not exists (
+        select from keys as k, pg_catalog.unnest(${[...folders]}::text[]) as f (folder)
+        where k.tenant_id = ${tenant_id} and k.key_id::text = item.name and pg_catalog.starts_with(k.name, folder)))`
+}
+
+/** Whether a tenant has an API key that is not revoked. */
+export async function hasApiKey(sql: Queryable, tenant_id: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null) as found`
+  return row?.found ?? false
+}
+
+/** Whether a tenant has that many API keys that are neither revoked nor expired at a time. */
+export async function hasUsableApiKeys(
+  sql: Queryable,
+  tenant_id: string,
+  { count, at }: { count: number; at: string },
+): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (
-      select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null offset ${count - 1}
+      select 1 from api_keys
+      where tenant_id = ${tenant_id} and revoked_at is null and (expires_at is null or expires_at > ${at})
+      offset ${count - 1}
     ) as found`
   return row?.found ?? false
+}
+
+/** Locks an API key's row; returns its digest, which `renewDigest` may have replaced. */
+export async function lockDigest(
+  sql: Transaction,
+  { tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>,
+): Promise<Pick<ApiKeyRow, 'digest' | 'pepper' | 'mac'> | undefined> {
+  const [row] = await sql<Pick<ApiKeyRow, 'digest' | 'pepper' | 'mac'>[]>`
+    select pg_catalog.substr(digest, 1, 65) as digest, pepper, pg_catalog.substr(mac, 1, 33) as mac from api_keys
+    where tenant_id = ${tenant_id} and api_key_id = ${api_key_id} for update`
+  return row
 }
 
 /** Updates an API key's columns that can change; returns whether the row exists. */
 export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<boolean> {
   const result = await sql`
     update api_keys
-    set name = ${row.name}, permissions = ${row.permissions}, allowed_ips = ${row.allowed_ips},
-        expires_at = ${row.expires_at}, revoked_at = ${row.revoked_at}, entry_id = ${row.entry_id}, mac = ${row.mac}
+    set name = ${row.name}, permissions = ${row.permissions}, allowed_ips = ${row.allowed_ips}, keys = ${row.keys},
+        budgets = ${row.budgets}, expires_at = ${row.expires_at}, revoked_at = ${row.revoked_at}, entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id} and api_key_id = ${row.api_key_id}`
   return result.count === 1
 }
@@ -114,14 +168,17 @@ export async function noteUses(
 
 /** More than the lists of an API key take in the database: 256 networks of IPv6, or all permissions. */
 const MAX_LIST_BYTES = 16_384
+/** More than the longest budgets have. */
+const MAX_BUDGETS_CHARACTERS = 256
 
 // As of tenants, no more of a value is read than one character or byte more than a server writes: the row's
 // MAC is another one then. Of a longer list nothing is read. Its size is that on disk, where a value is
 // compressed to a 250th at best.
 function columns(sql: Queryable) {
-  return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest,
+  return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest, pepper,
              pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, pg_catalog.substr(prefix, 1, 65) as prefix,
              case when pg_catalog.pg_column_size(permissions) > ${MAX_LIST_BYTES} then '{}' else permissions end as permissions,
              case when pg_catalog.pg_column_size(allowed_ips) > ${MAX_LIST_BYTES} then '{}' else allowed_ips end as allowed_ips,
+             case when pg_catalog.pg_column_size(keys) > ${MAX_LIST_BYTES} then '{}' else keys end as keys, pg_catalog.substr(budgets, 1, ${MAX_BUDGETS_CHARACTERS + 1}::integer) as budgets,
              expires_at, revoked_at, created_at, entry_id, pg_catalog.substr(mac, 1, 33) as mac, last_used_at`
 }

@@ -73,14 +73,15 @@ export async function appendToMany(
       join moved as m on m.append = e.append
       returning tableoid
     ), counted as (
-      insert into audit_counts as c (tenant_id, day, action, key_id, entries)
-      select m.tenant_id, (m.created_at at time zone 'UTC')::date, n.action, n.key_id, n.entries
+      insert into audit_counts as c (tenant_id, day, action, key_id, key_version, api_key_id, entries)
+      select m.tenant_id, (m.created_at at time zone 'UTC')::date, n.action, n.key_id, n.key_version, n.api_key_id, n.entries
       from unnest(
         ${writeArray(counts.map((kind) => kind.append))}::integer[], ${writeArray(counts.map((kind) => kind.action))}::text[],
-        ${writeArray(counts.map((kind) => kind.key_id))}::uuid[], ${writeArray(counts.map((kind) => kind.entries))}::bigint[]
-      ) as n (append, action, key_id, entries)
+        ${writeArray(counts.map((kind) => kind.key_id))}::uuid[], ${writeArray(counts.map((kind) => kind.key_version))}::integer[],
+        ${writeArray(counts.map((kind) => kind.api_key_id))}::uuid[], ${writeArray(counts.map((kind) => kind.entries))}::bigint[]
+      ) as n (append, action, key_id, key_version, api_key_id, entries)
       join moved as m on m.append = n.append
-      on conflict (tenant_id, day, action, key_id) do update set entries = c.entries + excluded.entries
+      on conflict (tenant_id, day, action, key_id, key_version, api_key_id) do update set entries = c.entries + excluded.entries
     )
     select case when written = given then appends
              else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::integer[] end as moved,

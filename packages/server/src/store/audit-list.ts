@@ -5,7 +5,7 @@
  * go back there, and a range of ids holds all that happened between its ends.
  */
 import type { AuditEntry } from '@eaas/audit'
-import type { Action } from '@eaas/protocol'
+import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
 /**
@@ -25,12 +25,26 @@ export interface EntryFilter {
   date_from?: string | undefined
   date_to?: string | undefined
   after_id?: number | undefined
+  /**
+   * texts that the metadata has, of each one of several: no index finds them, so every entry of the range is
+   * read
+   */
+  has?: readonly (readonly string[])[] | undefined
 }
 
 export interface Page {
   limit: number
   offset: number
   order: 'asc' | 'desc'
+}
+
+/** Thrown for a filter that would read more entries than it may. */
+export class ScanError extends Error {
+  override readonly name = 'ScanError'
+
+  constructor(readonly entries: number) {
+    super(`a filter would read ${entries} entries`)
+  }
 }
 
 /**
@@ -45,7 +59,11 @@ export async function listEntries(
 ): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
   const range = await findRange(sql, log, filter)
   if (range.through_id <= range.after_id) return { entries: [], total: 0 }
-  if (filter.key_id === undefined && filter.action === undefined) {
+  const isScan = filter.has !== undefined && filter.has.length > 0
+  if (isScan && range.through_id - range.after_id > MAX_SCANNED_ENTRIES) {
+    throw new ScanError(range.through_id - range.after_id)
+  }
+  if (filter.key_id === undefined && filter.action === undefined && !isScan) {
     const shown = narrow(range, page)
     return {
       entries: await readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 }),
@@ -130,6 +148,7 @@ async function readPage(
 }
 
 async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range): Promise<number> {
+  if (filter.has && filter.has.length > 0) return countRows(sql, tenant_id, filter, range)
   if (filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined) {
     return sumDays(sql, tenant_id, filter, { first: '0001-01-01', last: '9999-12-31' })
   }
@@ -181,9 +200,23 @@ async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter,
   return row?.entries ?? 0
 }
 
-function within(sql: Queryable, tenant_id: string, { key_id, action }: EntryFilter, { after_id, through_id }: Range) {
+function within(
+  sql: Queryable,
+  tenant_id: string,
+  { key_id, action, has = [] }: EntryFilter,
+  { after_id, through_id }: Range,
+) {
+  // In JSON, a quotation mark within a text is escaped: these texts are found as members alone.
+  const [of, texts] = [has.flatMap((each, at) => each.map(() => at)), has.flat()]
   return sql`
     tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
     ${key_id === undefined ? sql`` : sql`and key_id = ${key_id}`}
-    ${action === undefined ? sql`` : sql`and action = ${action}`}`
+    ${action === undefined ? sql`` : sql`and action = ${action}`}
+    ${
+      has.length === 0
+        ? sql``
+        : sql`and metadata is not null and not exists (
+            select 1 from unnest(${of}::integer[], ${texts}::text[]) as t (of, text)
+            group by t.of having not pg_catalog.bool_or(pg_catalog.strpos(audit_log.metadata, t.text) > 0))`
+    }`
 }

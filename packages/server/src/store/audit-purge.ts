@@ -38,6 +38,16 @@ export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<voi
   assertInserted(result, 'purge_marks')
 }
 
+/** Replaces the MACs of a mark, when the audit key was renewed. */
+export async function replaceMark(
+  sql: Transaction,
+  { tenant_id, purged_through, previous_mac, mac }: PurgeMark,
+): Promise<void> {
+  await sql`
+    update purge_marks set previous_mac = ${previous_mac}, mac = ${mac}
+    where tenant_id = ${tenant_id} and purged_through = ${purged_through}`
+}
+
 /**
  * The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1:
  * such a row is left, for verification to name.
@@ -80,31 +90,34 @@ export interface KindCount {
   day: string
   action: Action
   key_id: string
+  key_version: number
   entries: number
 }
 
-/** Counts a stretch of the log by day, action and key, in one statement. */
+/** Counts a stretch of the log as `audit_counts` does, but not by API key, in one statement. */
 export function countKinds(
   sql: Queryable,
   { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
 ): Promise<KindCount[]> {
   return sql<KindCount[]>`
     select (created_at at time zone 'UTC')::date as day, action,
-           coalesce(key_id, ${NIL_UUID}::uuid) as key_id, pg_catalog.count(*) as entries
+           coalesce(key_id, ${NIL_UUID}::uuid) as key_id, coalesce(key_version, 0) as key_version, pg_catalog.count(*) as entries
     from audit_log
     where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
-    group by 1, 2, 3`
+    group by 1, 2, 3, 4`
 }
 
-/** Records in the counts how many entries a purge takes. */
+/** Records in the counts how many entries a purge takes: in rows without an API key, since readers sum over these. */
 export async function countPurged(sql: Transaction, tenant_id: string, counts: readonly KindCount[]): Promise<void> {
   await sql`
-    update audit_counts as c set purged = c.purged + n.entries
+    insert into audit_counts as c (tenant_id, day, action, key_id, key_version, entries, purged)
+    select ${tenant_id}::uuid, n.day, n.action, n.key_id, n.key_version, 0, n.entries
     from unnest(
       ${counts.map((kind) => kind.day)}::date[], ${counts.map((kind) => kind.action)}::text[],
-      ${counts.map((kind) => kind.key_id)}::uuid[], ${counts.map((kind) => kind.entries)}::bigint[]
-    ) as n (day, action, key_id, entries)
-    where c.tenant_id = ${tenant_id} and c.day = n.day and c.action = n.action and c.key_id = n.key_id`
+      ${counts.map((kind) => kind.key_id)}::uuid[], ${counts.map((kind) => kind.key_version)}::integer[],
+      ${counts.map((kind) => kind.entries)}::bigint[]
+    ) as n (day, action, key_id, key_version, entries)
+    on conflict (tenant_id, day, action, key_id, key_version, api_key_id) do update set purged = c.purged + excluded.purged`
 }
 
 /** Deletes the oldest entries, at most `limit`, up to and including an id; returns how many it deleted. */

@@ -1,10 +1,12 @@
 /** The audit log and the heads of its chains. */
+
 import type { ChainedEntry } from '@eaas/audit'
-import type { Action, LogAction } from '@eaas/protocol'
+import { type Action, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, readInteger, readTime, type Transaction } from './db.js'
-import { writeColumns } from './entry-columns.js'
+import { writeArray, writeColumns } from './entry-columns.js'
 import { onlyRow } from './only-row.js'
+import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The key id under which entries without a key are counted. */
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
@@ -56,7 +58,7 @@ export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
 /** The heads of tenants. */
 export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
   return sql<HeadWithKey[]>`
-    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, 256) as wrapped_audit_key
+    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key
     from heads h left join tenants t on t.tenant_id = h.tenant_id
     where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
 }
@@ -144,13 +146,14 @@ export async function appendEntries(
       ) as e (id, action, key_id, key_version, actor, ip_address, metadata, hash, mac)
       returning tableoid
     ), counted as (
-      insert into audit_counts as c (tenant_id, day, action, key_id, entries)
-      select moved.tenant_id, (${first.created_at}::timestamptz at time zone 'UTC')::date, n.action, n.key_id, n.entries
+      insert into audit_counts as c (tenant_id, day, action, key_id, key_version, api_key_id, entries)
+      select moved.tenant_id, (${first.created_at}::timestamptz at time zone 'UTC')::date, n.action, n.key_id, n.key_version, n.api_key_id, n.entries
       from moved, unnest(
-        ${counts.map((kind) => kind.action)}::text[], ${counts.map((kind) => kind.key_id)}::uuid[],
-        ${counts.map((kind) => kind.entries)}::bigint[]
-      ) as n (action, key_id, entries)
-      on conflict (tenant_id, day, action, key_id) do update set entries = c.entries + excluded.entries
+        ${writeArray(counts.map((kind) => kind.action))}::text[], ${writeArray(counts.map((kind) => kind.key_id))}::uuid[],
+        ${writeArray(counts.map((kind) => kind.key_version))}::integer[], ${writeArray(counts.map((kind) => kind.api_key_id))}::uuid[],
+        ${writeArray(counts.map((kind) => kind.entries))}::bigint[]
+      ) as n (action, key_id, key_version, api_key_id, entries)
+      on conflict (tenant_id, day, action, key_id, key_version, api_key_id) do update set entries = c.entries + excluded.entries
     )
     select case when written = given then given > 0
              else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::boolean end as "isMoved",
@@ -161,18 +164,47 @@ export async function appendEntries(
   return result
 }
 
-/** Counts entries by action and key, as `audit_counts` does. */
-export function countByKind(
-  entries: readonly ChainedEntry[],
-): { action: LogAction; key_id: string; entries: number }[] {
-  const kinds = new Map<string, { action: LogAction; key_id: string; entries: number }>()
-  for (const { action, key_id } of entries) {
-    const name = `${action} ${key_id}`
-    const kind = kinds.get(name)
-    if (kind) kind.entries += 1
-    else kinds.set(name, { action, key_id: key_id ?? NIL_UUID, entries: 1 })
+/**
+ * The entries of each DEK that a caller got opened; a rewrap leaves the version that it opens. They are counted by
+ * API key too. Of other actions that would only multiply the rows that totals sum.
+ */
+export const OPENS: readonly LogAction[] = ['key.unwrap', 'decrypt']
+
+/** How many entries a log has of one action about one version of a key; 0 and `NIL_UUID` stand for none. */
+interface Kind {
+  action: LogAction
+  key_id: string
+  key_version: number
+  api_key_id: string
+  entries: number
+}
+
+/** Counts entries by action, key, version, and API key, as `audit_counts` does. Groups are long: it makes no text of an entry. */
+export function countByKind(entries: readonly ChainedEntry[]): Kind[] {
+  const byKey = new Map<string | null, Kind[]>()
+  for (const entry of entries) {
+    const kinds = byKey.get(entry.key_id) ?? []
+    if (kinds.length === 0) byKey.set(entry.key_id, kinds)
+    findKind(kinds, entry).entries += 1
   }
-  return [...kinds.values()]
+  return [...byKey.values()].flat()
+}
+
+function findKind(kinds: Kind[], { action, key_id, key_version, actor }: ChainedEntry): Kind {
+  const version = key_version ?? 0
+  const find = (id: string) => {
+    for (const kind of kinds) {
+      if (kind.api_key_id === id && kind.key_version === version && kind.action === action) return kind
+    }
+    return undefined
+  }
+  const caller = OPENS.includes(action) ? actor : NIL_UUID
+  const known = find(caller)
+  if (known) return known
+  const api_key_id = isUuid(caller) ? caller : NIL_UUID
+  const kind = find(api_key_id) ?? { action, key_id: key_id ?? NIL_UUID, key_version: version, api_key_id, entries: 0 }
+  if (kind.entries === 0) kinds.push(kind)
+  return kind
 }
 
 /**
@@ -216,6 +248,21 @@ export function listEntriesOf(
     ) as told
     where metadata is null or pg_catalog.strpos(metadata, ${text}) > 0
     order by id limit ${limit}`
+}
+
+/** Whether a log has an entry of an action from a day on, `YYYY-MM-DD` in UTC, whose metadata has these texts. */
+export async function hasEntryOfDay(
+  sql: Queryable,
+  { tenant_id, action, day, texts }: { tenant_id: string; action: LogAction; day: string; texts: readonly string[] },
+): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select from audit_log
+      where tenant_id = ${tenant_id} and action = ${action} and created_at >= ${day}::date::timestamp at time zone 'UTC'
+        and not exists (
+          select from pg_catalog.unnest(${[...texts]}::text[]) as t (text) where pg_catalog.strpos(audit_log.metadata, t.text) = 0)
+    ) as found`
+  return row?.found ?? false
 }
 
 /** The largest id of a tenant's entries, whoever wrote them; 0 if there are none. */

@@ -1,9 +1,9 @@
 // The driver against a PostgreSQL that fails in the middle of an answer: no query sees anything of another
 // one's.
+import { EventEmitter, once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { setTimeout } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
-import { connect, type Sql } from './db.js'
+import { connect, type Sql, type Transaction } from './db.js'
 import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
 
 const INT4 = 23
@@ -75,6 +75,7 @@ async function startDatabase({
     })
   })
 
+  const inTransaction = new WeakSet<Socket>()
   let isForgotten = false
   function answer(socket: Socket, type: string, text: string): void {
     if (text.includes('silence')) return
@@ -87,10 +88,14 @@ async function startDatabase({
     if (type === 'startup') socket.write(Buffer.concat([message('R', int(0)), readyForQuery()]))
     else if (type === 'P') socket.write(message('1'))
     else if (type === 'B') socket.write(message('2'))
-    else if (type === 'S') socket.write(readyForQuery())
+    else if (type === 'S') socket.write(readyForQuery(inTransaction.has(socket)))
     else if (text.includes('pg_is_in_recovery')) socket.write(stateOfAPrimary())
-    else if (type === 'Q') socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery()]))
-    else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
+    else if (type === 'Q') {
+      const isBegin = tagOf(text) === 'BEGIN'
+      if (isBegin) inTransaction.add(socket)
+      else inTransaction.delete(socket)
+      socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery(isBegin)]))
+    } else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
     else if (type === 'E') {
       socket.write(dataRow())
       if (!text.includes('fail')) return void socket.write(commandComplete())
@@ -132,7 +137,8 @@ function short(value: number): Buffer {
   return bytes
 }
 
-const readyForQuery = () => message('Z', Buffer.from('I'))
+/** `isOpen`: whether a transaction is. */
+const readyForQuery = (isOpen = false) => message('Z', Buffer.from(isOpen ? 'T' : 'I'))
 const commandComplete = (tag = 'SELECT 1') => message('C', Buffer.from(`${tag}\0`))
 /** Of BEGIN, COMMIT and ROLLBACK. */
 const tagOf = (statement: string) => (/^[a-z]+/.exec(statement)?.[0] ?? '').toUpperCase()
@@ -208,17 +214,60 @@ describe('a query after one that failed in the middle of its rows', () => {
 })
 
 describe('a transaction whose connection was cut', () => {
+  /** Begins one whose function goes on after it was lost. Returns how its function ended, once it did. */
+  async function lose(sql: Sql, next?: Promise<unknown>) {
+    const ends: Promise<unknown>[] = []
+    const lost: Promise<unknown> = sql.begin((transaction) => {
+      ends.push(goOn(transaction))
+      return ends[0]
+    })
+    const goOn = async (transaction: Transaction) => {
+      await expect(transaction`select 1 as fail`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+      await (next ?? lost.catch(() => undefined))
+      await transaction`select 1 as late`
+    }
+    await expect(lost).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    return () => expect(ends[0]).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+  }
+
   it('has its later statements refused, and leaves a pool that answers', async () => {
     const { sql, close } = await startDatabase({ cut: true })
-    const lost = sql.begin(async (transaction) => {
-      await expect(transaction`select 1 as fail`).rejects.toMatchObject({ code: '57P01' })
-      await setTimeout(50) // the connection is closed
-      await transaction`select 1 as n`
-    })
-    await expect(lost).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    const isRefused = await lose(sql)
     expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+    await isRefused()
     await close()
   })
+
+  it('has nothing of it executed on the connection that takes its place', async () => {
+    const { sql, statements, close } = await startDatabase({ cut: true })
+    const replaced = new EventEmitter()
+    const isRefused = await lose(sql, once(replaced, 'now'))
+    await sql.begin(async (transaction) => {
+      await transaction`select 1 as n`
+      replaced.emit('now')
+      await isRefused()
+      await transaction`select 1 as m`
+    })
+    await close()
+    expect(statements.filter((text) => /late|rollback/.test(text))).toEqual([])
+  })
+})
+
+describe('a connection that statements wait for', () => {
+  it.each([98, 99, 100, 101])(
+    'belongs to a transaction alone, however many statements stand before its begin: %i',
+    async (n) => {
+      const { sql, statements, close } = await startDatabase({})
+      await sql`select 1 as n`
+      const before = Array.from({ length: n }, () => sql`select 1 as n`.execute())
+      const transaction = sql.begin((own) => own`select 1 as own`)
+      const after = sql`select 1 as after`.execute()
+      await Promise.all([...before, transaction, after])
+      await close()
+      const order = statements.map((text) => /begin|commit|select 1 as (own|after)/.exec(text)?.[0]).filter(Boolean)
+      expect(order).toEqual(['begin', 'select 1 as own', 'commit', 'select 1 as after'])
+    },
+  )
 })
 
 describe('of two hosts', () => {

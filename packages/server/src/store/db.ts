@@ -3,6 +3,7 @@
  */
 import postgres from 'postgres'
 import { readDatabaseUrl } from '../database-url.js'
+import { createLogin } from './login.js'
 import { startupFormats } from './text-formats.js'
 
 /**
@@ -58,6 +59,10 @@ const RECONNECT_DELAY_S = 1
 export interface ConnectOptions {
   /** PostgreSQL's URL with one host or several, or the unix socket of the embedded database */
   url?: string | undefined
+  /** the file that has the URL now, from which each new connection takes what it logs in with */
+  urlFile?: string | undefined
+  /** called when that file cannot be used, so that a connection logs in as the last one did */
+  onStaleLogin?: ((error: Error) => void) | undefined
   socketPath?: string | undefined
   /** most connections held; the embedded database serves all over one back end, so it gets 1 */
   max: number
@@ -76,7 +81,15 @@ const SESSION_LIMITS = {
 }
 
 /** Connects lazily: the first query opens the first connection. */
-export function connect({ url, socketPath, max, isPooled = false, searchPath }: ConnectOptions): Sql {
+export function connect({
+  url,
+  urlFile,
+  onStaleLogin,
+  socketPath,
+  max,
+  isPooled = false,
+  searchPath,
+}: ConnectOptions): Sql {
   const options: postgres.Options<Record<string, postgres.PostgresType>> = {
     max,
     types,
@@ -97,7 +110,9 @@ export function connect({ url, socketPath, max, isPooled = false, searchPath }: 
     },
   }
   const sql = url
-    ? postgres(...target(url, options))
+    ? postgres(
+        ...target(url, { ...options, credentials: createLogin({ url, urlFile }, onStaleLogin) } as typeof options),
+      )
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
         typeof types
       >)
@@ -107,12 +122,13 @@ export function connect({ url, socketPath, max, isPooled = false, searchPath }: 
 // Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its
 // data may be old, so that a revoked API key would still work, and a log would seem to have gone back.
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
-  const { first, hosts, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
+  const { first, hosts, socketPath, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
   const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
   // The driver decodes the name of the user, and not that of the database. It takes arrays; its types don't
   // say so.
   const lists = { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) } as object
-  return [first, { ...options, target_session_attrs, database, ...(hosts.length > 0 ? lists : {}) }] as const
+  const place = socketPath === undefined ? (hosts.length > 0 ? lists : {}) : { path: socketPath }
+  return [first, { ...options, target_session_attrs, database, ...place }] as const
 }
 
 // Repeats SESSION_LIMITS as text, because a statement with parameters would have to be prepared. If it fails,

@@ -5,8 +5,8 @@ import type { Queryable, Sql, Transaction } from './db.js'
 
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
 const GRANTS = {
-  instance: ['select', 'update (id)'],
-  store_keys: ['select'],
+  instance: ['select', 'update (id)', 'update (wrapped_former_pepper)'],
+  store_keys: ['select', 'update (refused_at)'],
   schema_version: ['select', 'update (version)'], // for the commit that /health probes the database with
   tenants: ['select', 'insert', 'update'],
   heads: ['select', 'insert', 'update'],
@@ -17,6 +17,7 @@ const GRANTS = {
   key_versions: ['select', 'insert', 'update'],
   api_keys: ['select', 'insert', 'update'],
   unrecorded_calls: ['select', 'insert', 'update'],
+  budget_uses: ['select', 'insert', 'update'],
   anchored_heads: ['select', 'insert', 'update', 'delete'],
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
@@ -89,12 +90,21 @@ export async function findMissingRights(sql: Queryable): Promise<{ role: string;
       from unnest(${each.map(({ table }) => table)}::text[], ${each.map(({ right }) => right)}::text[]) as t (name, granted)
       where not coalesce(
         case when t.granted like 'update (%'
-          then pg_catalog.has_any_column_privilege(pg_catalog.to_regclass(t.name)::oid, 'update')
+          then ${mayUpdateColumn(sql, sql`current_user`)}
           else pg_catalog.has_table_privilege(pg_catalog.to_regclass(t.name)::oid, t.granted)
         end, true)
     ) as missing`
   if (!row) throw new Error('the database did not say what the role may do')
   return row
+}
+
+// Whether a role may update the column that `t.granted` names in parentheses; null in a table that lacks it.
+function mayUpdateColumn(sql: Queryable, role: ReturnType<Queryable>) {
+  return sql`(
+    select pg_catalog.has_column_privilege(${role}, a.attrelid, a.attnum, 'update') from pg_catalog.pg_attribute as a
+    where a.attrelid = pg_catalog.to_regclass(t.name)::oid
+      and a.attname = pg_catalog.substr(t.granted, 9, pg_catalog.length(t.granted) - 9)
+  )`
 }
 
 /** What is wrong for a role that lacks rights, and what to do. */
@@ -152,7 +162,7 @@ async function findStatements(sql: Transaction, role: string, mayPurge: boolean)
       union all
       select 3, 'grant ' || t.granted || ' on %s to %I', pg_catalog.to_regclass(t.name)::text,
              case when t.granted like 'update (%'
-               then not pg_catalog.has_any_column_privilege(${role}::name, pg_catalog.to_regclass(t.name)::oid, 'update')
+               then not ${mayUpdateColumn(sql, sql`${role}::name`)}
                else not pg_catalog.has_table_privilege(${role}::name, pg_catalog.to_regclass(t.name)::oid, t.granted)
              end
       from unnest(${each.map(({ table }) => table)}::text[], ${each.map(({ right }) => right)}::text[]) as t (name, granted)

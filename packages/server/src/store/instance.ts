@@ -33,15 +33,20 @@ export async function resealInstance(sql: Queryable, was: InstanceSecrets, next:
   const result = await sql`
     update instance
     set wrapped_pepper = ${next.wrapped_pepper}, wrapped_signing_key = ${next.wrapped_signing_key},
-        wrapped_audit_key = ${next.wrapped_audit_key}
+        wrapped_audit_key = ${next.wrapped_audit_key}, wrapped_former_pepper = ${next.wrapped_former_pepper},
+        pepper_since = case when pepper = ${next.pepper} then pepper_since else pg_catalog.clock_timestamp() end,
+        pepper = ${next.pepper}
     where id = 1 and wrapped_pepper = ${was.wrapped_pepper} and wrapped_signing_key = ${was.wrapped_signing_key}
-      and wrapped_audit_key = ${was.wrapped_audit_key}`
+      and wrapped_audit_key = ${was.wrapped_audit_key} and wrapped_former_pepper is not distinct from ${was.wrapped_former_pepper}`
   return result.count === 1
 }
 
 /** The secrets of the installation's row, which are always sealed under one store key. */
 export interface InstanceSecrets {
+  /** the number of the pepper; a new one is of now by the database's clock */
+  pepper: number
   wrapped_pepper: Uint8Array
+  wrapped_former_pepper: Uint8Array | null
   wrapped_signing_key: Uint8Array
   wrapped_audit_key: Uint8Array
 }
@@ -56,6 +61,17 @@ export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | 
 /** Sets the wrapped key of the installation's own log. */
 export async function setInstallationKey(sql: Transaction, wrapped_audit_key: Uint8Array): Promise<void> {
   await sql`update instance set wrapped_audit_key = ${wrapped_audit_key} where id = 1`
+}
+
+/**
+ * The metadata of the entries that have statements about new signing keys, in their order. Nothing in it is
+ * authenticated here: each statement has signatures of its own.
+ */
+export async function listKeyChanges(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ metadata: string | null }[]>`
+    select pg_catalog.substr(metadata, 1, 4096) as metadata from audit_log
+    where tenant_id = ${INSTALLATION_ID} and action = 'installation.secrets_rotate' order by id`
+  return rows.map(({ metadata }) => metadata ?? '')
 }
 
 /**

@@ -1,5 +1,5 @@
 /** The rows of keys and their versions. */
-import { MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
+import { type KeyListParts, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
@@ -14,6 +14,10 @@ export interface KeyRow {
   current_version: number
   /** wrapped keys of older versions no longer open */
   min_unwrap_version: number
+  /** since when they are closed; null if min_unwrap_version never changed */
+  min_unwrap_since: string | null
+  /** this version and all before it are destroyed; 0 for none */
+  destroyed_through: number
   rotation_interval_days: number | null
   next_rotation_at: string | null
   destroy_at: string | null
@@ -40,6 +44,8 @@ export interface NewKeyRow extends KeyRow {
   status: 'active'
   current_version: 1
   min_unwrap_version: 1
+  min_unwrap_since: null
+  destroyed_through: 0
   rotation_interval_days: null
   next_rotation_at: null
   destroy_at: null
@@ -50,6 +56,19 @@ export interface NewKeyRow extends KeyRow {
 export interface NewKeyVersionRow extends KeyVersionRow {
   status: 'active'
   wrapped_kek: Uint8Array
+}
+
+/** A page of the active keys whose current version is sealed under a store key before a number, after a key. */
+export function listKeysUnderEarlier(
+  sql: Queryable,
+  { number, after, limit }: { number: number; after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
+): Promise<Pick<KeyRow, 'tenant_id' | 'key_id'>[]> {
+  return sql<Pick<KeyRow, 'tenant_id' | 'key_id'>[]>`
+    select k.tenant_id, k.key_id from keys as k
+    join key_versions as v on v.tenant_id = k.tenant_id and v.key_id = k.key_id and v.version = k.current_version
+    where k.status = 'active' and v.store_key < ${number}
+      ${after ? sql`and (k.tenant_id, k.key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
+    order by k.tenant_id, k.key_id limit ${limit}`
 }
 
 /** Inserts new keys of a tenant in one statement. */
@@ -78,6 +97,7 @@ export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean>
   const result = await sql`
     update keys
     set status = ${row.status}, current_version = ${row.current_version}, min_unwrap_version = ${row.min_unwrap_version},
+        min_unwrap_since = ${row.min_unwrap_since}, destroyed_through = ${row.destroyed_through},
         rotation_interval_days = ${row.rotation_interval_days}, next_rotation_at = ${row.next_rotation_at},
         destroy_at = ${row.destroy_at}, wrapped_hash_key = ${row.wrapped_hash_key === null ? sql`null` : sql`wrapped_hash_key`}, updated_at = ${row.updated_at},
         entry_id = ${row.entry_id}, mac = ${row.mac}
@@ -130,6 +150,24 @@ export async function findKey(
   const rows = await sql<WithNewestEntry<KeyRow>[]>`
     select ${keyColumns(sql)}, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
   return onlyRow(rows, `key ${key_id} of tenant ${tenant_id}`, { tenant_id, key_id })
+}
+
+/** Whether a key is on a list, by its id or by a folder of its name. */
+export async function isKeyListed(
+  sql: Queryable,
+  { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
+  list: KeyListParts,
+): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select 1 from keys where tenant_id = ${tenant_id} and key_id = ${key_id} and ${isOnList(sql, list)}
+    ) as found`
+  return row?.found ?? false
+}
+
+function isOnList(sql: Queryable, { ids, folders }: KeyListParts) {
+  return sql`(key_id = any(${[...ids]}::uuid[]) or exists (
+    select from pg_catalog.unnest(${[...folders]}::text[]) as f (folder) where pg_catalog.starts_with(keys.name, folder)))`
 }
 
 /** Whether a key of this name exists, whatever its status. */
@@ -196,6 +234,8 @@ export async function listTenantKeyVersions(sql: Queryable, tenant_id: string): 
 export interface KeyFilter {
   status?: wire.KeyStatus | undefined
   name?: string | undefined
+  /** those on this list */
+  on?: KeyListParts | undefined
   limit?: number | undefined
   offset?: number | undefined
 }
@@ -211,6 +251,7 @@ export async function listKeys(
     where tenant_id = ${tenant_id}
       ${filter.status === undefined ? sql`` : sql`and status = ${filter.status}`}
       ${filter.name === undefined ? sql`` : sql`and name = ${filter.name}`}
+      ${filter.on === undefined ? sql`` : sql`and ${isOnList(sql, filter.on)}`}
       ${after === undefined ? sql`` : sql`and (created_at, key_id) > (${after.created_at}, ${after.key_id})`}
     order by created_at, key_id
     limit ${filter.limit ?? null} offset ${filter.offset ?? 0}`
@@ -246,7 +287,7 @@ export async function listDueKeys(
 function keyColumns(sql: Queryable) {
   return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
              pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,
-             min_unwrap_version, rotation_interval_days, next_rotation_at, destroy_at, pg_catalog.substr(wrapped_hash_key, 1, 256) as wrapped_hash_key,
+             min_unwrap_version, min_unwrap_since, destroyed_through, rotation_interval_days, next_rotation_at, destroy_at, pg_catalog.substr(wrapped_hash_key, 1, 256) as wrapped_hash_key,
              created_at, updated_at, entry_id, pg_catalog.substr(mac, 1, 33) as mac`
 }
 

@@ -7,7 +7,7 @@ import type { Sql, Transaction } from './db.js'
 import { withDeadline } from './deadline.js'
 import { describeHolders, watchHolders } from './lock-holders.js'
 
-/** The schema of the first release. Every one from it on is migrated. */
+/** The schema of the first release. This one and every later one is migrated. */
 const FIRST_RELEASED = 14
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
@@ -27,7 +27,7 @@ const TURN_TIMEOUT = '10min'
 const TABLE_TIMEOUT = '200ms'
 /** Between two tries, in milliseconds: calls that waited behind the last one are answered meanwhile. */
 const PAUSE_MS = 1_000
-/** For how long the locks are tried for altogether, in milliseconds. */
+/** How long the migration tries to get the locks in total, in milliseconds. */
 const LOCKED_MS = 300_000
 /** Between two reports of who holds them, in milliseconds. */
 const REPORT_MS = 10_000
@@ -55,7 +55,7 @@ export interface MigrateOptions {
   complete?: Complete | undefined
   /** called now and then while others hold locks on the tables; `message` says who */
   onLocked?: ((message: string) => void) | undefined
-  /** for how long locks are tried for, in milliseconds */
+  /** how long the migration tries to get the locks, in milliseconds */
   lockedMs?: number
 }
 
@@ -70,8 +70,8 @@ export type Complete = (transaction: Transaction, versions: { from: number; to: 
  * row. Writes nothing if none is missing, so that a command that only reads works on a database that takes no
  * writes.
  *
- * Whoever waits for a table's lock has every later call wait too. So each try waits for a moment only, and
- * lets go of all its locks before the next.
+ * Every later call queues behind a transaction that waits for a table's lock. So each try waits only briefly,
+ * and releases all its locks before the next.
  *
  * @throws SchemaVersionError, LockedTablesError, DatabaseDeadlineError
  */
@@ -91,7 +91,7 @@ export async function migrate(
     try {
       return await acknowledged((workIsDone) => applyMissing(sql, { migrations, complete, holders, workIsDone }))
     } catch (error) {
-      // Before the turn, another process migrates.
+      // While this process waits for its turn, another one migrates.
       if (!holders.isWatching() || (error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error
       const who = describeHolders(holders.found())
       const now = performance.now()
@@ -160,7 +160,7 @@ async function applyMissing(
 
 /**
  * The schema of the database, and the newest that this version of the server knows, to which it can be
- * migrated. Whatever starts, migrates or reports decides by this alone. @throws SchemaVersionError
+ * migrated. A start, a migration and a report all decide by this. @throws SchemaVersionError
  */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
   // In this order, because another process that migrates commits both together.

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded, type RunningEmbedded } from './embedded/database.js'
+import type { Login } from './login.js'
 import { findReached } from './pooler.js'
 import { EMBEDDED_PATH } from './search-path.js'
 import { type Durability, findDurability } from './settings.js'
@@ -19,6 +20,7 @@ const RETRY_MS = 500
 /** Where the database is: on PostgreSQL, or else in the data directory. */
 export interface Location {
   databaseUrl: string | undefined
+  databaseUrlFile?: string | undefined
   databasePooler: Pooler
   dataDir: string
 }
@@ -100,6 +102,8 @@ export interface OpenStoreOptions {
    * called when the embedded database fails while it is open, and serves no more; by default the process ends
    */
   onFailure?: ((error: Error) => void) | undefined
+  /** called when the file of PostgreSQL's URL cannot be used any more; connections log in as before */
+  onStaleLogin?: ((error: Error) => void) | undefined
 }
 
 export interface Wait {
@@ -117,10 +121,12 @@ export interface Wait {
  */
 export async function openStore(
   config: Location,
-  { beside, mayCreate, wait, onFailure }: OpenStoreOptions,
+  { beside, mayCreate, wait, onFailure, onStaleLogin }: OpenStoreOptions,
 ): Promise<Store> {
-  const { databaseUrl, databasePooler } = config
-  if (databaseUrl !== undefined) return untilReached(() => openPostgres(databaseUrl, databasePooler), databaseUrl, wait)
+  const { databaseUrl: url, databaseUrlFile: urlFile, databasePooler } = config
+  if (url !== undefined) {
+    return untilReached(() => openPostgres({ url, urlFile, onStaleLogin }, databasePooler), url, wait)
+  }
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
   if (running) return embeddedStore(config, running, async () => undefined)
   if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
@@ -186,13 +192,14 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
   }
 }
 
-async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
-  const reached = await findReached(url)
+async function openPostgres(login: Login & Pick<OpenStoreOptions, 'onStaleLogin'>, pooler: Pooler): Promise<Store> {
+  const { url } = login
+  const reached = await findReached(login)
   const { searchPath, encoding } = reached
   const { description } = readDatabaseUrl(url) ?? { description: '' }
   if (!LOSSLESS_ENCODINGS.includes(encoding ?? '')) throw new DatabaseEncodingError(description, encoding)
   const isPooled = pooler === 'auto' ? reached.isPooled : pooler === 'transaction'
-  const sql = connect({ url, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
+  const sql = connect({ ...login, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
   try {
     await assertFormats(sql)
     const durability = await findDurability(sql)

@@ -3,6 +3,7 @@
  * which encoding it stores text.
  */
 import { connect, type Queryable } from './db.js'
+import type { Login } from './login.js'
 import { ownPath } from './search-path.js'
 
 /** How a database is reached. */
@@ -24,8 +25,8 @@ export interface Reached {
  *
  * @throws the database's own error
  */
-export async function findReached(url: string): Promise<Reached> {
-  const sql = connect({ url, max: 1, isPooled: true })
+export async function findReached(login: Login): Promise<Reached> {
+  const sql = connect({ ...login, max: 1, isPooled: true })
   try {
     const { 0: row, state } = await sql<{ pid: number; path: string | null; encoding: string }[]>`
       select pg_catalog.pg_backend_pid() as pid, ${ownPath(sql)} as path,

@@ -3,10 +3,12 @@ import type { Queryable, Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 
 /**
- * How long every process has to read a new store key before one seals under it, in seconds. A process reads
+ * How long every process has to read a new store key or pepper before one uses it, in seconds. A process reads
  * them each second.
  */
-const LEARN_SECONDS = 10
+export const LEARN_SECONDS = 10
+/** How long a server may refuse a new store key: its refusal is committed before anything is sealed under that. */
+const REFUSE_SECONDS = LEARN_SECONDS - 2
 
 export interface StoreKeyRow {
   number: number
@@ -15,12 +17,27 @@ export interface StoreKeyRow {
   created_at: string
 }
 
-/** All store keys, oldest first; `may_seal` once every process has had the time to read it. */
-export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean })[]> {
+/**
+ * All store keys, oldest first; `may_seal` once every process has had the time to read it, unless one of them
+ * could not open it. The oldest is refused by none.
+ */
+export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean; is_refused: boolean })[]> {
   return sql`
+    with k as (select *, number = pg_catalog.min(number) over () as is_oldest from store_keys)
     select number, pg_catalog.substr(wrapped, 1, 65536) as wrapped, created_at,
-           created_at + ${LEARN_SECONDS} * interval '1 second' <= pg_catalog.clock_timestamp() or number = 1 as may_seal
-    from store_keys order by number`
+           refused_at is not null and not is_oldest as is_refused,
+           is_oldest or (created_at + ${LEARN_SECONDS} * interval '1 second' <= pg_catalog.clock_timestamp()
+                         and refused_at is null) as may_seal
+    from k
+    order by number`
+}
+
+/** Refuses the store keys after a number, which this server cannot open, unless they may have sealed something. */
+export async function refuseStoreKeysAfter(sql: Queryable, number: number): Promise<void> {
+  await sql`
+    update store_keys set refused_at = pg_catalog.clock_timestamp()
+    where number > ${number} and refused_at is null
+      and created_at + ${REFUSE_SECONDS} * interval '1 second' > pg_catalog.clock_timestamp()`
 }
 
 /** Whether the database has the table of store keys, as it has from schema 16 on. */
@@ -54,6 +71,14 @@ export async function rewrapStoreKey(
 export async function deleteStoreKeysBefore(sql: Transaction, number: number): Promise<void> {
   await sql`delete from store_keys where number < ${number}`
 }
+
+/** Whether the database refused a row because the store key that seals its secret was deleted meanwhile. */
+export function isStoreKeyGone(error: unknown): boolean {
+  const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
+  return code === FOREIGN_KEY_VIOLATION && /_store_key_fkey$/.test(String(constraint_name))
+}
+
+const FOREIGN_KEY_VIOLATION = '23503'
 
 /** How many rows have secrets that are sealed under each store key, oldest first. */
 export function countSealed(sql: Queryable): Promise<{ number: number; created_at: string; rows: number }[]> {
@@ -127,4 +152,50 @@ export async function writeResealed(
     where t.tenant_id = n.tenant_id and t.${sql(id)} = n.id
       ${version === undefined ? sql`` : sql`and t.${sql(version)} = n.version`} and t.${sql(column)} = n.sealed`
   return result.count
+}
+
+/** Where the MACs of rows are that an audit key authenticates, beside the tenant's own. */
+export const MAC_TABLES = {
+  keys: { table: 'keys', id: 'key_id', version: undefined },
+  versions: { table: 'key_versions', id: 'key_id', version: 'version' },
+  apiKeys: { table: 'api_keys', id: 'api_key_id', version: undefined },
+} as const
+
+/** The new MAC of a row, in the place of the one that it has. */
+export interface RenewedMac {
+  id: string
+  /** 0 where the row has no version */
+  version: number
+  was: Uint8Array
+  mac: Uint8Array
+}
+
+/** Replaces the MACs of a tenant's rows; returns how many. A row with another one by now is left as it is. */
+export async function replaceMacs(
+  sql: Transaction,
+  { table, id, version }: (typeof MAC_TABLES)[keyof typeof MAC_TABLES],
+  tenant_id: string,
+  macs: readonly RenewedMac[],
+): Promise<number> {
+  const result = await sql`
+    update ${sql(table)} as t set mac = n.mac
+    from unnest(
+      ${writeArray(macs.map((row) => row.id))}::uuid[], ${writeArray(macs.map((row) => row.version))}::integer[],
+      ${writeBytes(macs.map(({ was }) => was))}::bytea[], ${writeBytes(macs.map(({ mac }) => mac))}::bytea[]
+    ) as n (id, version, was, mac)
+    where t.tenant_id = ${tenant_id} and t.${sql(id)} = n.id
+      ${version === undefined ? sql`` : sql`and t.${sql(version)} = n.version`} and t.mac = n.was`
+  return result.count
+}
+
+/** Replaces a tenant's sealed audit keys, and the MAC of its row; false if it has others by now. */
+export async function replaceAuditKey(
+  sql: Queryable,
+  was: { tenant_id: string; wrapped_audit_key: Uint8Array; mac: Uint8Array },
+  next: { wrapped_audit_key: Uint8Array; mac: Uint8Array },
+): Promise<boolean> {
+  const result = await sql`
+    update tenants set wrapped_audit_key = ${next.wrapped_audit_key}, mac = ${next.mac}
+    where tenant_id = ${was.tenant_id} and wrapped_audit_key = ${was.wrapped_audit_key} and mac = ${was.mac}`
+  return result.count === 1
 }

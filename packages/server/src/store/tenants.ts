@@ -11,6 +11,9 @@ import { onlyRow } from './only-row.js'
  */
 export type TenantStatus = 'active' | 'suspended' | 'deleted'
 
+/** The current audit key and 255 before it. */
+export const MOST_AUDIT_KEY_BYTES = 18_680
+
 export interface TenantRow {
   tenant_id: string
   name: string
@@ -19,6 +22,7 @@ export interface TenantRow {
   /** how server mode reads a plaintext if the call does not say */
   plaintext_encoding: wire.PlaintextEncoding
   status: TenantStatus
+  /** all audit keys of its log, sealed (key-hierarchy.md 9) */
   wrapped_audit_key: Uint8Array
   created_at: string
   entry_id: number
@@ -33,8 +37,16 @@ function tenantColumns(sql: Queryable) {
   return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
     tenants.monthly_encrypt_quota, pg_catalog.substr(tenants.plaintext_encoding, 1, 33) as plaintext_encoding,
     pg_catalog.substr(tenants.status, 1, 33) as status,
-    pg_catalog.substr(tenants.wrapped_audit_key, 1, 256) as wrapped_audit_key, tenants.created_at, tenants.entry_id,
+    pg_catalog.substr(tenants.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key, tenants.created_at, tenants.entry_id,
     pg_catalog.substr(tenants.mac, 1, 33) as mac`
+}
+
+/** Finds a log's sealed keys, also of the installation's own log; undefined if there is no such log. */
+export async function findWrappedAuditKey(sql: Queryable, tenant_id: string): Promise<Uint8Array | undefined> {
+  const [row] = await sql<{ wrapped_audit_key: Uint8Array }[]>`
+    select pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key from tenants where tenant_id = ${tenant_id}
+    union all select wrapped_audit_key from instance where id = 1 and ${tenant_id} = ${INSTALLATION_ID} limit 1`
+  return row?.wrapped_audit_key
 }
 
 /** Inserts a tenant. */

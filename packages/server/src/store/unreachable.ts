@@ -6,49 +6,43 @@ const NOT_PRIMARY = 'NOT_PRIMARY'
 /** Of the patched driver: the database offers no TLS, which `sslmode` requires. */
 const NO_TLS = 'NO_TLS'
 
-/** Codes of Node's sockets and of the driver: the connection could not be made, or was lost. */
-const CONNECTION = new Set([
+/** Codes of Node's sockets and of the driver for a connection that was never made: nothing was sent on it. */
+const NEVER_CONNECTED = [
   'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
   'EHOSTUNREACH',
   'ENETUNREACH',
   'ENOTFOUND',
   'EAI_AGAIN',
   'CONNECT_TIMEOUT',
+  NO_TLS,
+]
+/** Those, and those of a connection that may have been lost. */
+const CONNECTION: ReadonlySet<unknown> = new Set([
+  ...NEVER_CONNECTED,
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
   'CONNECTION_ENDED',
   NOT_PRIMARY,
-  NO_TLS,
 ])
 /**
- * PostgreSQL's SQLSTATEs: connection exceptions, too many connections, shut down by its operator, crashed,
- * not up yet.
+ * PostgreSQL's SQLSTATEs: connection exceptions, a refused login, too many connections, shut down by its
+ * operator, crashed, not up yet.
  */
-const SQLSTATE = /^(?:08...|53300|57P0[123])$/
+const SQLSTATE = /^(?:08...|28000|28P01|53300|57P0[123])$/
 
-/** Codes of a connection that was never made, so that nothing was sent on it. */
-const NEVER_CONNECTED = new Set([
-  'ECONNREFUSED',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'CONNECT_TIMEOUT',
-  NO_TLS,
-])
-/** PostgreSQL's SQLSTATEs before it accepts a statement: too many connections, not up yet. */
-const NOT_ADMITTED = /^(?:53300|57P03)$/
+/** PostgreSQL's SQLSTATEs before it accepts a statement: a refused login, too many connections, not up yet. */
+const NOT_ADMITTED = /^(?:28000|28P01|53300|57P03)$/
 
 /**
  * Whether an error says that there was no connection to the database, so that the statement cannot have taken
  * effect.
  */
 export function isNotConnected(error: unknown): boolean {
-  const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' && (NEVER_CONNECTED.has(code) || NOT_ADMITTED.test(code))
+  const code = codeOf(error)
+  return code !== undefined && (NEVER_CONNECTED.includes(code) || NOT_ADMITTED.test(code))
 }
 
 /**
@@ -56,8 +50,15 @@ export function isNotConnected(error: unknown): boolean {
  */
 export function isUnreachable(error: unknown): boolean {
   if (error instanceof DatabaseDeadlineError) return true
-  const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' && (CONNECTION.has(code) || SQLSTATE.test(code))
+  const code = codeOf(error)
+  return code !== undefined && (CONNECTION.has(code) || SQLSTATE.test(code))
+}
+
+// While PostgreSQL does not run, its unix socket is not there.
+function codeOf(error: unknown): string | undefined {
+  const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown }
+  if (code === 'ENOENT' && syscall === 'connect') return 'ECONNREFUSED'
+  return typeof code === 'string' ? code : undefined
 }
 
 /** Whether the database was reached, and is a standby or read-only. */
@@ -65,9 +66,19 @@ export function isNotPrimary(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
 }
 
+/** PostgreSQL's SQLSTATEs for a user, a password or a certificate that it does not take. */
+const REFUSED_LOGIN = ['28000', '28P01']
+
+/** The SQLSTATE with which the database refused a login, by itself or by a pooler; undefined for any other error. */
+export function findLoginFault(error: unknown): string | undefined {
+  const code = findRefusedLogin(error) ?? (error instanceof Error && 'code' in error ? error.code : undefined)
+  return REFUSED_LOGIN.find((known) => known === code)
+}
+
 /** Whether waiting does not help, because the database answers and what is configured is wrong. */
 export function isMisconfigured(error: unknown): boolean {
-  return findRefusedLogin(error) !== undefined || (error instanceof Error && 'code' in error && error.code === NO_TLS)
+  if (findRefusedLogin(error) !== undefined || findLoginFault(error) !== undefined) return true
+  return error instanceof Error && 'code' in error && error.code === NO_TLS
 }
 
 /**

@@ -1,5 +1,5 @@
 /** How many calls of each API key wrote no entry, by day, kind and address. */
-import { MAX_LISTED_UNRECORDED, type UnrecordedKind } from '@eaas/protocol'
+import { MAX_LISTED_COUNTS, type UnrecordedKind } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
 /** A count to add. */
@@ -44,5 +44,5 @@ export async function listUnrecordedCalls(sql: Queryable, tenant_id: string, mon
   return sql<Listed[]>`
     select day::text as day, api_key_id, kind, nullif(ip_address, '') as ip_address, calls as count from unrecorded_calls
     where tenant_id = ${tenant_id} and day >= ${first}::date and day < ${first}::date + interval '1 month'
-    order by calls desc, unrecorded_calls.day, api_key_id, kind, unrecorded_calls.ip_address limit ${MAX_LISTED_UNRECORDED}`
+    order by calls desc, unrecorded_calls.day, api_key_id, kind, unrecorded_calls.ip_address limit ${MAX_LISTED_COUNTS}`
 }

@@ -11,7 +11,6 @@
  * transaction.
  */
 
-import type { KeyObject } from 'node:crypto'
 import type { ChainedEntry } from '@eaas/audit'
 import type { LogAction } from '@eaas/protocol'
 import { createStretches, turn } from '../../event-loop.js'
@@ -21,6 +20,7 @@ import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../..
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError } from '../append-errors.js'
+import type { AuditKey } from '../formats/chain.js'
 import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from '../formats/chain.js'
 import { createHeadWatches, type HeadWatch, type HeadWatches } from '../watch/head-watch.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
@@ -77,7 +77,7 @@ export interface DecideOn {
 /** What one call wants to append. */
 export interface Append extends Decided {
   tenant_id: string
-  auditKey: KeyObject
+  auditKey: AuditKey
   /** the policy version that the decision was made on; NaN if it is still to be made */
   policy_version: number
   /**
@@ -99,7 +99,7 @@ export interface Committer {
    *
    * @throws AuditWriteError after an alarm, DatabaseDeadlineError, or the database's own error
    */
-  currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number>
+  currentPolicyVersion(tenant: { tenant_id: string; auditKey: AuditKey }): Promise<number>
   /** How many entries of all tenants wait to be committed. */
   waiting(): number
   /**
@@ -311,14 +311,14 @@ export function createCommitter({
     return log.head.read(sql, firstAppend(group).auditKey)
   }
 
-  function currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number> {
+  function currentPolicyVersion(tenant: { tenant_id: string; auditKey: AuditKey }): Promise<number> {
     const log = logOf(tenant.tenant_id)
     // Callers of one turn of the event loop share a read that starts after all of them have called.
     log.nextRead ??= readPolicyVersion(log, tenant.auditKey)
     return log.nextRead
   }
 
-  async function readPolicyVersion(log: TenantLog, auditKey: KeyObject): Promise<number> {
+  async function readPolicyVersion(log: TenantLog, auditKey: AuditKey): Promise<number> {
     const until = performance.now() + DATABASE_DEADLINE_MS
     await turn()
     while (log.reads.size >= READS_AT_ONCE) await Promise.race(log.reads).catch(() => undefined) // each has a deadline

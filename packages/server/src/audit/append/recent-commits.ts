@@ -3,9 +3,10 @@ import { isRolledBack } from '../../store/db.js'
 
 /**
  * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name
- * taken (23505), a lock or a statement that took too long (55P03, 57014).
+ * taken (23505), a store key that was rotated meanwhile (23503), a lock or a statement that took too long
+ * (55P03, 57014).
  */
-const PASSING = /^(?:40...|23505|55P03|57014)$/
+const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
 
 export class RecentCommits {
   /** when a group was committed last, by `performance.now()` */

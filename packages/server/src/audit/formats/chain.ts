@@ -14,6 +14,42 @@ const ALARM_LABEL = 'eaas/audit/alarm/v1'
 /** Policy versions between two accepted rollbacks (chain.md 10). */
 const POLICY_EPOCH = 2 ** 32
 
+/** A key that a log had before, and the last id that it holds for. */
+export interface FormerKey {
+  through: number
+  key: KeyObject
+}
+
+/** The key of a log, and those before it, the earliest first (chain.md 14). */
+export interface AuditKeys {
+  current: KeyObject
+  former: readonly FormerKey[]
+}
+
+/** What authenticates a log: one key, or several, each from an entry on. */
+export type AuditKey = KeyObject | AuditKeys
+
+/** The key of what is written now: rows, marks and alarms. */
+export function currentKey(auditKey: AuditKey): KeyObject {
+  return 'former' in auditKey ? auditKey.current : auditKey
+}
+
+/** The keys of all entries, that of the newest ones first. */
+export function allKeys(auditKey: AuditKey): KeyObject[] {
+  return 'former' in auditKey ? [auditKey.current, ...auditKey.former.map(({ key }) => key)] : [auditKey]
+}
+
+/** The key of the entry of an id, and of a kept head that ends with it. */
+function keyAt(auditKey: AuditKey, id: number): KeyObject {
+  const former = 'former' in auditKey ? auditKey.former.find(({ through }) => id <= through) : undefined
+  return former?.key ?? currentKey(auditKey)
+}
+
+/** The first id that the current key holds for: its MAC proves all before by their hashes. */
+export function firstOfCurrent(auditKey: AuditKey): number {
+  return 'former' in auditKey ? (auditKey.former.at(-1)?.through ?? 0) + 1 : 1
+}
+
 /** The end of a tenant's chain (chain.md 5). */
 export interface Head {
   tenant_id: string
@@ -25,19 +61,23 @@ export interface Head {
 }
 
 /** mac_n from h_n (chain.md 3). */
-export function entryMac(auditKey: KeyObject, hash: Uint8Array): Uint8Array {
-  return hmac(auditKey, MAC_LABEL, hash)
+export function entryMac(auditKey: AuditKey, id: number, hash: Uint8Array): Uint8Array {
+  return hmac(keyAt(auditKey, id), MAC_LABEL, hash)
 }
 
 /** The MAC of a head (chain.md 5). */
-export function headMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
-  const { tenant_id, last_id, hash, policy_version, created_at } = head
-  const text = JSON.stringify([HEAD_LABEL, tenant_id, last_id, encodeHex(hash), policy_version, created_at])
-  return hmac(auditKey, text)
+export function headMac(auditKey: AuditKey, head: Omit<Head, 'mac'>): Uint8Array {
+  return headMacUnder(currentKey(auditKey), head)
 }
 
-/** Whether a head is as the server wrote it. */
-export function isHeadAuthentic(auditKey: KeyObject, head: Head): boolean {
+function headMacUnder(key: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
+  const { tenant_id, last_id, hash, policy_version, created_at } = head
+  const text = JSON.stringify([HEAD_LABEL, tenant_id, last_id, encodeHex(hash), policy_version, created_at])
+  return hmac(key, text)
+}
+
+/** Whether the head of a log is as the server wrote it: under the current key, since a renewal writes it too. */
+export function isHeadAuthentic(auditKey: AuditKey, head: Head): boolean {
   return equalBytes(head.mac, headMac(auditKey, head))
 }
 
@@ -57,7 +97,7 @@ export interface PurgeMark {
 export const NO_MARK_MAC = new Uint8Array(32)
 
 /** The MAC of a purge mark (chain.md 8). */
-export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>): Uint8Array {
+export function purgeMarkMac(auditKey: AuditKey, mark: Omit<PurgeMark, 'mac'>): Uint8Array {
   const { tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac } = mark
   const text = JSON.stringify([
     PURGE_MARK_LABEL,
@@ -69,11 +109,11 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
     created_at,
     encodeHex(previous_mac),
   ])
-  return hmac(auditKey, text)
+  return hmac(currentKey(auditKey), text)
 }
 
 /** Whether a purge mark is as the server wrote it. */
-export function isPurgeMarkAuthentic(auditKey: KeyObject, mark: PurgeMark): boolean {
+export function isPurgeMarkAuthentic(auditKey: AuditKey, mark: PurgeMark): boolean {
   return equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
 }
 
@@ -81,7 +121,7 @@ export function isPurgeMarkAuthentic(auditKey: KeyObject, mark: PurgeMark): bool
  * Whether the marks of a log, in order, are as the server wrote them, and none between two of them is
  * missing.
  */
-export function areMarksAuthentic(auditKey: KeyObject, marks: readonly PurgeMark[]): boolean {
+export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[]): boolean {
   return marks.every(
     (mark, at) =>
       isPurgeMarkAuthentic(auditKey, mark) && equalBytes(mark.previous_mac, marks[at - 1]?.mac ?? NO_MARK_MAC),
@@ -101,12 +141,11 @@ export type KeptHead = Witness &
     sealed?: KeptHead | undefined
   }
 
-/** Whether a head that was kept is as the server wrote it. */
-export function isKeptHeadAuthentic(auditKey: KeyObject, tenant_id: string, kept: KeptHead): boolean {
+/** Whether a head that was kept is as the server wrote it, under the key of its time. */
+export function isKeptHeadAuthentic(auditKey: AuditKey, tenant_id: string, kept: KeptHead): boolean {
   const { created_at, mac } = kept
-  return (
-    created_at !== undefined && mac !== undefined && isHeadAuthentic(auditKey, { ...kept, tenant_id, created_at, mac })
-  )
+  if (created_at === undefined || mac === undefined) return false
+  return equalBytes(mac, headMacUnder(keyAt(auditKey, kept.last_id), { ...kept, tenant_id, created_at }))
 }
 
 /** An alarm as it is stored: the head that was witnessed, and what is wrong (chain.md 10). */
@@ -118,10 +157,10 @@ export interface ChainAlarm extends Witness {
 }
 
 /** The MAC of an alarm (chain.md 10). */
-export function alarmMac(auditKey: KeyObject, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {
+export function alarmMac(auditKey: AuditKey, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {
   const { tenant_id, reason, last_id, hash, policy_version, raised_at } = alarm
   const text = JSON.stringify([ALARM_LABEL, tenant_id, reason, last_id, encodeHex(hash), policy_version, raised_at])
-  return hmac(auditKey, text)
+  return hmac(currentKey(auditKey), text)
 }
 
 /**
@@ -138,7 +177,7 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /** The head of a chain without entries. */
-export function genesisHead(auditKey: KeyObject, tenant_id: string, created_at: string): Head {
+export function genesisHead(auditKey: AuditKey, tenant_id: string, created_at: string): Head {
   return withHeadMac(auditKey, { tenant_id, last_id: 0, hash: genesisHash(tenant_id), policy_version: 1, created_at })
 }
 
@@ -146,7 +185,7 @@ export function genesisHead(auditKey: KeyObject, tenant_id: string, created_at: 
 export type EntryDraft = Omit<AuditEntry, 'tenant_id' | 'id' | 'created_at'>
 
 export interface ExtendOptions {
-  auditKey: KeyObject
+  auditKey: AuditKey
   /** milliseconds since 1970; clamped so that time never goes back (chain.md 4) */
   now: number
   /** the policy version after these entries; by default the head's */
@@ -170,21 +209,23 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   const { tenant_id } = head
   let { last_id, hash } = head
   const entries: ChainedEntry[] = []
-  // `entryText` in two parts: only the id differs between the calls of one caller on one key.
+  // `entryText` in parts: only the id and the metadata differ between the calls of one caller on one key.
   const before = `${JSON.stringify([ENTRY_LABEL, tenant_id]).slice(0, -1)},`
+  const end = `,${JSON.stringify(created_at)}]`
+  let middle = ''
   let after = ''
   let last: EntryDraft | undefined
   return {
     // Field by field, because spreading the draft costs more than hashing it.
     add(draft: EntryDraft): ChainedEntry {
       const { action, key_id, key_version, actor, ip_address, metadata } = draft
-      if (!last || !isEqual(draft, last)) {
-        after = `,${JSON.stringify([action, key_id, key_version, actor, ip_address, metadata, created_at]).slice(1)}`
-        last = draft
-      }
+      const isAlike = last !== undefined && isEqualButMetadata(draft, last)
+      if (!isAlike) middle = `,${JSON.stringify([action, key_id, key_version, actor, ip_address]).slice(1, -1)},`
+      if (!isAlike || metadata !== last?.metadata) after = middle + JSON.stringify(metadata) + end
+      last = draft
       const id = ++last_id
       hash = textHash(hash, before + id + after)
-      const mac = entryMac(auditKey, hash)
+      const mac = entryMac(auditKey, id, hash)
       const entry = { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac }
       entries.push(entry)
       return entry
@@ -196,15 +237,14 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   }
 }
 
-/** Whether two drafts record the same, as those of one caller's calls on one key do. */
-function isEqual(a: EntryDraft, b: EntryDraft): boolean {
+/** Whether two drafts record the same but for their metadata, as those of one caller's calls on one key do. */
+function isEqualButMetadata(a: EntryDraft, b: EntryDraft): boolean {
   return (
     a.action === b.action &&
     a.key_id === b.key_id &&
     a.key_version === b.key_version &&
     a.actor === b.actor &&
-    a.ip_address === b.ip_address &&
-    a.metadata === b.metadata
+    a.ip_address === b.ip_address
   )
 }
 
@@ -229,6 +269,6 @@ export function laterTime(previous: string, now: number): string {
   return time > previous ? time : previous // RFC 3339 in UTC with milliseconds sorts as text
 }
 
-function withHeadMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Head {
+function withHeadMac(auditKey: AuditKey, head: Omit<Head, 'mac'>): Head {
   return { ...head, mac: headMac(auditKey, head) }
 }

@@ -98,6 +98,19 @@ const RELEASED: readonly [name: string, table: keyof typeof MACS, row: object, m
     { ...key, min_unwrap_version: 2 },
     '84b1f84e75c936dd0c2d3287d561208de78f49e9108d7b02256eaf35d87110a3',
   ],
+  [
+    'a destroyed key whose first version was destroyed before',
+    'keys',
+    {
+      ...key,
+      status: 'destroyed',
+      wrapped_hash_key: null,
+      min_unwrap_version: 2,
+      min_unwrap_since: late,
+      destroyed_through: 1,
+    },
+    '5706db6e3ef0462a0f6c756fa204fb42ed9745804d92d5e1ae761867fe41aee0',
+  ],
   ['a key version', 'key_versions', version, 'f9552974b552449a8ad859942278c9828a05c2d18af29fee22d25cd4a96c63e8'],
   [
     'a destroyed key version',
@@ -117,6 +130,18 @@ const RELEASED: readonly [name: string, table: keyof typeof MACS, row: object, m
     'api_keys',
     { ...apiKey, revoked_at: late },
     'a695944ff36ad50d58dd763900548efb8876aca766bc90219aa2bef2026147e4',
+  ],
+  [
+    'an API key that is limited to keys',
+    'api_keys',
+    { ...apiKey, keys: ['customers/*', ids.key_id] },
+    '165cb7fc23d86959164bc2830078b3961ccc9bdbc59ec28dd337b309341b70d5',
+  ],
+  [
+    'an API key that is limited to keys, with budgets',
+    'api_keys',
+    { ...apiKey, keys: ['customers/*', ids.key_id], budgets: '{"hash":{"per_day":9},"unwrap":{"per_minute":600}}' },
+    '6a381b391eb2ad91027d3f0eb4195c211ff1f38b6958bff4c5ae1df67f6b109e',
   ],
 ]
 

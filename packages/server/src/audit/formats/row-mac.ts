@@ -45,8 +45,26 @@ function unlessActive(status: TenantRow['status']): string[] {
   return status === 'active' ? [] : [status]
 }
 
+function unlessAll(keys: ApiKeyRow['keys']): (readonly string[])[] {
+  return keys === null ? [] : [keys]
+}
+
+// A text, where `keys` are a list.
+function unlessAny(budgets: ApiKeyRow['budgets']): string[] {
+  return budgets === null ? [] : [budgets]
+}
+
 function unlessFirst(version: KeyRow['min_unwrap_version']): number[] {
   return version === 1 ? [] : [version]
+}
+
+function unlessNever(since: KeyRow['min_unwrap_since']): string[] {
+  return since === null ? [] : [since]
+}
+
+// As text, so that it is not taken for min_unwrap_version.
+function unlessNone(destroyed: KeyRow['destroyed_through']): string[] {
+  return destroyed === 0 ? [] : [JSON.stringify(destroyed)]
 }
 
 /** The MAC of a key's row. */
@@ -66,6 +84,8 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>, cover = isPre
     row.updated_at,
     row.entry_id,
     ...unlessFirst(row.min_unwrap_version),
+    ...unlessNever(row.min_unwrap_since),
+    ...unlessNone(row.destroyed_through),
   ])
 }
 
@@ -82,8 +102,8 @@ export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>,
   ])
 }
 
-/** The MAC of an API key's row; it does not cover `last_used_at`. */
-export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at'>): Uint8Array {
+/** The MAC of an API key's row; it does not cover `last_used_at`, nor the number of the pepper, which the digest implies. */
+export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at' | 'pepper'>): Uint8Array {
   return rowMac(rowKey, 'api_keys', [
     row.tenant_id,
     row.api_key_id,
@@ -96,6 +116,8 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
     row.revoked_at,
     row.created_at,
     row.entry_id,
+    ...unlessAll(row.keys),
+    ...unlessAny(row.budgets),
   ])
 }
 

@@ -9,6 +9,7 @@ import { type ChainedEntry, readMetadata } from '@eaas/audit'
 import { opens, type SecretBinding, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import type { RightsRows } from '../../store/audit-evidence.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
+import { opensAuditKey } from '../audit-key.js'
 import { equalBytes } from '../formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.js'
 
@@ -92,11 +93,11 @@ export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys): RowAudi
  * The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9).
  */
 export function versionStatus(
-  { status, current_version }: Pick<KeyRow, 'status' | 'current_version'>,
+  { status, current_version, destroyed_through }: Pick<KeyRow, 'status' | 'current_version' | 'destroyed_through'>,
   version: number,
 ): KeyVersionRow['status'] | undefined {
   if (version < 1 || version > current_version) return undefined
-  if (status === 'destroyed') return 'destroyed'
+  if (status === 'destroyed' || version <= destroyed_through) return 'destroyed'
   return version === current_version ? 'active' : 'retired'
 }
 
@@ -116,7 +117,8 @@ export function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
     case 'key.rotate':
       return [key, version(key_version ?? 0), version((key_version ?? 0) - 1)]
     case 'key.destroy': {
-      const { step, versions } = readMetadata(entry)
+      const { step, versions, version: one } = readMetadata(entry)
+      if (step === 'version') return [key, version(Number(one))]
       const all = step === 'completed' ? Array.from({ length: Number(versions) }, (_, at) => version(at + 1)) : []
       return [key, ...all]
     }
@@ -183,8 +185,8 @@ function nameRows(
     named.set(name, { entry_id: row.entry_id, isAuthentic })
   }
   if (tenant) {
-    const { tenant_id, wrapped_audit_key: sealed } = tenant
-    add('tenant', tenant, tenantMac, { binding: { purpose: 'audit-key', tenant_id }, sealed })
+    const isAuthentic = equalBytes(tenant.mac, tenantMac(rowKey, tenant)) && opensAuditKey(storeKeys, tenant)
+    named.set('tenant', { entry_id: tenant.entry_id, isAuthentic })
   }
   for (const row of keys) {
     const { tenant_id, key_id: id, wrapped_hash_key: sealed } = row

@@ -4,7 +4,6 @@
  * stays flat and other calls run meanwhile; entries appended meanwhile are not verified.
  */
 
-import type { KeyObject } from 'node:crypto'
 import {
   type ChainedEntry,
   type Checkpoint,
@@ -15,22 +14,26 @@ import {
   type RightsFault,
 } from '@eaas/audit'
 import { encodeHex, type wire } from '@eaas/protocol'
-import type { StoreKeys } from '../../crypto/key-hierarchy.js'
+import { deriveRowKey, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import { turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
 import { assertFormats } from '../../store/text-formats.js'
-import { findBeyond } from '../entries-beyond.js'
+import { followAuditKey } from '../audit-key.js'
 import {
+  type AuditKey,
   areMarksAuthentic,
+  currentKey,
   entryMac,
   equalBytes,
+  firstOfCurrent,
   isHeadAuthentic,
   type PurgeMark,
   type Witness,
 } from '../formats/chain.js'
+import { findBeyond } from '../head-fault.js'
 import { isNamed } from '../named-entries.js'
 import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
@@ -71,8 +74,7 @@ export type Fault =
 
 export interface VerifyOptions {
   tenant_id: string
-  auditKey: KeyObject
-  rowKey: KeyObject
+  auditKey: AuditKey
   /** open the secrets in the rows */
   storeKeys: StoreKeys
   /** a statement that was signed earlier and must still hold */
@@ -135,7 +137,10 @@ interface Position {
  * were written
  */
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
+  const current = currentKey(options.auditKey)
   const answer = await verify(sql, options)
+  if (!answer.valid) await followAuditKey(sql, options.auditKey)
+  if (!answer.valid && currentKey(options.auditKey) !== current) return verifyLog(sql, options) // it was renewed meanwhile
   if (!answer.valid) await assertFormats(sql)
   return answer
 }
@@ -173,7 +178,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     head !== undefined && !isHeadIgnored && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
   // A forged head is not believed about where the log ends: the last entry that exists is.
   const end = isHeadGood ? head.last_id : evidence.last_id
-  const through_id = Math.min(options.through_id ?? end, end)
+  // What is of before a new key is proven by the first MAC under that one alone (chain.md 14).
+  const through_id = Math.min(Math.max(options.through_id ?? end, firstOfCurrent(options.auditKey)), end)
 
   if (options.after_id !== undefined && options.after_id > position.id) {
     const [entry] = await readChain(sql, {
@@ -188,7 +194,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     }
     position = entry
   }
-  const rows = createRowAudit(options.rowKey, options.storeKeys)
+  const rows = createRowAudit(deriveRowKey(currentKey(options.auditKey)), options.storeKeys)
   const history = createRightsHistory({ after_id: position.id })
   const told: ChainedEntry[] = []
   const noted = new Map<number, Uint8Array>()
@@ -266,12 +272,12 @@ async function isPurgedBeyond(sql: Sql, tenant_id: string, id: number): Promise<
   return mark !== undefined && mark.purged_through > id
 }
 
-function findFault(last: Position, entry: ChainedEntry, auditKey: KeyObject): Fault | undefined {
+function findFault(last: Position, entry: ChainedEntry, auditKey: AuditKey): Fault | undefined {
   if (entry.id === last.id) return 'entry_repeated'
   if (entry.id !== last.id + 1) return 'entry_missing'
   const hash = entryHash(last.hash, entry)
   if (!equalBytes(entry.hash, hash)) return 'entry_altered'
-  if (!equalBytes(entry.mac, entryMac(auditKey, hash))) return 'entry_forged'
+  if (!equalBytes(entry.mac, entryMac(auditKey, entry.id, hash))) return 'entry_forged'
   if (hasTimeGoneBack(last, entry)) return 'time_went_back'
   return undefined
 }

@@ -3,10 +3,10 @@
  * against the chain, so that nobody who can only write to the database can hide a change.
  */
 
-import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash } from '@eaas/audit'
 import { readChain } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
+import type { AuditKey } from '../formats/chain.js'
 import { equalBytes, type Head, isHeadAuthentic, type Witness } from '../formats/chain.js'
 import { rowsWrittenBy } from './row-audit.js'
 
@@ -27,7 +27,7 @@ export interface RowsWritten {
  */
 export async function findRowsWritten(
   sql: Queryable,
-  { known, head, auditKey }: { known: Witness; head: Head; auditKey: KeyObject },
+  { known, head, auditKey }: { known: Witness; head: Head; auditKey: AuditKey },
 ): Promise<RowsWritten | undefined> {
   const { tenant_id } = head
   const entries = head.last_id - known.last_id
@@ -37,8 +37,8 @@ export async function findRowsWritten(
   const hash = stretch.reduce(entryHash, known.hash)
   if (!equalBytes(hash, head.hash)) return undefined
   const changes = stretch.filter(isChange)
-  // A newer release may write rows by actions that this one does not know; it raises the policy version with
-  // each of them too.
+  // A renewal of the audit key (chain.md 14) and actions of a newer release raise the policy version too, and may have
+  // changed any row.
   if (changes.length !== head.policy_version - known.policy_version) return undefined
   const names = new Set(changes.flatMap(rowsWrittenBy))
   const idsOf = (kind: string) =>

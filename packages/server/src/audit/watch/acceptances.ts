@@ -1,23 +1,14 @@
 /**
- * What an operator accepted, by entries: that a log lost entries (chain.md 10), and how the tables differ
- * from what the migrations make (anchor.md 2).
+ * The rollbacks that an operator accepted: entries that say after which entry a log lost others (chain.md
+ * 10).
  */
-import type { KeyObject } from 'node:crypto'
 import type { AuditEntry } from '@eaas/audit'
-import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { listAcceptanceIds } from '../../store/alarms.js'
-import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
-import type { SchemaDifferences } from '../../store/schema.js'
-import {
-  isKeptHeadAuthentic,
-  isPurgeMarkAuthentic,
-  type KeptHead,
-  type PurgeMark,
-  type Witness,
-} from '../formats/chain.js'
-import { readAuthenticEntry } from '../read-entry.js'
+import { type AuditKey, isKeptHeadAuthentic, type KeptHead, type Witness } from '../formats/chain.js'
+import { findAuthenticMark, readAuthenticEntry } from '../read-entry.js'
 
 const integer = z.int().check(z.gte(0))
 const metadataSchema = z.looseObject({
@@ -33,45 +24,52 @@ const metadataSchema = z.looseObject({
 /** The metadata of such an entry. */
 export type AcceptedRollback = z.infer<typeof metadataSchema>
 
+/** A log, and the key that proves its entries. */
+interface Log {
+  tenant_id: string
+  auditKey: AuditKey
+}
+
 /**
- * Finds the accepted rollback that a witness belongs to: one that lost entries up to the witness or beyond
- * it. A head that was witnessed after the rollback was accepted has a higher policy version and never belongs
- * to it.
+ * Reads a log's accepted rollbacks with the ids of their entries, newest first; skips what no server wrote.
+ */
+async function* readAcceptances(sql: Queryable, log: Log): AsyncGenerator<AcceptedRollback & { id: number }, void> {
+  for (const id of await listAcceptanceIds(sql, log.tenant_id)) {
+    const entry = await readAfterPurge(sql, { ...log, id })
+    const accepted = entry && parseAcceptance(entry)
+    if (accepted) yield { ...accepted, id }
+  }
+}
+
+/**
+ * Finds the accepted rollback that explains a witness: one that lost entries up to the witness or beyond it.
+ * A head that was witnessed after the acceptance has a higher policy version, so the acceptance never
+ * explains it.
  */
 export async function findAcceptedRollback(
   sql: Queryable,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+  log: Log,
   { last_id, policy_version }: Witness,
 ): Promise<AcceptedRollback | undefined> {
-  for (const id of await listAcceptanceIds(sql, tenant_id)) {
-    const accepted = await readAcceptance(sql, { tenant_id, auditKey, id })
-    if (accepted && policy_version < accepted.policy_version && last_id <= accepted.witnessed_id) return accepted
-  }
+  for await (const accepted of readAcceptances(sql, log))
+    if (policy_version < accepted.policy_version && last_id <= accepted.witnessed_id) return accepted
   return undefined
 }
 
-/** The id of the newest accepted rollback, 0 if there is none. */
+/**
+ * Finds the entry of the newest accepted rollback, and the policy version that it began; 0 if there is none.
+ */
 export async function findNewestAcceptance(
   sql: Queryable,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
-): Promise<number> {
-  for (const id of await listAcceptanceIds(sql, tenant_id)) {
-    if (await readAcceptance(sql, { tenant_id, auditKey, id })) return id
-  }
-  return 0
+  log: Log,
+): Promise<Pick<AcceptedRollback, 'policy_version'> & { id: number }> {
+  for await (const accepted of readAcceptances(sql, log)) return accepted
+  return { id: 0, policy_version: 0 }
 }
 
-/** The policy version from the newest accepted rollback on, 0 if there is none. */
-export async function findAcceptedVersion(
-  sql: Queryable,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
-): Promise<number> {
-  const id = await findNewestAcceptance(sql, { tenant_id, auditKey })
-  const accepted = id === 0 ? undefined : await readAcceptance(sql, { tenant_id, auditKey, id })
-  return accepted?.policy_version ?? 0
-}
-
-/** The policy version from an authentic entry on, if it accepts a rollback; 0 of any other. */
+/**
+ * Returns the policy version that an authentic entry began by accepting a rollback; 0 for any other entry.
+ */
 export function acceptedVersionOf(entry: Pick<AuditEntry, 'action' | 'metadata'>): number {
   return parseAcceptance(entry)?.policy_version ?? 0
 }
@@ -81,58 +79,38 @@ function parseAcceptance({ action, metadata }: Pick<AuditEntry, 'action' | 'meta
   return metadataSchema.safeParse(JSON.parse(metadata ?? '{}')).data
 }
 
-async function readAcceptance(sql: Queryable, where: EntryOf): Promise<AcceptedRollback | undefined> {
-  const entry = await readAfter(sql, where, await findMark(sql, where))
-  return entry && parseAcceptance(entry)
-}
-
-/** Reads an entry that a server wrote; the mark has the hash of the one before it if a purge took that. */
-function readAfter(sql: Queryable, where: EntryOf, mark: PurgeMark | undefined): Promise<AuditEntry | undefined> {
+/**
+ * Reads an entry that a server wrote. If a purge deleted the entry before it, the mark has that one's hash.
+ */
+async function readAfterPurge(sql: Queryable, where: Log & { id: number }): Promise<AuditEntry | undefined> {
+  const mark = await findAuthenticMark(sql, where)
   return readAuthenticEntry(sql, where, mark?.purged_through === where.id - 1 ? mark.hash : undefined)
 }
 
-interface EntryOf {
-  tenant_id: string
-  auditKey: KeyObject
-  id: number
-}
-
-/** The last purge mark, if a server wrote it. */
-async function findMark(sql: Queryable, { tenant_id, auditKey }: Omit<EntryOf, 'id'>): Promise<PurgeMark | undefined> {
-  const mark = await findLastMark(sql, tenant_id)
-  return mark && isPurgeMarkAuthentic(auditKey, mark) ? mark : undefined
-}
-
 /**
- * Creates what tells of a kept head that the log does not hold whether an operator accepted that loss
- * (chain.md 10), by the entries up to `last_id`.
+ * Creates a function that tells whether an operator accepted the loss of a kept head that the log no longer
+ * holds (chain.md 10), by the entries up to `last_id`.
  *
- * A later loss must not pass for an accepted one, so the head must be proven to be of before the acceptance:
- * by the MAC of its policy version, or because it is the one that was witnessed then. Where the log reaches
- * its id, the entry there must be one that a server wrote: the acceptance does not explain one that was
- * edited or deleted.
+ * A later loss must not pass for an accepted one. So the head must be from before the acceptance: the MAC of
+ * its policy version proves that, or it is the head that the acceptance names. If the log reaches the head's
+ * id, a server must have written the entry there: the acceptance does not explain an edited or deleted entry.
  */
 export function createAcceptedLosses(
   sql: Queryable,
-  { tenant_id, auditKey, last_id }: { tenant_id: string; auditKey: KeyObject; last_id: number },
+  { last_id, ...log }: Log & { last_id: number },
 ): (kept: KeptHead) => Promise<boolean> {
   let reading: Promise<AcceptedRollback[]> | undefined
   const readAll = async () => {
-    const ids = (await listAcceptanceIds(sql, tenant_id)).filter((id) => id <= last_id)
     const all: AcceptedRollback[] = []
-    for (const id of ids) {
-      const accepted = await readAcceptance(sql, { tenant_id, auditKey, id })
-      if (accepted) all.push(accepted)
-    }
+    for await (const accepted of readAcceptances(sql, log)) if (accepted.id <= last_id) all.push(accepted)
     return all
   }
-  const isWritten = async (id: number) => {
-    const mark = await findMark(sql, { tenant_id, auditKey })
-    return mark?.purged_through === id || (await readAfter(sql, { tenant_id, auditKey, id }, mark)) !== undefined
-  }
+  const isWritten = async (id: number) =>
+    (await findAuthenticMark(sql, log))?.purged_through === id ||
+    (await readAfterPurge(sql, { ...log, id })) !== undefined
   return async (kept) => {
     reading ??= readAll()
-    const isProven = isKeptHeadAuthentic(auditKey, tenant_id, kept)
+    const isProven = isKeptHeadAuthentic(log.auditKey, log.tenant_id, kept)
     const isExplained = (await reading).some(
       ({ witnessed_id, witnessed_hash, agrees_through, policy_version }) =>
         kept.last_id > agrees_through &&
@@ -142,37 +120,4 @@ export function createAcceptedLosses(
     )
     return isExplained && (kept.last_id > last_id || isWritten(kept.last_id))
   }
-}
-
-export const SCHEMA_ACCEPTED = 'installation.schema_accepted'
-
-const schemaMetadata = z.looseObject({ digest: z.string(), reason: z.string() })
-
-/** Who accepted the differences, when and why. */
-export interface AcceptedSchema {
-  entry_id: number
-  actor: string
-  created_at: string
-  reason: string
-}
-
-/**
- * Finds the acceptance of these very differences: the newest one, because what was accepted before it and
- * undone is not accepted again. Undefined without differences.
- */
-export async function findAcceptedSchema(
-  sql: Queryable,
-  auditKey: KeyObject,
-  { digest }: Pick<SchemaDifferences, 'digest'>,
-): Promise<AcceptedSchema | undefined> {
-  if (digest === '') return undefined
-  for (const id of await listAcceptanceIds(sql, INSTALLATION_ID, SCHEMA_ACCEPTED)) {
-    const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, auditKey, id })
-    // The column by which it was found proves nothing.
-    if (entry?.action !== SCHEMA_ACCEPTED) continue
-    const accepted = schemaMetadata.safeParse(JSON.parse(entry.metadata ?? '{}')).data
-    if (accepted?.digest !== digest) return undefined
-    return { entry_id: id, actor: entry.actor, created_at: entry.created_at, reason: accepted.reason }
-  }
-  return undefined
 }

@@ -1,7 +1,7 @@
 /**
- * Whether this process can still compare the chains in the database with what it witnessed. Somebody who
- * locks a table, cuts a log off and waits for a restart would otherwise go unnoticed: so nothing is served
- * while the comparison is overdue.
+ * Whether this process can still compare the chains in the database with what it witnessed. Otherwise an
+ * attacker could lock a table, cut a log off and wait for a restart. So the server serves nothing while the
+ * comparison is overdue.
  */
 import { AuditWriteError } from '../append-errors.js'
 
@@ -52,7 +52,7 @@ export class Comparisons {
     if (ends && this.#beganAt !== undefined) this.#roundAt = this.#beganAt
   }
 
-  // Only a failure makes it overdue: a process that was suspended has merely not compared yet.
+  // Time alone makes nothing overdue: a process that was suspended has merely not compared yet.
   failed(): void {
     this.#beganAt = undefined
     this.#isOverdue ||= this.elapsed() - this.#succeededAt >= OVERDUE_MS

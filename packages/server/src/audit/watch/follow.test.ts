@@ -3,6 +3,7 @@ import { type ChainedEntry, entryHash } from '@eaas/audit'
 import { describe, expect, it } from 'vitest'
 import { type EntryDraft, extendChain, genesisHead, type Head } from '../formats/chain.js'
 import { FOLLOWED_AT_ONCE, followStretch } from './follow.js'
+import { HeadWatch } from './head-watch.js'
 
 const TENANT = '3f2504e0-4f89-41d3-9a0c-0305e82c3301'
 const auditKey = createSecretKey(Buffer.alloc(32, 1))
@@ -99,5 +100,33 @@ describe('a log after a witnessed entry', () => {
     expect(follow(edited, head)).toEqual({ id: 5, kind: 'forked' })
     const forked = append(append(witnessed, 1, fork).head, 2)
     expect(follow(entries, forked.head)).toEqual({ id: 6, kind: 'forked' })
+  })
+})
+
+describe('a copy of a head under a newer audit key', () => {
+  const former = [{ through: witnessed.last_id, key: auditKey }]
+  const renewed = { current: createSecretKey(Buffer.alloc(32, 2)), former }
+  const draft = {
+    action: 'audit.key_renew',
+    key_id: null,
+    key_version: null,
+    ip_address: null,
+    metadata: null,
+  } as const
+  const later = extendChain(witnessed, [{ ...draft, actor: 'system' }], {
+    auditKey: renewed,
+    now: Date.parse('2026-11-24T00:00:00Z'),
+  })
+
+  it.each([
+    ['the head of before', witnessed, []],
+    ['the newer head', later.head, later.entries],
+  ])('is not taken for a changed one where %s is followed by the key of before', (_, head, entries) => {
+    const watch = new HeadWatch(TENANT, () => undefined)
+    watch.commit(witnessed)
+    watch.held.rememberAnchored(later.head)
+    expect(watch.follow({ head, stretch: [last, ...entries] }, auditKey)).toBe('broken')
+    expect(watch.follow({ head: later.head, stretch: [last, ...later.entries] }, renewed)).toBe('wholly')
+    expect(watch.held.all).toEqual([later.head])
   })
 })

@@ -1,64 +1,53 @@
 /**
- * Whether a chain continues from a witnessed head. The stored hash of the witnessed entry proves nothing by
- * itself: somebody who has the database can put it there for the moment in which a process looks. So the
- * entries after it are hashed again, stretch by stretch, up to the head.
+ * Finds out whether a log continues from its points. A stored hash proves nothing by itself: the database
+ * administrator can show the right one while a process reads it. So this process hashes the entries after the
+ * point again, stretch by stretch, up to the head.
  */
 
-import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash } from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { type HeadWithKey, readChain, readChains } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
 import {
+  type AuditKey,
   entryMac,
   equalBytes,
   type Head,
   isHeadAuthentic,
-  isKeptHeadAuthentic,
   type KeptHead,
   type Witness,
 } from '../formats/chain.js'
 import { acceptedVersionOf } from './acceptances.js'
-import { earliestOf, findGoneBack, includes, sealedOf } from './points.js'
+import type { HeadWatch, HeadWatches } from './head-watch.js'
+import { earliestOf, findGoneBack, isPast, passedBy, sealedOf } from './points.js'
 
-/**
- * A time that the entry of a witness is not before, exactly its own if the head is proven or if this process
- * followed the log to it; undefined if none is known. A head has the time of its last entry (chain.md 5).
- */
-export function earliestTimeOf(
-  witness: KeptHead,
-  where: { tenant_id: string; auditKey: KeyObject },
-): string | undefined {
-  const { created_at, mac, sealed } = witness
-  // A time without a MAC is that of an entry whose hash this process computed: nothing else that tells of a
-  // head has the one without the other.
-  const isKnown = mac === undefined || isKeptHeadAuthentic(where.auditKey, where.tenant_id, witness)
-  if (created_at !== undefined && isKnown) return created_at
-  return sealed && earliestTimeOf(sealed, where)
-}
-
-/** How many entries after the witnessed one make a stretch. */
+/** How many entries after a point make a stretch. */
 export const FOLLOWED_AT_ONCE = 1_000
 
+/** The first entry that does not continue the log from a point. */
 export interface Break {
-  /**
-   * the entry that is missing, that is there several times, that differs from the one that was written, or
-   * that does not follow from those that were
-   */
   id: number
+  /** `differs` from the point, or `forked`: it does not follow from the entries before it */
   kind: 'missing' | 'repeated' | 'differs' | 'forked'
 }
 
 /**
- * Follows a chain from the witnessed head on. Returns where it does not continue, or the entry that it
- * reaches: `head` itself, or the last one of the stretch, from which the next one goes on. The policy version
- * of that one is the least that it can have had.
- * @param stretch the witnessed entry and those after it up to `head`, in order, or the first of them
+ * What following a log takes: its head, its key, and the entries from the point to the head or the first of
+ * these.
  */
-export function followStretch(
-  witnessed: KeptHead,
-  { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
-): Break | KeptHead {
-  let { last_id: id, hash } = witnessed
+interface Followed {
+  head: Head
+  stretch: readonly ChainedEntry[]
+  auditKey: AuditKey
+}
+
+/**
+ * Follows a log from a point on. Returns where it does not continue, or what it reaches: `head` itself, or the
+ * last entry of the stretch, with the lowest policy version that it can have had.
+ */
+export function followStretch(point: KeptHead, { head, stretch, auditKey }: Followed): Break | KeptHead {
+  let { last_id: id, hash } = point
   const [first] = stretch
   const isFirst = first?.id === id
   if (!isFirst && id > 0) return { id, kind: 'missing' } // there is no entry 0
@@ -69,25 +58,22 @@ export function followStretch(
     if (entry.id !== id + 1) return { id: id + 1, kind: 'missing' }
     hash = entryHash(hash, entry)
     id = entry.id
-    if (!equalBytes(entry.hash, hash)) return { id, kind: 'forked' } // only tells which one it is
+    if (!equalBytes(entry.hash, hash)) return { id, kind: 'forked' } // names the entry; the checks below notice any fork
   }
   if (id === head.last_id) return equalBytes(hash, head.hash) ? head : { id, kind: 'forked' }
   const last = later.at(-1)
   if (!last) return { id: id + 1, kind: 'missing' }
-  if (!equalBytes(last.mac, entryMac(auditKey, hash))) return { id, kind: 'forked' }
-  // An entry of after an accepted rollback must not count as one that this lost.
-  const policy_version = Math.max(witnessed.policy_version, ...later.map(acceptedVersionOf))
-  return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(witnessed) }
+  if (!equalBytes(last.mac, entryMac(auditKey, id, hash))) return { id, kind: 'forked' }
+  // An entry from after an accepted rollback must not count as one that the rollback lost.
+  const policy_version = Math.max(point.policy_version, ...later.map(acceptedVersionOf))
+  return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(point) }
 }
 
-/**
- * Follows a log from a head on, stretch by stretch, until one reaches the head in the database or does not
- * continue. Each stretch has the entries from `from` on, and what they reach.
- */
+/** Follows a log from a point on, stretch by stretch, until one reaches the head or does not continue. */
 export async function* followLog(
   sql: Queryable,
   start: KeptHead,
-  { head, auditKey }: { head: Head; auditKey: KeyObject },
+  { head, auditKey }: { head: Head; auditKey: AuditKey },
 ): AsyncGenerator<{ from: KeptHead; stretch: ChainedEntry[]; reached: Break | KeptHead }, void> {
   const { tenant_id, last_id: through_id } = head
   for (let from = start; ; ) {
@@ -101,48 +87,89 @@ export async function* followLog(
 }
 
 /**
- * Follows a log from everything that it must continue from: returns the head if these entries lead to it from
- * all of that, what they reach if there are more, and undefined if it is to be found out what is wrong.
- * @param stretch from the earliest of the held heads on
+ * Follows a log from all of its points by the entries from the earliest on: returns the head if these lead to
+ * it, what they reach if there are more, and undefined if something is wrong; `HeadWatch.read` finds what.
  */
-export function followAll(
-  held: readonly KeptHead[],
-  { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
-): KeptHead | undefined {
-  const from = earliestOf(held)
-  if (!from || !isHeadAuthentic(auditKey, head)) return undefined
-  if (held.some((witness) => findGoneBack(head, witness) !== undefined)) return undefined
-  const reached = followStretch(from, { head, stretch, auditKey })
+export function followAll(points: readonly KeptHead[], { head, stretch, auditKey }: Followed): KeptHead | undefined {
+  if (!isHeadAuthentic(auditKey, head)) return undefined
+  if (points.some((point) => findGoneBack(head, point) !== undefined)) return undefined
+  const from = earliestOf(points)
+  const reached = from ? followStretch(from, { head, stretch, auditKey }) : head
   if ('kind' in reached) return undefined
-  // One that these entries should have, and don't.
-  const isMissed = (witness: Witness) =>
-    witness !== from && witness.last_id <= reached.last_id && !includes(stretch, witness)
-  return held.some(isMissed) ? undefined : reached
+  const passed = from ? passedBy(stretch, from, points) : []
+  const isMissed = (point: KeptHead) => point.last_id <= reached.last_id && !passed.includes(point)
+  return points.some(isMissed) ? undefined : reached
 }
 
 /** Most heads of one statement. */
 export const LATER_AT_ONCE = 500
-/** Most entries of one statement, the witnessed ones aside. */
+/** Most entries of one statement, the points aside. */
 const ENTRIES_AT_ONCE = 50_000
 
-/** A head in the database that is after the witnessed one, or the same. */
-export interface Later {
-  witness: Witness
-  head: HeadWithKey
-}
-
-/** Reads the witnessed entries and those after them: all up to the heads, or the first of each log. */
-export async function readLater(
+/** Reads the entries from points on, by tenant: all up to the heads, or the first of each log. */
+export function readLater(
   sql: Queryable,
-  later: readonly Later[],
-): Promise<(Later & { stretch: ChainedEntry[] })[]> {
-  if (later.length === 0) return []
-  const stretches = later.map(({ witness, head }) => ({
+  later: readonly { point: Witness; head: Head }[],
+): Promise<Map<string, ChainedEntry[]>> {
+  const stretches = later.map(({ point, head }) => ({
     tenant_id: head.tenant_id,
-    after_id: witness.last_id - 1,
+    after_id: point.last_id - 1,
     through_id: head.last_id,
   }))
   const limit = Math.min(FOLLOWED_AT_ONCE, Math.ceil(ENTRIES_AT_ONCE / later.length)) + 1
-  const entries = await readChains(sql, stretches, limit)
-  return later.map((each) => ({ ...each, stretch: entries.get(each.head.tenant_id) ?? [] }))
+  return later.length > 0 ? readChains(sql, stretches, limit) : Promise.resolve(new Map())
+}
+
+/** What opens the audit keys that are read with heads. */
+export interface KeysOfHeads {
+  /** of the installation's own log */
+  installationKey: AuditKey
+  /** opens the audit key of a tenant's row. @throws TamperedRowError */
+  openKey: (row: { tenant_id: string; wrapped_audit_key: Uint8Array }) => AuditKey
+}
+
+/** The audit key that was read with a head; undefined if it is missing or was changed. */
+export function keyOf(
+  { tenant_id, wrapped_audit_key }: HeadWithKey,
+  { installationKey, openKey }: KeysOfHeads,
+): AuditKey | undefined {
+  if (tenant_id === INSTALLATION_ID) return installationKey
+  try {
+    return wrapped_audit_key ? openKey({ tenant_id, wrapped_audit_key }) : undefined
+  } catch (error) {
+    if (!(error instanceof TamperedRowError)) throw error
+    return undefined
+  }
+}
+
+/**
+ * Follows many logs from all of their points towards these heads, with one statement for each 500 logs.
+ * Returns the logs whose head it did not reach. If one is broken, `HeadWatch.read` finds what is wrong.
+ */
+export async function followHeads(
+  sql: Queryable,
+  heads: readonly HeadWithKey[],
+  { watches, ...keys }: { watches: HeadWatches } & KeysOfHeads,
+): Promise<{ watch: HeadWatch; head: HeadWithKey; isBroken: boolean }[]> {
+  const unreached: Awaited<ReturnType<typeof followHeads>> = []
+  for (let at = 0; at < heads.length; at += LATER_AT_ONCE) {
+    const some = heads.slice(at, at + LATER_AT_ONCE).map((head) => ({ head, watch: watches.get(head.tenant_id) }))
+    // A head that this process has since passed by its own appends needs no comparison.
+    const open = some.filter(
+      ({ head, watch: { known, held } }) => !known || held.all.length > 1 || !isPast(known, head),
+    )
+    const later = open.flatMap(({ head, watch }) => {
+      const point = earliestOf(watch.held.all)
+      return point ? [{ point, head }] : []
+    })
+    const stretches = await readLater(sql, later)
+    for (const { head, watch } of open) {
+      const auditKey = keyOf(head, keys)
+      const stretch = stretches.get(head.tenant_id) ?? []
+      const { wrapped_audit_key: _, ...bare } = head
+      const followed = auditKey ? watch.follow({ head: bare, stretch }, auditKey) : 'broken'
+      if (followed !== 'wholly') unreached.push({ watch, head, isBroken: followed === 'broken' })
+    }
+  }
+  return unreached
 }

@@ -1,22 +1,21 @@
 /**
- * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means
- * that the database was restored or tampered with: an alarm is raised, and the tenant is no longer served.
- * Appending to it would fork the chain.
+ * Watches one tenant's log. If it does not continue from its points, the database was restored or tampered
+ * with: an alarm is raised, and the tenant is no longer served. Appending would fork the chain.
  */
 
-import type { KeyObject } from 'node:crypto'
 import type { ChainedEntry } from '@eaas/audit'
 import { findHead } from '../../store/audit.js'
-import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
-import { equalBytes, type Head, isHeadAuthentic, type KeptHead, purgeMarkMac } from '../formats/chain.js'
+import { followAuditKey, isHeadGenuine } from '../audit-key.js'
+import { type AuditKey, type Head, isHeadAuthentic, isKeptHeadAuthentic, type KeptHead } from '../formats/chain.js'
+import { findAuthenticMark } from '../read-entry.js'
 import { findAcceptedRollback } from './acceptances.js'
 import { Comparisons } from './comparisons.js'
-import { type Break, earliestTimeOf, followAll, followLog } from './follow.js'
-import { earliestOf, findGoneBack, HeldHeads, includes, laterOf, latestOf } from './points.js'
+import { type Break, followAll, followLog } from './follow.js'
+import { earliestOf, findGoneBack, isSame, laterOf, latestOf, Points, passedBy } from './points.js'
 
 /**
  * How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so
@@ -38,26 +37,27 @@ interface Loss {
 }
 
 /**
- * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves its policy
- * version: it counts as the one that is given, which is that of the log as it is, so that no rollback
- * explains the copy that an operator accepted before.
+ * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves the copy's
+ * policy version, so it takes the given one, the log's present one: a rollback that an operator accepted
+ * earlier must not explain the copy.
  */
 export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
   return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
 }
 
-/** The comparison of a head in the database with a witnessed one. */
+/** The comparison of a head in the database with a point. */
 interface Comparison {
   head: Head
-  witnessed: KeptHead
+  point: KeptHead
+  /** whether its entry is read even if it is that of the head */
   isEntryRead: boolean
-  /** gets the heads from which the log continues */
+  /** gets the points that the log passes */
   passed: Set<KeptHead>
 }
 
 export class HeadWatch {
   /** what the log must continue from */
-  readonly held: HeldHeads
+  readonly held: Points
   #known: Head | undefined
   #alarm: Alarm | undefined
   #hasCommitted = false
@@ -67,7 +67,7 @@ export class HeadWatch {
     /** called once for each alarm */
     private readonly onAlarm: (tenant_id: string, reason: string) => void,
   ) {
-    this.held = new HeldHeads(tenant_id)
+    this.held = new Points(tenant_id)
   }
 
   /** The head in the database, as far as this process knows; undefined after `forget`. */
@@ -102,54 +102,48 @@ export class HeadWatch {
     return this.#hasCommitted
   }
 
-  /**
-   * Records a head that this process committed. With the audit key, what was told and not compared yet is
-   * weighed first: a head of before an accepted rollback must not count as the later one.
-   */
-  commit(head: Head, auditKey?: KeyObject): void {
-    if (auditKey) this.held.weigh(auditKey)
+  /** Records a head that this process committed. */
+  commit(head: Head): void {
     this.#hasCommitted = true
+    this.witness(head)
+  }
+
+  /** Records a head that this process knows to be in the log. */
+  witness(head: Head): void {
     if (this.held.commit(head)) this.#known = head
   }
 
   /**
-   * Records a head that was committed, or that follows from the witnessed one. An older one than is known is
-   * ignored.
-   */
-  witness(head: Head): void {
-    if (this.held.witness(head)) this.#known = head
-  }
-
-  /** Adopts a head of a log of which nothing was witnessed; returns false if no server wrote it. */
-  adopt(head: Head, auditKey: KeyObject): boolean {
-    if (this.held.all.length > 0 || !isHeadAuthentic(auditKey, head)) return false
-    this.witness(head)
-    return true
-  }
-
-  /**
-   * Adopts a later head that another process wrote, if these entries lead to it from the witnessed one. As
-   * far as they lead, the log is witnessed. If it is broken, `read` finds whether something is wrong.
+   * Follows the log to a head that another process wrote, as far as these entries lead from the points; the
+   * first head of a log is adopted. If the log is broken, `read` finds whether something is wrong.
    */
   follow(
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
-    auditKey: KeyObject,
+    auditKey: AuditKey,
   ): 'wholly' | 'in part' | 'broken' {
+    // A point that was told may be under a newer audit key than this one: `read` reads the keys again.
+    if (!isHeadAuthentic(auditKey, head) || this.held.hasUnweighed(head.last_id)) return 'broken'
     this.held.weigh(auditKey)
-    const from = earliestOf(this.held.all)
-    const reached = followAll(this.held.all, { head, stretch, auditKey })
-    if (!from || !reached || this.held.forged) return 'broken'
-    if (reached !== head) {
-      this.held.followedTo(reached, from, stretch)
-      return 'in part'
-    }
-    if (this.held.followed(head)) this.#known = head
-    return 'wholly'
+    const { all, forged } = this.held
+    const reached = forged ? undefined : followAll(all, { head, stretch, auditKey })
+    if (!reached) return 'broken'
+    const isWhole = reached === head
+    const from = earliestOf(all)
+    this.held.reach(reached, new Set(from && !isWhole ? passedBy(stretch, from, all) : all))
+    if (isWhole) this.#known = head
+    return isWhole ? 'wholly' : 'in part'
   }
 
-  /** Adopts an alarm that another process raised. */
+  /** Raises an alarm for something found outside the log itself; it states the latest head that is known. */
+  raise(reason: string): void {
+    this.learn({ reason, witness: this.held.proven })
+  }
+
+  /** Adopts an alarm. */
   learn(alarm: Alarm): void {
-    if (this.#alarm === undefined) this.#setAlarm(alarm)
+    if (this.#alarm !== undefined) return
+    this.#alarm = alarm
+    this.onAlarm(this.tenant_id, alarm.reason)
   }
 
   /**
@@ -168,161 +162,124 @@ export class HeadWatch {
     this.held.settle()
   }
 
+  /** Reads the policy version, and checks as `read` does. @throws ChainAlarmError */
+  async readPolicyVersion(sql: Queryable, auditKey: AuditKey): Promise<number> {
+    return (await this.read(sql, auditKey)).policy_version
+  }
+
   /**
-   * Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. If
-   * the head is the witnessed one, its entry is taken to be there, which saves a read in each append, unless
-   * `isEntryRead`. @throws ChainAlarmError
+   * Reads the head and checks that the log continues from its points; `find` may also lock it. If the head is
+   * the one that this process knows, its entry is assumed to be there, which saves a read in each append,
+   * unless `isEntryRead`. @throws ChainAlarmError, UnfollowedLogError
    */
   async read<Where extends Queryable>(
     sql: Where,
-    auditKey: KeyObject,
+    auditKey: AuditKey,
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
     { isEntryRead = false } = {},
   ): Promise<Head> {
-    const head = await this.#readContinued(sql, auditKey, { find, isEntryRead })
-    this.#known = head
-    return head
-  }
-
-  /** Reads the policy version, and checks as `read` does. @throws ChainAlarmError */
-  async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
-    return (await this.#readContinued(sql, auditKey, { find: findHead, isEntryRead: false })).policy_version
-  }
-
-  async #readContinued<Where extends Queryable>(
-    sql: Where,
-    auditKey: KeyObject,
-    { find, isEntryRead }: { find: (sql: Where, tenant_id: string) => Promise<Head | undefined>; isEntryRead: boolean },
-  ): Promise<Head> {
+    if (this.held.hasUnweighed()) await followAuditKey(sql, auditKey) // what was told may be under a newer key
     this.held.weigh(auditKey)
     // Taken before the read, which need not show what is committed meanwhile.
-    const { current, all } = this.held
+    const { current, all, forged } = this.held
     const head = await this.#readAuthentic(sql, auditKey, find)
     const passed = new Set<KeptHead>()
     const losses: Loss[] = []
     // The earliest first: from there the log is followed past the others.
-    for (const witness of all.toSorted((a, b) => a.last_id - b.last_id)) {
-      if (passed.has(witness)) continue
-      const isRead = isEntryRead || witness !== current
-      const where = { head, witnessed: witness, isEntryRead: isRead, passed }
-      const loss = await this.#findLoss(sql, auditKey, where)
-      passed.add(witness)
-      if (loss) losses.push(witness === current ? { ...loss, witness: this.held.current ?? loss.witness } : loss)
+    for (const point of all.toSorted((one, other) => one.last_id - other.last_id)) {
+      if (passed.has(point)) continue
+      const isRead = isEntryRead || point !== current
+      const loss = await this.#findLoss(sql, auditKey, { head, point, passed, isEntryRead: isRead })
+      if (loss) losses.push(loss)
     }
-    const { forged } = this.held
     if (forged) losses.push(changedAnchored(forged, Math.max(forged.policy_version, head.policy_version)))
-    // Of several heads that the log does not continue from, the latest one is what an operator must know of.
-    const [first, ...others] = losses
-    if (first) {
-      const lost = others.reduce(
-        (one, other) => (laterOf(one.witness, other.witness) === one.witness ? one : other),
-        first,
-      )
-      await this.#raiseAlarm(sql, lost.fault, lost.witness)
-    }
-    this.held.read(head, passed)
+    // If the log does not continue from several points, the alarm states the latest one.
+    const latest = latestOf(losses.map(({ witness }) => witness))
+    const lost = losses.find(({ witness }) => witness === latest)
+    if (lost) await this.#raiseAlarm(sql, lost.fault, lost.witness)
+    this.held.reach(head, passed)
+    if (this.held.current === head) this.#known = head
     return head
-  }
-
-  // Several rows in the place of one: no server wrote them.
-  async #orAlarm<T>(sql: Queryable, reading: Promise<T>): Promise<T> {
-    try {
-      return await reading
-    } catch (error) {
-      if (!(error instanceof TamperedRowError)) throw error
-      return this.#raiseAlarm(sql, error.message)
-    }
   }
 
   async #readAuthentic<Where extends Queryable>(
     sql: Where,
-    auditKey: KeyObject,
+    auditKey: AuditKey,
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined>,
   ): Promise<Head> {
-    const head = await this.#orAlarm(sql, find(sql, this.tenant_id))
+    const head = await find(sql, this.tenant_id).catch((error: unknown) => {
+      if (!(error instanceof TamperedRowError)) throw error
+      return this.#raiseAlarm(sql, error.message) // several rows in the place of one: no server wrote them
+    })
     if (!head) return this.#raiseAlarm(sql, 'the head of the audit chain is missing')
-    if (!isHeadAuthentic(auditKey, head)) {
+    if (!(await isHeadGenuine(sql, auditKey, head))) {
       return this.#raiseAlarm(sql, 'the head of the audit chain was not written by this server')
     }
     return head
   }
 
   /**
-   * What the log lost of a witnessed one, unless a purge took that or an operator accepted that it is lost.
+   * Finds whether the log lost a point, or an entry after it, that neither a purge nor an accepted rollback
+   * explains. Adds the points that the log passes to `passed`.
    */
-  async #findLoss(
-    sql: Queryable,
-    auditKey: KeyObject,
-    { head, witnessed, isEntryRead, passed }: Comparison,
-  ): Promise<Loss | undefined> {
-    const fault = findGoneBack(head, witnessed)
-    const loss =
-      fault === undefined
-        ? await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead, passed })
-        : { witness: witnessed, fault }
-    if (!loss || !(await this.#isAccepted(sql, auditKey, loss.witness))) return loss
-    passed.add(loss.witness)
-    return undefined
+  async #findLoss(sql: Queryable, auditKey: AuditKey, comparison: Comparison): Promise<Loss | undefined> {
+    const { tenant_id } = this
+    const { head, point, passed } = comparison
+    const fault = findGoneBack(head, point)
+    const loss = fault === undefined ? await this.#findFork(sql, auditKey, comparison) : { witness: point, fault }
+    passed.add(point)
+    const accepted = loss && (await findAcceptedRollback(sql, { tenant_id, auditKey }, loss.witness))
+    // The entries after `agrees_through` are lost, as an operator accepted.
+    return accepted && loss.witness.last_id > accepted.agrees_through ? undefined : loss
   }
 
-  // What was followed is kept at once, so that the reading gets through in the end however many entries there
-  // are. They are read before the mark: a purge marks before it deletes, so the mark of a deleted entry
-  // exists.
+  // Each stretch is recorded at once, so repeated reads reach the head however many entries there are. The
+  // entries are read before the mark: a purge writes the mark before it deletes, so a deleted entry has one.
   async #findFork(
     sql: Queryable,
-    auditKey: KeyObject,
-    { head, witnessed, isEntryRead, passed }: Comparison,
+    auditKey: AuditKey,
+    { head, point, isEntryRead, passed }: Comparison,
   ): Promise<Loss | undefined> {
-    const { last_id } = witnessed
+    const { last_id } = point
     // There is no entry 0 to read.
     if (head.last_id === last_id && (!isEntryRead || last_id === 0)) {
-      const fault = faultOf({ id: last_id, kind: 'differs' })
-      return equalBytes(head.hash, witnessed.hash) ? undefined : { witness: witnessed, fault }
+      return isSame(head, point) ? undefined : { witness: point, fault: faultOf({ id: last_id, kind: 'differs' }) }
     }
     const until = performance.now() + FOLLOW_MS
-    for await (const { from, stretch, reached } of followLog(sql, witnessed, { head, auditKey })) {
+    for await (const { from, stretch, reached } of followLog(sql, point, { head, auditKey })) {
       if ('kind' in reached) {
         const isPurged = reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, { from, id: reached.id }))
-        if (!isPurged) return { witness: from, fault: faultOf(reached) }
         passed.add(from)
-        return undefined
+        return isPurged ? undefined : { witness: from, fault: faultOf(reached) }
       }
-      for (const other of this.held.all) if (other === from || includes(stretch, other)) passed.add(other)
+      const onTheWay = passedBy(stretch, from, this.held.all)
+      for (const other of onTheWay) passed.add(other)
       if (reached === head) return undefined
-      this.held.followedTo(reached, from, stretch)
+      this.held.reach(reached, new Set(onTheWay))
       if (performance.now() > until) throw new UnfollowedLogError()
     }
     return undefined
   }
 
-  // Whoever hides the row can write a mark too, but not one with a valid MAC, unless a server purged another
-  // log in the place of this one. Whatever a purge took of this log, `from` and all entries before included,
-  // is of before the cutoff of its mark (chain.md 8).
-  async #isPurged(sql: Queryable, auditKey: KeyObject, { from, id }: { from: KeptHead; id: number }): Promise<boolean> {
+  // An attacker who hides an entry can also write a mark, but with a valid MAC only if a server purged
+  // another log in the place of this one. Everything that a purge took of this log, `from` included, is from
+  // before the cutoff of its mark (chain.md 8).
+  async #isPurged(sql: Queryable, auditKey: AuditKey, { from, id }: { from: KeptHead; id: number }): Promise<boolean> {
     const { tenant_id } = this
-    const mark = await findLastMark(sql, tenant_id)
-    if (!mark || mark.purged_through < id || !equalBytes(mark.mac, purgeMarkMac(auditKey, mark))) return false
-    const time = earliestTimeOf(from, { tenant_id, auditKey })
-    return time === undefined || time < mark.cutoff
-  }
-
-  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the
-  // database counts.
-  async #isAccepted(sql: Queryable, auditKey: KeyObject, witness: KeptHead): Promise<boolean> {
-    const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witness)
-    return accepted !== undefined && witness.last_id > accepted.agrees_through
+    const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
+    if (!mark || mark.purged_through < id) return false
+    // A head has the time of its last entry (chain.md 5). Only a head that this process computed by following
+    // the log has a time without a MAC.
+    const isKnown = (head: KeptHead) => head.mac === undefined || isKeptHeadAuthentic(auditKey, tenant_id, head)
+    const times = [from, from.sealed].map((head) => head && isKnown(head) && head.created_at)
+    return times.every((time) => !time || time < mark.cutoff)
   }
 
   // A session in which rows are not read as they were written proves nothing.
-  async #raiseAlarm(sql: Queryable, reason: string, witness = latestOf(this.held.weighed)): Promise<never> {
+  async #raiseAlarm(sql: Queryable, reason: string, witness = this.held.proven): Promise<never> {
     await assertFormats(sql)
-    if (this.#alarm === undefined) this.#setAlarm({ reason, witness })
+    this.learn({ reason, witness })
     throw new ChainAlarmError(reason)
-  }
-
-  #setAlarm(alarm: Alarm): void {
-    this.#alarm = alarm
-    this.onAlarm(this.tenant_id, alarm.reason)
   }
 }
 

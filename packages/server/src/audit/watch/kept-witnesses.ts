@@ -8,8 +8,10 @@ import { stat } from 'node:fs/promises'
 import {
   type Checkpoint,
   CheckpointError,
+  findKeyChange,
   type KeptTree,
   NO_LINE,
+  type PublicKeys,
   parseCheckpoint,
   readCheckpoint,
   splitLines,
@@ -24,12 +26,14 @@ export interface KeptLine {
   tenant_id: string
   policy_version: number
   /**
-   * time and MAC (base64) of the signed head, which authenticate the policy version to whoever has the audit
-   * key
+   * time and MAC (base64) of the signed head, which authenticate the policy version to a process with the
+   * audit key
    */
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
+  /** the statement that this key replaced another one (key-change.md 4) */
+  key_change?: string
   /** of the installation's log, once witnesses have cosigned it (tree.md 5) */
   tree?: KeptTree
 }
@@ -47,8 +51,8 @@ export interface KeptFile {
    */
   witnesses: Map<string, KeptHead & { line: number }>
   /**
-   * of each tenant whose last line is of another head than that, but not of a later one: the head of the last
-   * line. A command may have written the line of a fork, and a server that of the true log after it
+   * the head in a tenant's last line, where it differs from that latest head and is not later: a command may
+   * have written a line of a fork, and a server then a line of the true log
    */
   others: (KeptHead & { tenant_id: string; line: number })[]
   lines: number
@@ -59,8 +63,8 @@ export interface KeptFile {
 /** The file name that means standard output. */
 export const STANDARD_OUTPUT = '-'
 /**
- * Signatures of so many lines at the end are checked, besides each tenant's latest line. Checking all would
- * take too long.
+ * How many lines at the end have their signatures checked, besides each tenant's latest line. Checking all
+ * would take too long.
  */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
@@ -73,16 +77,17 @@ const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
 /**
- * Reads a file of checkpoints. A line that is not a checkpoint, or that the key did not sign, proves nothing
- * and gives no witness: a crash may have cut it short, and whoever can write to the file could have deleted
- * it as well. A thorough reading reports such lines. A file that does not exist yet, or that is a pipe or a
- * terminal, holds nothing.
+ * Reads a file of checkpoints. A line proves nothing, and gives no witness, if it is not a checkpoint or if
+ * neither these keys nor their successors signed it: a crash may have cut it short, and an attacker who can
+ * write to the file could have deleted it as well. A thorough reading reports such lines. A file that does
+ * not exist yet, or that is a pipe or a terminal, holds nothing.
  */
 export async function readKeptFile(
   file: string,
-  publicKey: string,
+  ownKeys: PublicKeys,
   { isThorough }: { isThorough: boolean },
 ): Promise<KeptFile> {
+  const publicKey = await addSuccessors(file, [ownKeys].flat())
   const judge = isThorough ? createJudge(publicKey) : undefined
   const last = new Map<string, Parsed>()
   const latest = await findLatest(file, () => true, { judge, last })
@@ -104,6 +109,33 @@ export async function readKeptFile(
     return isOther ? [{ tenant_id, ...headOf(line), line: line.number }] : []
   })
   return { witnesses, others, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
+}
+
+/**
+ * Adds the keys that replaced these, by the statements in the file. A database that
+ * went back to before a replacement lacks its key.
+ */
+async function addSuccessors(file: string, ownKeys: readonly string[]): Promise<string[]> {
+  const keys = new Set(ownKeys)
+  let last = ''
+  for await (const text of readLines(file)) {
+    if (!text.includes('"key_change":')) continue
+    const note = findMember(text, 'key_change')
+    if (note === undefined || note === last) continue
+    last = note
+    const change = findKeyChange(note)
+    if (change && keys.has(change.from)) keys.add(change.to)
+  }
+  return [...keys]
+}
+
+function findMember(text: string, name: keyof KeptLine): string | undefined {
+  try {
+    const value = (JSON.parse(text) as Partial<Record<keyof KeptLine, unknown>>)[name]
+    return typeof value === 'string' ? value : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Tells whether the file holds a checkpoint, whoever signed it. */
@@ -133,7 +165,7 @@ interface Judge {
   faults(): LineFault[]
 }
 
-function createJudge(publicKey: string): Judge {
+function createJudge(publicKey: PublicKeys): Judge {
   const found = new Map<number, string>()
   const before = new Map<string, Parsed>()
   const last: Parsed[] = []
@@ -150,7 +182,7 @@ function createJudge(publicKey: string): Judge {
       lines += 1
       if (!line) return note(lines, text === NO_LINE ? CUT : NO_FORM)
       if (!line.isComplete) note(line.number, INCOMPLETE)
-      else if (line.public_key !== publicKey) note(line.number, FOREIGN_KEY)
+      else if (![publicKey].flat().includes(String(line.public_key))) note(line.number, FOREIGN_KEY)
       const { tenant_id } = line.statement
       if (contradicts(line, before.get(tenant_id))) note(line.number, CONTRADICTS)
       before.set(tenant_id, line)
@@ -165,8 +197,8 @@ function createJudge(publicKey: string): Judge {
 }
 
 // Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together.
-// Several processes may write one file, so a line may follow one of a longer log. Without the MAC of a head,
-// as of an alarm or of an entry up to which a log was followed, a version is the least that it can be.
+// Several processes may write one file, so a line may follow one of a longer log. Lines of alarms, and of
+// entries up to which a log was followed, have no MAC of a head: their policy version is only a lower bound.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || epochOf(line) !== epochOf(other)) return false
   const entries = line.statement.last_id - other.statement.last_id
@@ -175,7 +207,7 @@ function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   return changes !== 0 && entries > 0 !== changes > 0
 }
 
-/** Whether a line states a head with its policy version, which the MAC beside it is of. */
+/** Whether a line has a policy version, and the MAC of a head that covers it. */
 function isProven({ policy_version, sealed }: Parsed): boolean {
   return policy_version > 0 && sealed.mac !== undefined
 }
@@ -254,7 +286,7 @@ function isLater(line: Parsed, than: Parsed | undefined): boolean {
   return epoch === otherEpoch ? line.statement.last_id > than.statement.last_id : epoch > otherEpoch
 }
 
-// Of a line of before an accepted rollback nothing is lost.
+// A line from before an accepted rollback shows no loss.
 function isBesides(line: Parsed, latest: Parsed | undefined): boolean {
   if (!latest || line.number <= latest.number || epochOf(line) !== epochOf(latest)) return false
   const [{ last_id, hash }, { statement }] = [line.statement, latest]
@@ -265,7 +297,7 @@ function epochOf({ policy_version }: Parsed): number {
   return nextPolicyEpoch(policy_version)
 }
 
-function isSigned({ checkpoint }: Parsed, publicKey: string): boolean {
+function isSigned({ checkpoint }: Parsed, publicKey: PublicKeys): boolean {
   try {
     readCheckpoint(checkpoint, publicKey)
     return true

@@ -1,12 +1,13 @@
 /** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
 
-import type { KeyObject } from 'node:crypto'
 import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../../store/anchors.js'
 import { findHead, lockHead } from '../../store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
+import { followAuditKey } from '../audit-key.js'
+import type { AuditKey } from '../formats/chain.js'
 import { equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
 import { followLog } from './follow.js'
@@ -23,7 +24,7 @@ export class AnchorFault extends Error {
 export interface Anchor {
   entry: ChainedEntry
   heads: AnchoredHead[]
-  /** that of the installation's log, to which the entries from the anchor on lead */
+  /** the head of the installation's log, to which the entries from the anchor on lead */
   head: Head
 }
 
@@ -33,7 +34,7 @@ export interface Anchor {
  *
  * @throws AnchorFault
  */
-export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor | undefined> {
+export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
   // In one snapshot: another process may write an anchor meanwhile.
   return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey)) as Promise<
     Anchor | undefined
@@ -44,23 +45,25 @@ export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor 
  * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
  * that the newest one covers. @throws AnchorFault
  */
-export async function lockAnchorHeads(sql: Transaction, auditKey: KeyObject): Promise<AnchoredHead[]> {
+export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Promise<AnchoredHead[]> {
   await lockHead(sql, INSTALLATION_ID)
   return (await readFrom(sql, auditKey))?.heads ?? []
 }
 
 /**
- * The time of the newest anchor; undefined if there is none, or if no server wrote it: a later time must not
- * put the next one off.
+ * The time of the newest anchor; undefined if there is none, or if no server wrote it: a forged
+ * later time must not delay the next anchor.
  */
-export async function readAnchorTime(sql: Queryable, auditKey: KeyObject): Promise<string | undefined> {
+export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promise<string | undefined> {
+  await followAuditKey(sql, auditKey)
   const id = await findAnchorId(sql)
   const where = { tenant_id: INSTALLATION_ID, auditKey }
   const entry = id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id })
   return entry?.action === 'installation.anchor' ? entry.created_at : undefined
 }
 
-async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor | undefined> {
+async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
+  await followAuditKey(sql, auditKey)
   const id = await findAnchorId(sql)
   const entry =
     id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
@@ -72,11 +75,11 @@ async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor |
 
 /**
  * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its
- * column `action`, which somebody may edit for the moment in which it is read: so the log is followed by
- * computed hashes, which cover that column, to its head. In the transaction in which the anchored heads were
- * read. @throws AnchorFault
+ * column `action`, which the database administrator can edit for the moment in which it is read. So this
+ * follows the log to its head by computed hashes, which cover that column, in the transaction in which the
+ * anchored heads were read. @throws AnchorFault
  */
-async function followToHead(sql: Transaction, auditKey: KeyObject, anchor: ChainedEntry | undefined): Promise<Head> {
+async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: ChainedEntry | undefined): Promise<Head> {
   const tenant_id = INSTALLATION_ID
   const head = await findHead(sql, tenant_id).catch((error: unknown) => {
     if (!(error instanceof TamperedRowError)) throw error

@@ -6,17 +6,25 @@ import {
   IV_BYTES,
   KEY_BYTES,
   MAX_ALLOWED_IPS,
-  MAX_LISTED_UNRECORDED,
+  MAX_LISTED_COUNTS,
   MAX_SERVER_MODE_BYTES,
+  MAX_USE_PAIRS,
+  MAX_USE_VALUE_CHARACTERS,
   PROBLEMS,
   UNRECORDED_KINDS,
+  USUAL_DAYS,
   wire,
 } from '@eaas/protocol'
 
 /** A JSON schema of the 2020-12 draft, which OpenAPI 3.1 uses as it is. */
 export interface JsonSchema {
   [keyword: string]: unknown
+  $ref?: string
   properties?: Record<string, JsonSchema>
+  required?: string[]
+  items?: JsonSchema
+  anyOf?: JsonSchema[]
+  enum?: unknown[]
 }
 
 const GROUPS = '[A-Za-z0-9+/]'
@@ -46,6 +54,15 @@ export const CHECKED: ReadonlyMap<unknown, JsonSchema> = new Map<unknown, JsonSc
       ...BASE64,
     },
   ],
+  [
+    wire.wrapContext,
+    {
+      type: 'object',
+      maxProperties: MAX_USE_PAIRS,
+      propertyNames: { pattern: '^[A-Za-z][A-Za-z0-9_.-]{0,63}$' },
+      additionalProperties: { type: 'string', maxLength: MAX_USE_VALUE_CHARACTERS, pattern: '^[^\\u0000]*$' },
+    },
+  ],
   [wire.dek, DEK],
   [wire.FIELDS.dek, DEK],
   [
@@ -67,6 +84,14 @@ const ADDRESS_RANGE = {
   format: 'cidr',
   pattern: '^(?:(?:[0-9]{1,3}\\.){3}[0-9]{1,3}|[0-9A-Fa-f.]*:[0-9A-Fa-f.:]*)/[0-9]{1,3}$',
 }
+const KEYS: JsonSchema = {
+  description:
+    "The keys that it may use, list and manage: ids of keys, and folders of names, where `customers/*` is each key whose name begins with `customers/`. Other keys get 404, as another tenant's do. `null` means all, an empty list none. An API key that is limited itself grants only keys of its own list.",
+}
+const BUDGETS: JsonSchema = {
+  description:
+    'How many data keys it may unwrap (`unwrap`, which counts decrypts of server mode too) and values `hash` in a minute and in a day of UTC. A call above is answered with 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires, until `expires_at` is set again. A value sets all of them, `null` removes them. Not with the permissions api_keys:manage and keys:export.',
+}
 const ALLOWED_IPS: JsonSchema = {
   description:
     'Addresses or CIDR ranges, IPv4 and IPv6; bits beyond a prefix are cleared. `null` or empty means any address.',
@@ -80,6 +105,19 @@ const ALLOWED_IPS: JsonSchema = {
   ],
 }
 
+const USE: Record<string, JsonSchema> = {
+  purpose: {
+    description:
+      'What the DEK is for: `data` if omitted where `context` is given. With either of the two, the wrapped key has format 2, which opens only for the same purpose and context.',
+  },
+  context: {
+    description: `Up to ${MAX_USE_PAIRS} pairs that say what the DEK seals, such as \`{"model": "customers", "row": "7"}\`. Not secret: entries of the log show them.`,
+  },
+  record: {
+    description: 'Whether the entry of the log shows the values of the context, or digests under a key of the tenant.',
+  },
+}
+
 /** What the name and the type of a property do not say. */
 export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   Key: {
@@ -90,21 +128,33 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     rotation: { description: 'When the server will rotate the key; `null` means never.' },
     destroy_at: { description: 'When the key will be destroyed; present only while its destruction is pending.' },
   },
+  KeyWithVersions: {
+    versions: {
+      description:
+        'Oldest first. `wraps` is how many DEKs the version wrapped, in server mode too; `last_unwrapped_at` is the ' +
+        'beginning of the last day (UTC) on which it opened something for a caller, absent if it never did. A rewrap ' +
+        'counts as a wrap of the current version only.',
+    },
+  },
   CreateKeys: {
     keys: { description: 'Each as for creating one key. A name that is taken fails its own key only.' },
   },
   UpdateKey: {
     min_unwrap_version: {
       description:
-        'The oldest version that still opens, at most the current one. Wrapped keys of older versions get 409: rewrap them first. It may be lowered again.',
+        'The oldest version that still opens, at most the current one. Wrapped keys of older versions get 409: rewrap them first. It may be lowered again, but not to a version that was destroyed.',
     },
   },
   SetRotation: { interval_days: { description: 'Days between rotations, counted from now; `null` stops them.' } },
   DestroyKey: { confirm: { description: "The key's name, as a confirmation." } },
   KeyExport: {
-    versions: { description: '`dek_hex` is the 32-byte key of that version, in hexadecimal.' },
+    versions: {
+      description: '`dek_hex` is the 32-byte key of that version, in hexadecimal. Destroyed versions are left out.',
+    },
     hash_key_hex: { description: 'The key of the blind index, in hexadecimal.' },
   },
+  Wrap: USE,
+  Unwrap: USE,
   Hash: { key_id: { description: KEY_ID } },
   Hashed: {
     hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation does not change it." },
@@ -153,13 +203,17 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     prefix: { description: 'The beginning of the secret, to recognise it by.' },
     expires_at: { description: 'Absent: never.' },
     allowed_ips: { description: 'Absent means any address.' },
+    keys: { description: 'The keys and folders that it is limited to. Absent means all keys.' },
+    budgets: { description: 'How many values it may open and hash. Absent means any number.' },
   },
   CreateApiKey: {
     permissions: { description: 'Only permissions that the calling API key has itself.' },
     expires_at: EXPIRES_AT,
     allowed_ips: ALLOWED_IPS,
+    keys: KEYS,
+    budgets: BUDGETS,
   },
-  UpdateApiKey: { expires_at: EXPIRES_AT, allowed_ips: ALLOWED_IPS },
+  UpdateApiKey: { expires_at: EXPIRES_AT, allowed_ips: ALLOWED_IPS, keys: KEYS, budgets: BUDGETS },
   NewApiKey: { secret: { description: 'The API key itself, returned only once.' } },
   Tenant: {
     monthly_encrypt_quota: { description: '`encrypt` calls a month; `null` means no limit.' },
@@ -173,12 +227,22 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
         'Calls that wrote no entry, by day (UTC), API key, kind and address. ' +
         `The kinds are ${UNRECORDED_KINDS.map((kind) => `\`${kind}\``).join(', ')}; there may be more. ` +
         'Where `ip_address` is null, calls from further addresses are counted together. ' +
-        `The ${MAX_LISTED_UNRECORDED} largest counts, largest first.`,
+        `The ${MAX_LISTED_COUNTS} largest counts, largest first.`,
+    },
+    by_api_key: {
+      description:
+        'What each API key did `today` (UTC), whatever the `month`: `kind` is `unwrap`, values that it opened, or `hash`; there may be more. ' +
+        `\`median\` is that of the days among the ${USUAL_DAYS} before on which it did any, \`null\` if there is none. Above twice that, and from 100 on, the entry \`usage.doubled\` follows. ` +
+        `The ${MAX_LISTED_COUNTS} largest counts, largest first.`,
     },
   },
   Problem: {
     type: { const: 'about:blank' },
     detail: { description: 'What was wrong and what to do, for people.' },
+    retry_after: {
+      description:
+        'After how many seconds it may succeed, where that is known, as for E_BUDGET: alone as in Retry-After, and for an operation of a batch.',
+    },
     code: { enum: Object.keys(PROBLEMS), description: 'What was wrong, for programs; these strings do not change.' },
   },
 }
@@ -187,6 +251,10 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
 export const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
   action: { description: 'Only entries of this action.' },
   after_id: { description: 'Only entries with a larger id.' },
+  context: {
+    description:
+      'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: name a range that has at most 500,000 entries.',
+  },
   checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
   date_from: {
     description: 'Only entries written at this time or later.',
@@ -204,6 +272,7 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
   name: { description: 'Only the key of this name.' },
   offset: { description: 'How many to skip.' },
   order: { description: 'Sorted by id: oldest first or newest first.' },
+  purpose: { description: 'Only wraps and unwraps for this purpose; found as a context is.' },
   status: { description: 'Only keys in this state.' },
   through_id: { description: 'Only entries up to this id.' },
 }

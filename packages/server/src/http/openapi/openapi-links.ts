@@ -31,7 +31,9 @@ const LINKS: Partial<Record<OperationId, readonly Link[]>> = {
 
 /** Lists the links of a route's answer, by the operation that they lead to; none for most routes. */
 export function linksOf({ operationId, path, status }: Route, all: readonly Route[]): Record<string, Link> {
-  const created = status === 201 ? all.filter((route) => route.path.startsWith(`${path}/:id`)) : []
+  // Which version a call is about, a new key does not say.
+  const isById = (route: Route) => route.path.startsWith(`${path}/:id`) && !route.path.includes(':version')
+  const created = status === 201 ? all.filter(isById) : []
   const byId = created.map(
     (route): Link => ({ operationId: route.operationId, parameters: { id: '$response.body#/id' } }),
   )

@@ -13,42 +13,38 @@ import {
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod/mini'
 import { RESOURCES, ROUTES } from '../endpoints.js'
+import { ALIVE, LIVE_PATH, READY_PATH } from '../probes.js'
 import type { Route } from '../route.js'
-import recorded from './openapi.examples.json' with { type: 'json' }
 import { CHECKED, type JsonSchema, PARAMETERS, PROPERTIES } from './openapi-descriptions.js'
+import { EXAMPLE_API_KEY_ID, EXAMPLE_EXPORT, EXAMPLE_KEY_ID, exampleOf } from './openapi-examples.js'
 import { linksOf } from './openapi-links.js'
 import { problemsOf } from './openapi-problems.js'
 
 /** How long a client may keep the document, in seconds: it changes only with the server. */
 const MAX_AGE_S = 3_600
 
-/**
- * Bodies and answers as one run of the service gave them, by `operationId`: the ids and the ciphertexts
- * belong together.
- */
-const EXAMPLES: Readonly<Record<string, { body?: unknown; answer?: unknown } | undefined>> = recorded
-const EXAMPLE_KEY_ID = recorded.createKey.answer.key_id
-const EXAMPLE_API_KEY_ID = recorded.createApiKey.answer.id
-
 const SERVICE_TAG = 'Service'
 const JSON_CONTENT_TYPE = 'application/json'
 
 const INTRODUCTION = `\
 Keys for encryption, kept on a server of your own. Applications encrypt locally and have their data keys wrapped here, or let
-the server encrypt; every use of a key is an entry in an audit log that can be verified.
+the server encrypt. Each wrap, unwrap, encryption, decryption and change of a key is an entry in an audit log that can be verified;
+hashes are only counted.
 
 Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are problem documents (RFC 9457) with a stable \`code\`.
 Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
 read). Unknown fields of a body are ignored; new fields may appear in answers. A call that lists query parameters refuses any other
-with 400; a call that lists none ignores them.`
+with 400; a call that lists none ignores them. A caller may send \`X-Request-Id\` and \`traceparent\`, which then are in the answer and
+in the audit entries.`
 
 type Json = Record<string, unknown>
+type Schemas = Record<string, JsonSchema>
 
 /** The document. */
 export interface OpenApiDocument extends Json {
   openapi: string
   paths: Record<string, Record<string, Json>>
-  components: { schemas: Record<string, JsonSchema> } & Json
+  components: { schemas: Schemas } & Json
 }
 
 /** Serves the document, built once. */
@@ -62,11 +58,12 @@ export function serveOpenApi(app: FastifyInstance): void {
 
 /** Builds the document of every route. */
 export function openApiDocument(): OpenApiDocument {
-  const paths: OpenApiDocument['paths'] = servicePaths()
+  const components = componentSchemas()
+  const paths: OpenApiDocument['paths'] = servicePaths(components)
   for (const { name, routes } of RESOURCES) {
     for (const row of routes) {
       const path = row.path.replaceAll(/:(\w+)/g, '{$1}')
-      paths[path] = { ...paths[path], [row.method.toLowerCase()]: describeRoute(row, name) }
+      paths[path] = { ...paths[path], [row.method.toLowerCase()]: describeRoute(row, name, components) }
     }
   }
   return {
@@ -86,7 +83,7 @@ export function openApiDocument(): OpenApiDocument {
     ],
     paths,
     components: {
-      schemas: componentSchemas(),
+      schemas: components,
       headers: {
         RequestId: {
           description: 'The id that the server logs this request under.',
@@ -102,7 +99,7 @@ export function openApiDocument(): OpenApiDocument {
   }
 }
 
-function describeRoute(row: Route, tag: string): Json {
+function describeRoute(row: Route, tag: string, components: Schemas): Json {
   const { operationId, summary, permissions, body } = row
   const parameters = [...pathParameters(row), ...queryParameters(row)]
   return {
@@ -112,8 +109,8 @@ function describeRoute(row: Route, tag: string): Json {
     tags: [tag],
     security: [{ apiKey: permissions }],
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(body ? { requestBody: requestBody(row) } : {}),
-    responses: { [row.status]: success(row), ...refusals(row) },
+    ...(body ? { requestBody: requestBody(body, components) } : {}),
+    responses: { [row.status]: success(row, components), ...refusals(row) },
   }
 }
 
@@ -154,7 +151,17 @@ function pathParameters({ path }: Route): Json[] {
       schema: { type: 'string', format: 'uuid' },
       example,
     },
+    ...(path.includes(':version') ? [VERSION_PARAMETER] : []),
   ]
+}
+
+const VERSION_PARAMETER: Json = {
+  name: 'version',
+  in: 'path',
+  required: true,
+  description: 'The number of the version. Anything but a version of the key gets 404.',
+  schema: { type: 'integer', minimum: 1 },
+  example: 1,
 }
 
 function queryParameters({ query }: Route): Json[] {
@@ -171,19 +178,21 @@ function queryParameters({ query }: Route): Json[] {
   })
 }
 
-function requestBody({ operationId, body }: Route): Json {
-  return { required: true, content: { [JSON_CONTENT_TYPE]: withExample(schemaRef(body), EXAMPLES[operationId]?.body) } }
+function requestBody(body: unknown, components: Schemas): Json {
+  const schema = schemaRef(body)
+  return { required: true, content: { [JSON_CONTENT_TYPE]: { schema, example: exampleOf(schema, [], components) } } }
 }
 
-function success(row: Route): Json {
+function success(row: Route, components: Schemas): Json {
   const { operationId, status, answer, contentType } = row
   const headers = { 'X-Request-Id': requestIdRef() }
   if (contentType) {
-    const content = { [contentType]: withExample({ type: 'string' }, EXAMPLES[operationId]?.answer) }
+    const content = { [contentType]: { schema: { type: 'string' }, example: EXAMPLE_EXPORT } }
     return { description: 'Done. The answer is streamed.', headers, content }
   }
   if (!answer) return { description: 'Done.', headers }
-  const content = { [JSON_CONTENT_TYPE]: withExample(schemaRef(answer), EXAMPLES[operationId]?.answer) }
+  const schema = schemaRef(answer)
+  const content = { [JSON_CONTENT_TYPE]: { schema, example: exampleOf(schema, [operationId], components) } }
   const links = linksOf(row, ROUTES)
   return {
     description: status === 201 ? 'Created.' : 'Done.',
@@ -230,19 +239,29 @@ function problemExamples(): Json {
 }
 
 /** The paths outside /v1, for operators of the server. */
-function servicePaths(): OpenApiDocument['paths'] {
-  const health = (description: string) => ({
-    description,
-    content: { [JSON_CONTENT_TYPE]: withExample(schemaRef(wire.health), recorded.health.answer) },
-  })
+function servicePaths(components: Schemas): OpenApiDocument['paths'] {
+  const schema = schemaRef(wire.health)
+  const example = exampleOf(schema, [], components)
+  const health = (description: string) => ({ description, content: { [JSON_CONTENT_TYPE]: { schema, example } } })
   const service = { tags: [SERVICE_TAG], security: [] }
+  const ready = health('It can, or `degraded` if not for every tenant.')
+  const readiness = (operationId: string, summary: string) => ({
+    get: { operationId, summary, ...service, responses: { 200: ready, 503: health('It cannot.') } },
+  })
   return {
-    '/health': {
+    '/health': readiness('getHealth', 'Whether the service can do its work'),
+    [READY_PATH]: readiness('getReadiness', 'The same as /health, under the name that Kubernetes uses'),
+    [LIVE_PATH]: {
       get: {
-        operationId: 'getHealth',
-        summary: 'Whether the service can do its work',
+        operationId: 'getLiveness',
+        summary: 'Whether the process answers, whatever its database does',
         ...service,
-        responses: { 200: health('It can, or `degraded` if not for every tenant.'), 503: { ...health('It cannot.') } },
+        responses: {
+          200: {
+            description: 'It does.',
+            content: { [JSON_CONTENT_TYPE]: { schema: { type: 'object' }, example: ALIVE } },
+          },
+        },
       },
     },
     '/metrics': {
@@ -266,10 +285,6 @@ function servicePaths(): OpenApiDocument['paths'] {
   }
 }
 
-function withExample(schema: Json, example: unknown): Json {
-  return example === undefined ? { schema } : { schema, example }
-}
-
 function requestIdRef(): Json {
   return { $ref: '#/components/headers/RequestId' }
 }
@@ -284,7 +299,7 @@ const COMPONENTS: ReadonlyMap<unknown, string> = new Map(
   schemas.map(([name, schema]) => [schema, `${name[0]?.toUpperCase()}${name.slice(1)}`]),
 )
 
-function componentSchemas(): Record<string, JsonSchema> {
+function componentSchemas(): Schemas {
   const registry = z.registry<{ id: string }>()
   for (const [, schema] of schemas) registry.add(schema, { id: nameOf(schema) })
   const generated = z.toJSONSchema(registry, {
@@ -295,7 +310,7 @@ function componentSchemas(): Record<string, JsonSchema> {
       withoutSafeBounds(context)
     },
   })
-  const components = generated.schemas as Record<string, JsonSchema>
+  const components = generated.schemas as Schemas
   for (const schema of Object.values(components)) {
     delete schema.$schema
     delete schema.$id

@@ -3,21 +3,30 @@
 import type { KeyObject } from 'node:crypto'
 import { randomUUID } from 'node:crypto'
 import {
+  type Budgets,
   DETAILS,
+  findFolderOutside,
   findMissingPermission,
+  type KeyList,
+  MAX_API_KEYS,
   type Permission,
   parseRfc3339,
+  partsOf,
   readAddressRange,
+  readBudgets,
   type wire,
+  writeBudgets,
 } from '@eaas/protocol'
-import { apiKeyMac, assertWritten, withMac } from '../../audit/formats/row-mac.js'
-import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../../crypto/api-key.js'
+import { apiKeyMac, assertWritten, authentic, withMac } from '../../audit/formats/row-mac.js'
+import { apiKeyPrefix, generateApiKey } from '../../crypto/api-key.js'
 import { apiKeyStatus } from '../../runner/admission.js'
+import { isListedKey } from '../../runner/listed-keys.js'
 import type { Caller, EntryPosition, Services } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'
-import { type ApiKeyRow, updateApiKey } from '../../store/api-keys.js'
-import type { Transaction } from '../../store/db.js'
+import { type ApiKeyRow, hasUsableApiKeys, lockDigest, updateApiKey } from '../../store/api-keys.js'
+import type { Queryable, Transaction } from '../../store/db.js'
+import { getKey } from './key-use.js'
 
 /** Reads an expiry; null is none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
 export function readExpiry(text: string | null, now: number): string | null {
@@ -50,6 +59,62 @@ export function assertGrantable({ apiKey }: Caller, permissions: readonly Permis
   if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grant(missing))
 }
 
+/**
+ * Reads the keys that an API key is to be limited to; null is all. A caller that is limited itself grants only
+ * keys of its own list, and finds no others. The state is as the caller sees it.
+ *
+ * @throws Refusal E_MISSING_PERMISSION, E_NOT_FOUND
+ */
+export async function readKeyList(
+  state: TenantState,
+  { apiKey }: Caller,
+  list: readonly string[] | null,
+): Promise<string[] | null> {
+  const held = apiKey?.keys ?? null
+  if (held !== null && (list === null || findFolderOutside(held, list) !== undefined)) {
+    throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grantKeys)
+  }
+  if (list === null) return null
+  for (const key_id of partsOf(list).ids) await getKey(state, key_id)
+  return [...new Set(list)]
+}
+
+/** What would lead an API key around its budgets: others that it makes or changes, and keys that it takes home. */
+const AROUND_BUDGETS: readonly Permission[] = ['api_keys:manage', 'keys:export']
+
+/** Writes budgets as a row has them; null is none. */
+export function rowBudgets(budgets: Budgets | null): string | null {
+  return budgets && writeBudgets(budgets)
+}
+
+/** @throws Refusal E_VALIDATION if an API key has budgets and a permission that leads around them */
+export function assertBudgetHolds({ budgets, permissions }: Pick<ApiKeyRow, 'budgets' | 'permissions'>): void {
+  if (budgets === null || !permissions.some((permission) => AROUND_BUDGETS.includes(permission))) return
+  throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.budgets)
+}
+
+/** Whether a list has keys that another one has not. Ids are those of keys that exist. */
+export async function addsKeys(state: TenantState, before: KeyList, after: KeyList): Promise<boolean> {
+  if (before === null) return false
+  if (after === null || findFolderOutside(before, after) !== undefined) return true
+  for (const key_id of partsOf(after).ids) {
+    const key = await state.findKey(key_id)
+    if (!key || !isListedKey(before, key.row)) return true
+  }
+  return false
+}
+
+/**
+ * An API key that expired needs no room, so one that is resumed needs it as a new one does.
+ *
+ * @throws Refusal E_LIMIT if the tenant has as many that can be used as it may
+ */
+export async function assertRoomForOne(sql: Queryable, tenant_id: string, now: number): Promise<void> {
+  if (await hasUsableApiKeys(sql, tenant_id, { count: MAX_API_KEYS, at: new Date(now).toISOString() })) {
+    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.apiKeys)
+  }
+}
+
 export interface NewApiKey {
   /** the secret, to be shown once */
   secret: string
@@ -59,8 +124,8 @@ export interface NewApiKey {
 
 /** Draws the secret of an API key, whose row holds only a digest of it; writes nothing. */
 export function newApiKey(
-  { pepper }: Pick<Services, 'pepper'>,
-  grant: Pick<ApiKeyRow, 'tenant_id' | 'name' | 'permissions' | 'allowed_ips' | 'expires_at'>,
+  { peppers }: Pick<Services, 'peppers'>,
+  grant: Pick<ApiKeyRow, 'tenant_id' | 'name' | 'permissions' | 'allowed_ips' | 'keys' | 'budgets' | 'expires_at'>,
 ): NewApiKey {
   const secret = generateApiKey(grant.tenant_id)
   return {
@@ -69,7 +134,7 @@ export function newApiKey(
       ...grant,
       permissions: [...new Set(grant.permissions)],
       api_key_id: randomUUID(),
-      digest: apiKeyDigest(pepper, secret),
+      ...peppers.digest(secret),
       prefix: apiKeyPrefix(secret),
       revoked_at: null,
       last_used_at: null,
@@ -77,10 +142,21 @@ export function newApiKey(
   }
 }
 
-/** Gets an API key by its id. @throws Refusal E_NOT_FOUND, TamperedRowError */
-export async function getApiKey(state: TenantState, api_key_id: string): Promise<ApiKeyRow> {
+/**
+ * Gets an API key by its id. A caller that is limited to keys finds only those that are limited to some of
+ * these, not those of no key, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
+ */
+export async function getApiKey(
+  state: TenantState,
+  api_key_id: string,
+  { apiKey }: Pick<Caller, 'apiKey'>,
+): Promise<ApiKeyRow> {
   const row = await state.findApiKeyById(api_key_id)
-  if (!row) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.apiKey)
+  const held = apiKey?.keys ?? null
+  const isOfNone = held !== null && row?.keys?.length === 0
+  if (!row || isOfNone || (await addsKeys(state, held, row.keys))) {
+    throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.apiKey)
+  }
   return row
 }
 
@@ -97,7 +173,10 @@ export async function writeApiKey(
     rowKey,
   }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
 ): Promise<ApiKeyRow> {
-  const changed = withMac({ ...row, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
+  // The digest may have been made again under a new pepper since the row was read; the MAC shows that nothing else was.
+  const digest = await lockDigest(sql, row)
+  const current = authentic<ApiKeyRow>({ ...row, ...digest }, apiKeyMac, rowKey)
+  const changed = withMac({ ...current, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
   assertWritten(await updateApiKey(sql, changed), changed)
   return changed
 }
@@ -116,5 +195,7 @@ export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
     ...(row.last_used_at === null ? {} : { last_used_at: row.last_used_at }),
     ...(row.allowed_ips.length === 0 ? {} : { allowed_ips: row.allowed_ips }),
+    ...(row.keys === null ? {} : { keys: row.keys }),
+    ...(row.budgets === null ? {} : { budgets: readBudgets(row.budgets) }),
   }
 }

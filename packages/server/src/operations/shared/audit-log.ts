@@ -1,7 +1,8 @@
 /** What the reading operations on the audit log share: positions in it, its pages, and their signature. */
 import { type ExportTrailer, encodePublicKey, genesisHash, signCheckpoint, signStretch } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
-import { type Head, isHeadAuthentic, isPurgeMarkAuthentic } from '../../audit/formats/chain.js'
+import { isHeadGenuine } from '../../audit/audit-key.js'
+import { type Head, isPurgeMarkAuthentic } from '../../audit/formats/chain.js'
 import type { Context } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import { findHead, readChain } from '../../store/audit.js'
@@ -18,7 +19,8 @@ export type Position = Pick<Head, 'last_id' | 'hash'>
 /** Gets the head of the log, which must be the server's own: only that may be signed. */
 export async function getHead({ services, state }: Context): Promise<Head> {
   const head = await findHead(services.sql, state.tenant.tenant_id)
-  if (!head || !isHeadAuthentic(state.auditKey, head)) throw new Error('the head of the log is missing or forged')
+  if (!head || !(await isHeadGenuine(services.sql, state.auditKey, head)))
+    throw new Error('the head of the log is missing or forged')
   return head
 }
 

@@ -108,7 +108,7 @@ async function findLinks(
     }
     const entries = [...hashes].filter(([id]) => id >= afreshBy)
     return {
-      tree: signTree(signingKey, tree),
+      tree: signTree(signingKey, tree, signingKey.publicKeys[0]),
       proof: inclusionProof(tree, anchor.id - 1),
       entries: entries.map(([id, hash]) => ({ id, hash, proof: inclusionProof(tree, id - 1) })),
     }

@@ -2,9 +2,9 @@
  * Makes the head of a log again, when it is missing or not of the last entry: of the entries, and of no copy
  * (chain.md 10).
  */
-import type { KeyObject } from 'node:crypto'
+import type { AuditKey } from '../../audit/formats/chain.js'
 import { equalBytes, type Head, headMac, isHeadAuthentic, isKeptHeadAuthentic } from '../../audit/formats/chain.js'
-import { findAcceptedVersion } from '../../audit/watch/acceptances.js'
+import { findNewestAcceptance } from '../../audit/watch/acceptances.js'
 import { Refusal } from '../../runner/refusal.js'
 import { listAnchoredHeads } from '../../store/anchors.js'
 import { findEntryHash, findLastId, lockHead, putHead } from '../../store/audit.js'
@@ -19,7 +19,7 @@ import type { Transaction } from '../../store/db.js'
  */
 export async function makeHead(
   sql: Transaction,
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
   { last_id, hash, created_at }: Pick<Head, 'last_id' | 'hash' | 'created_at'>,
 ): Promise<Head> {
   const found = await lockHead(sql, tenant_id)
@@ -32,7 +32,7 @@ export async function makeHead(
     1,
     found && isHeadAuthentic(auditKey, found) ? found.policy_version : 0,
     anchored && isKeptHeadAuthentic(auditKey, tenant_id, anchored) ? anchored.policy_version : 0,
-    await findAcceptedVersion(sql, { tenant_id, auditKey }),
+    (await findNewestAcceptance(sql, { tenant_id, auditKey })).policy_version,
   )
   const made = { tenant_id, last_id, hash, policy_version, created_at }
   const head = { ...made, mac: headMac(auditKey, made) }

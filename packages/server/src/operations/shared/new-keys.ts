@@ -1,11 +1,11 @@
 /** What creating one key and creating many share: their secrets and their rows. */
 import { type KeyObject, randomUUID } from 'node:crypto'
-import { DETAILS, wire } from '@eaas/protocol'
+import { DETAILS, folderOf, isListed, wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
 import { sealNewSecret } from '../../crypto/key-hierarchy.js'
 import { mapInStretches } from '../../event-loop.js'
 import { type OpenKey, openKey } from '../../runner/load-key.js'
-import type { Context, EntryNote, EntryPosition } from '../../runner/operation.js'
+import type { Caller, Context, EntryNote, EntryPosition } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import type { Transaction } from '../../store/db.js'
 import { insertKeys, insertKeyVersions, type NewKeyRow, type NewKeyVersionRow } from '../../store/keys.js'
@@ -31,8 +31,18 @@ export function newKey({ state, services }: Context, name: string): NewKey {
 }
 
 /** The entry that records a new key. */
-export function creationEntry({ key_id }: NewKey): EntryNote {
-  return { action: 'key.create', key_id, key_version: 1 }
+export function creationEntry({ key_id, name }: NewKey): EntryNote {
+  return { action: 'key.create', key_id, key_version: 1, metadata: { folder: folderOf(name) } }
+}
+
+/** Whether a caller may create a key of this name: one that is limited to keys, in its own folders only. */
+export function mayCreate({ apiKey }: Caller, name: string): boolean {
+  return !apiKey || isListed(apiKey.keys, { key_id: '', folder: folderOf(name) })
+}
+
+/** Refuses a name outside the folders of a caller that is limited to keys. */
+export function outsideFolders(): Refusal {
+  return new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
 }
 
 /**
@@ -82,6 +92,8 @@ function rowsOf(
     status: 'active' as const,
     current_version: 1 as const,
     min_unwrap_version: 1 as const,
+    min_unwrap_since: null,
+    destroyed_through: 0 as const,
   }
   const row = { key_id, name, ...state, ...unset, wrapped_hash_key, updated_at: entry.created_at, ...entry }
   const version = { key_id, version: 1, status: 'active' as const, wrapped_kek, ...entry }

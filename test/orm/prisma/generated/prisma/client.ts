@@ -71,3 +71,38 @@ export type Lead = Prisma.LeadModel
  * 
  */
 export type Pair = Prisma.PairModel
+/**
+ * Model Vault
+ * 
+ */
+export type Vault = Prisma.VaultModel
+/**
+ * Model Log
+ * 
+ */
+export type Log = Prisma.LogModel
+/**
+ * Model Ticket
+ * 
+ */
+export type Ticket = Prisma.TicketModel
+/**
+ * Model Draft
+ * 
+ */
+export type Draft = Prisma.DraftModel
+/**
+ * Model Local
+ * 
+ */
+export type Local = Prisma.LocalModel
+/**
+ * Model Customer
+ * 
+ */
+export type Customer = Prisma.CustomerModel
+/**
+ * Model Order
+ * 
+ */
+export type Order = Prisma.OrderModel

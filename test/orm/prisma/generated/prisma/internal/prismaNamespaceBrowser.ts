@@ -56,7 +56,14 @@ export const ModelName = {
   Sample: 'Sample',
   Person: 'Person',
   Lead: 'Lead',
-  Pair: 'Pair'
+  Pair: 'Pair',
+  Vault: 'Vault',
+  Log: 'Log',
+  Ticket: 'Ticket',
+  Draft: 'Draft',
+  Local: 'Local',
+  Customer: 'Customer',
+  Order: 'Order'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -139,6 +146,80 @@ export const PairScalarFieldEnum = {
 } as const
 
 export type PairScalarFieldEnum = (typeof PairScalarFieldEnum)[keyof typeof PairScalarFieldEnum]
+
+
+export const VaultScalarFieldEnum = {
+  id: 'id',
+  mail: 'mail',
+  mail_index: 'mail_index',
+  note: 'note',
+  row_seal: 'row_seal'
+} as const
+
+export type VaultScalarFieldEnum = (typeof VaultScalarFieldEnum)[keyof typeof VaultScalarFieldEnum]
+
+
+export const LogScalarFieldEnum = {
+  id: 'id',
+  fault: 'fault',
+  fault_start: 'fault_start',
+  fault_parts: 'fault_parts',
+  due: 'due',
+  due_month: 'due_month',
+  amount: 'amount',
+  amount_step: 'amount_step',
+  number: 'number'
+} as const
+
+export type LogScalarFieldEnum = (typeof LogScalarFieldEnum)[keyof typeof LogScalarFieldEnum]
+
+
+export const TicketScalarFieldEnum = {
+  id: 'id',
+  label: 'label',
+  label_index: 'label_index'
+} as const
+
+export type TicketScalarFieldEnum = (typeof TicketScalarFieldEnum)[keyof typeof TicketScalarFieldEnum]
+
+
+export const DraftScalarFieldEnum = {
+  id: 'id',
+  label: 'label',
+  label_index: 'label_index'
+} as const
+
+export type DraftScalarFieldEnum = (typeof DraftScalarFieldEnum)[keyof typeof DraftScalarFieldEnum]
+
+
+export const LocalScalarFieldEnum = {
+  id: 'id',
+  label: 'label',
+  label_index: 'label_index'
+} as const
+
+export type LocalScalarFieldEnum = (typeof LocalScalarFieldEnum)[keyof typeof LocalScalarFieldEnum]
+
+
+export const CustomerScalarFieldEnum = {
+  id: 'id',
+  email: 'email',
+  email_index: 'email_index',
+  phone: 'phone',
+  city: 'city'
+} as const
+
+export type CustomerScalarFieldEnum = (typeof CustomerScalarFieldEnum)[keyof typeof CustomerScalarFieldEnum]
+
+
+export const OrderScalarFieldEnum = {
+  id: 'id',
+  remark: 'remark',
+  total: 'total',
+  customerId: 'customerId'
+} as const
+
+export type OrderScalarFieldEnum = (typeof OrderScalarFieldEnum)[keyof typeof OrderScalarFieldEnum]
 
 
 export const SortOrder = {

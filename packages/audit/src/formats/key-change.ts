@@ -1,0 +1,80 @@
+/** Signed statements that a new key of the installation signs from then on, see key-change.md. Pure. */
+import { encodeUtf8 } from '@eaas/protocol'
+import type { SigningKey } from '../crypto.js'
+import { encodePublicKey, readPublicKey } from './checkpoint.js'
+import { CheckpointError, findSignature, isSignedBy, type NoteKey, signatureLine, splitNote } from './signed-note.js'
+
+const ORIGIN = 'eaas/audit/key-change/v1'
+const STATEMENT = new RegExp(
+  `^${ORIGIN}\\n([^\\n]+)\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$`,
+)
+/** That of the key before, and that of the new one. */
+const SIGNATURES = 2
+
+/** What a statement says; both keys in their written form (checkpoint.md 3). */
+export interface KeyChange {
+  from: string
+  to: string
+  /** when it was signed: RFC 3339, UTC, milliseconds */
+  created_at: string
+}
+
+/** Signs that `to` signs from now on, by both keys: returns the note. */
+export function signKeyChange(from: SigningKey, to: SigningKey, created_at: string): string {
+  const [before, after] = [encodePublicKey(from), encodePublicKey(to)]
+  const text = `${ORIGIN}\n${before}\n${after}\n${created_at}\n`
+  const sign = (key: SigningKey, publicKey: string) =>
+    signatureLine(readPublicKey(publicKey), key.sign(encodeUtf8(text)))
+  return `${text}\n${sign(from, before)}${sign(to, after)}`
+}
+
+/** Reads a note that both of its keys signed. @throws CheckpointError (key-change.md 3) */
+export function readKeyChange(note: string): KeyChange {
+  const { text, signatures } = splitNote(note)
+  const [, from = '', to = '', created_at = ''] = STATEMENT.exec(text) ?? []
+  if (created_at === '') throw new CheckpointError('this is not a statement about a new signing key')
+  if (from === to) throw new CheckpointError('the statement names one key twice')
+  const keys = [readPublicKey(from), readPublicKey(to)]
+  const isSigned = (key: NoteKey, at: number) => {
+    const signature = findSignature(signatures.slice(at, at + 1), key)
+    return signature !== undefined && isSignedBy(key, encodeUtf8(text), signature)
+  }
+  if (signatures.length !== SIGNATURES || !keys.every(isSigned)) {
+    throw new CheckpointError(
+      'the statement about a new signing key was not signed by both keys, the earlier one first',
+    )
+  }
+  return { from, to, created_at }
+}
+
+/** Reads a note that both of its keys signed; undefined if it is none. */
+export function findKeyChange(note: string): KeyChange | undefined {
+  try {
+    return readKeyChange(note)
+  } catch (error) {
+    if (error instanceof CheckpointError) return undefined
+    throw error
+  }
+}
+
+/**
+ * Reads statements of which each begins with the key that the one before it ended with. @throws
+ * CheckpointError (key-change.md 4)
+ */
+export function followKeyChanges(notes: readonly string[]): KeyChange[] {
+  const changes = notes.map(readKeyChange)
+  const seen = new Set<string>()
+  for (const [at, { from, to }] of changes.entries()) {
+    if (at > 0 && changes[at - 1]?.to !== from) {
+      throw new CheckpointError('the statements about new signing keys do not follow from one another')
+    }
+    seen.add(from)
+    if (seen.has(to)) throw new CheckpointError('the statements about new signing keys lead back to an earlier key')
+  }
+  return changes
+}
+
+/** All keys that these statements name, in their order. */
+export function listKeys(changes: readonly KeyChange[]): string[] {
+  return [...changes.slice(0, 1).map(({ from }) => from), ...changes.map(({ to }) => to)]
+}

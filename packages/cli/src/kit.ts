@@ -1,0 +1,162 @@
+/**
+ * A recovery kit in the place of the service: a line for each key, each the export of one. It answers the calls
+ * that decrypt, by `@eaas/sdk/offline`, so every command that decrypts works with it as with the service.
+ */
+import { encodeBase64, findWrappedVersion, matchPath, ROUTES, type wire } from '@eaas/protocol'
+import { type Fetch, isEaasError } from '@eaas/sdk'
+import { type OpenedExport, openExport, type StatedUse } from '@eaas/sdk/offline'
+import { openInput, readAll } from './files.js'
+import { CommandError, type Io, UsageError } from './io.js'
+
+/** The longest kit that is read: that of 10,000 keys with some hundred versions each. */
+const MAX_KIT_BYTES = 200_000_000
+
+export interface Kit {
+  /** Answers as the service does. */
+  fetch: Fetch
+  /** What the kit lacks for a call that failed, in words for the user. */
+  refusal(): CommandError | undefined
+  /** Zeroes the keys. */
+  close(): void
+}
+
+interface KitKey {
+  opened: OpenedExport
+  exported: wire.KeyExport
+}
+
+/** Reads a decrypted kit, or the export of one key. @throws UsageError */
+export async function openKit(io: Io, name: string): Promise<Kit> {
+  const keys = readKeys(name, await readText(io, name))
+  let lacking: CommandError | undefined
+  const getKey = (keyId: unknown): KitKey => {
+    const key = keys.get(String(keyId))
+    if (key) return key
+    lacking = new CommandError(`${name} has no key ${keyId}: it is of another tenant, or was made before that key`)
+    throw lacking
+  }
+  const unwrap = async (keyId: unknown, wrapped: string, use: StatedUse): Promise<wire.Unwrapped> => {
+    const { opened, exported } = getKey(keyId)
+    const version = findWrappedVersion(wrapped) ?? 0
+    if (version > 0 && !exported.versions.some((one) => one.version === version)) {
+      lacking = new CommandError(
+        `${name} has key ${keyId} without version ${version}: it was made before that rotation`,
+      )
+      throw lacking
+    }
+    const dek = await opened.unwrap(wrapped, use)
+    try {
+      return { dek: encodeBase64(dek), key_id: opened.keyId, key_version: version }
+    } finally {
+      dek.fill(0)
+    }
+  }
+  const run = async ({ op, key_id, ...body }: Operation): Promise<Answer> => {
+    try {
+      if (op === 'unwrap') return { status: 200, body: await unwrap(key_id, String(body.wrapped_key), body) }
+      lacking = new CommandError('a recovery kit decrypts, and does nothing else')
+      throw lacking
+    } catch (error) {
+      if (isEaasError(error) && error.code === 'E_DECRYPTION') return problem(403, 'E_WRAPPED_KEY')
+      if (error === lacking) return problem(404, 'E_NOT_FOUND')
+      throw error
+    }
+  }
+  const answer = async (method: string, url: URL, body: string | undefined): Promise<Answer> => {
+    const path = url.pathname
+    const is = (route: keyof typeof ROUTES) =>
+      method === ROUTES[route].method ? matchPath(ROUTES[route].path, path)?.id : undefined
+    if (is('listKeys') !== undefined) return { status: 200, body: list(keys, url.searchParams.get('name')) }
+    const sent = JSON.parse(body ?? '{}') as Record<string, unknown>
+    const key_id = is('unwrap')
+    if (key_id !== undefined) return run({ op: 'unwrap', key_id, ...sent })
+    if (is('batch') === undefined) return run({ op: path })
+    const results = await Promise.all((sent.operations as Operation[]).map(run))
+    return { status: 200, body: { results } }
+  }
+  return {
+    async fetch(url, { method, body }) {
+      const { status, body: json } = await answer(method, new URL(url), body)
+      const type = status === 200 ? 'application/json' : 'application/problem+json'
+      return new Response(JSON.stringify(json), { status, headers: { 'content-type': type } }) as Awaited<
+        ReturnType<Fetch>
+      >
+    },
+    refusal: () => lacking,
+    close() {
+      for (const { opened } of keys.values()) opened.close()
+    },
+  }
+}
+
+interface Operation extends StatedUse {
+  op: string
+  key_id?: unknown
+  wrapped_key?: unknown
+}
+
+interface Answer {
+  status: number
+  body: object
+}
+
+function problem(status: number, code: string): Answer {
+  return { status, body: { type: 'about:blank', title: code, status, detail: 'see the kit', code } }
+}
+
+async function readText(io: Io, name: string): Promise<string> {
+  const input = await openInput(io, name)
+  const bytes = await readAll({ name, chunks: input.stream }, MAX_KIT_BYTES)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new UsageError(`${name}: it is no recovery kit, or it is still encrypted: ${DECRYPT_IT}`)
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+const DECRYPT_IT = 'age -d -i IDENTITY KIT | eaas-cli decrypt FILE --kit -'
+
+function readKeys(name: string, text: string): Map<string, KitKey> {
+  if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(text)) {
+    throw new UsageError(`${name}: it is still encrypted: ${DECRYPT_IT}`)
+  }
+  const keys = new Map<string, KitKey>()
+  for (const [at, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue
+    try {
+      const opened = openExport(line)
+      if (keys.has(opened.keyId)) throw new UsageError(`it has key ${opened.keyId} twice`)
+      keys.set(opened.keyId, { opened, exported: JSON.parse(line) as wire.KeyExport })
+    } catch (error) {
+      if (!(isEaasError(error) || error instanceof UsageError)) throw error
+      throw new UsageError(`${name}: line ${at + 1}: ${error.message}`) // it names a member, and no content
+    }
+  }
+  if (keys.size === 0) throw new UsageError(`${name}: it is empty, and must be a recovery kit or the export of a key`)
+  return keys
+}
+
+/** The keys of a name, as the service lists them; what an export does not say is what every key begins with. */
+function list(keys: ReadonlyMap<string, KitKey>, name: string | null): wire.KeyList {
+  const found = [...keys.values()].filter(({ exported }) => exported.name === name)
+  return {
+    keys: found.map(({ opened: { keyId: id }, exported: { algorithm, versions, exported_at } }) => {
+      const current_version = Math.max(...versions.map(({ version }) => version))
+      return {
+        id,
+        key_id: id,
+        name: name ?? '',
+        algorithm,
+        status: 'active' as const,
+        current_version,
+        key_version: current_version,
+        min_unwrap_version: 1,
+        created_at: exported_at,
+        rotation: null,
+      }
+    }),
+    count: found.length,
+  }
+}

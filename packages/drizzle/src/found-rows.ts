@@ -1,0 +1,195 @@
+/**
+ * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
+ * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
+ * with values that are sealed to it.
+ */
+import { type Row, refuseCall, refuseRace, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
+import { rewrite, run } from './conditions.js'
+import { readPins } from './pins.js'
+import { createRewriting } from './rewriting.js'
+import { isFoundBySpelling, withSpellings } from './spellings.js'
+import type { KnownTable } from './tables.js'
+import {
+  type Builder,
+  type Call,
+  type ConflictUpdate,
+  conditionsIn,
+  isExcluded,
+  rowsIn,
+  runWrite,
+  type Written,
+  withDefaults,
+  withUpdates,
+} from './writes.js'
+
+/** Returns what changes the rows that a write finds; undefined where it says itself which row it is about. */
+export function planFound(written: Written, calls: readonly Call[]): (() => Promise<unknown>) | undefined {
+  const argument = (method: string) => calls.find(([name]) => name === method)?.[1][0]
+  if (written.method === 'update') {
+    const set = argument('set') as Row | undefined
+    return set && needsRows(written, set, calls)
+      ? () => within(written, (inner) => updateFound(inner, calls))
+      : undefined
+  }
+  const conflict = argument('onConflictDoUpdate') as ConflictUpdate | undefined
+  if (!conflict || !needsConflict(written.known, conflict)) return undefined
+  return () => within(written, (inner) => upsertEach(inner, calls, conflict))
+}
+
+function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]): boolean {
+  const changes = withUpdates(known, set)
+  if (!known.sealed.needsRow(changes, {})) return false
+  const conditions = conditionsIn(calls)
+  const pins = conditions.length === 1 ? readPins(known, table, conditions[0]) : undefined
+  return !pins || known.sealed.needsRow(changes, pins)
+}
+
+/** Runs in the transaction of a write, or in one of its own. */
+function within<T>(written: Written, change: (inner: Written) => Promise<T>): Promise<T> {
+  const { on, known } = written
+  if ('rollback' in on) return change(written)
+  if ((on as { resultKind?: unknown }).resultKind === 'sync') {
+    const hint = `Read the ids first, and update each row by its own. The driver cannot wait within a transaction.`
+    return refuseCall(`a write of ${known.sealed.name} whose rows must be read before`, hint)
+  }
+  return on.transaction((inner) => change({ ...written, on: inner }))
+}
+
+async function updateFound(written: Written, calls: readonly Call[]): Promise<unknown> {
+  const { known } = written
+  const others = calls.find(
+    ([name]) => name === 'from' || name.endsWith('Join') || name === 'limit' || name === 'orderBy',
+  )
+  if (others) {
+    const hint = 'Find its rows by `where` alone, with a subquery if need be: inArray(users.id, db.select(…)).'
+    refuseCall(`${others[0]} in an update of ${known.sealed.name} whose rows must be read before`, hint)
+  }
+  const conditions = conditionsIn(calls)
+  const rows = await findRows(written, conditions.at(-1) as SQL | undefined)
+  const rest = calls.filter(([name]) => name !== 'where')
+  const results: unknown[] = []
+  for (const row of rows) results.push(await runWrite(written, [...rest, ['where', [boundTo(known, row)]]], row))
+  return results.length > 0 ? merge(results) : runNone(written, rest)
+}
+
+/** Changes nothing, for a result as the driver returns it. */
+async function runNone({ known, on, table }: Written, calls: readonly Call[]): Promise<unknown> {
+  const key = known.sealed.bind[0] ?? ''
+  const update = on
+    .update(table)
+    .set?.({ [key]: sql`${known.columns[key]}` })
+    .where?.(sql`false`) as Builder
+  const returning = calls.find(([name]) => name === 'returning')
+  return returning ? update.returning?.(...returning[1]) : update
+}
+
+/** Finds and locks rows: what values are bound to, and what may say their key. */
+async function findRows({ tables, known, table, on }: Written, condition: SQL | undefined): Promise<Row[]> {
+  const { sealed, columns } = known
+  const rewriting = createRewriting(tables)
+  const where = rewrite(rewriting, condition)
+  await run(rewriting)
+  const names = sealed.keyByRow
+    ? Object.keys(columns).filter((key) => sealed.bind.includes(key) || !sealed.columns.includes(key))
+    : sealed.bind
+  const query = on
+    .select(Object.fromEntries(names.map((key) => [key, columns[key]])))
+    .from(table)
+    .where(where)
+  return query.for ? query.for('update') : query
+}
+
+function boundTo({ sealed, columns }: KnownTable, row: Row): SQL | undefined {
+  return and(...sealed.bind.map((key) => eq(columns[key] as Column, row[key])))
+}
+
+function targetsOf(known: KnownTable, { target }: ConflictUpdate): string[] {
+  return [target].flat().map((column) => known.keyOf(column))
+}
+
+function needsConflict(known: KnownTable, conflict: ConflictUpdate): boolean {
+  const { sealed } = known
+  const targets = targetsOf(known, conflict)
+  if (targets.some((key) => sealed.isSealed(key))) return true
+  const set = Object.entries(withUpdates(known, conflict.set)).map(([key, value]) => {
+    return [key, isExcluded(known, key, value) ? '' : value] as const
+  })
+  const tellsKey = !sealed.keyByRow || targets.some((key) => !sealed.columns.includes(key))
+  const isSame = sealed.bind.every((key) => targets.includes(key)) && tellsKey && isFoundBySpelling(known)
+  return !isSame && sealed.needsRow(Object.fromEntries(set), {})
+}
+
+async function upsertEach(written: Written, calls: readonly Call[], conflict: ConflictUpdate): Promise<unknown> {
+  const results: unknown[] = []
+  const given = rowsIn(calls.find(([name]) => name === 'values')?.[1][0])
+  if (conflict.targetWhere) refuseCall('targetWhere of an upsert whose row must be read before', 'Leave it out.')
+  for (const row of given) {
+    results.push(
+      await upsertOne(written, calls, {
+        conflict,
+        row: withSpellings(written.known, withDefaults(written.known, row)),
+      }),
+    )
+  }
+  return merge(results)
+}
+
+interface Upsert {
+  conflict: ConflictUpdate
+  row: Row
+}
+
+async function upsertOne(written: Written, calls: readonly Call[], { conflict, row }: Upsert): Promise<unknown> {
+  const { known } = written
+  const targets = targetsOf(known, conflict)
+  const target = await known.sealed.findTarget(row, targets)
+  const columns = Object.keys(target).map((key) => known.columns[key] as Column)
+  const condition = and(...columns.map((column) => eq(column, target[known.keyOf(column)])))
+  const returning = calls.filter(([name]) => name === 'returning')
+  for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
+    const [found] = await findRows(written, condition)
+    if (found) {
+      const where = and(boundTo(known, found), (conflict.setWhere ?? conflict.where) as SQL | undefined)
+      const set = Object.fromEntries(
+        Object.entries(conflict.set).map(([key, value]) => [key, ofRow(known, row, [key, value])]),
+      )
+      return runWrite({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], found)
+    }
+    const insert: Call[] = [['values', [row]], ['onConflictDoNothing', [{ target: columns }]], ...returning]
+    const result = await runWrite(written, insert)
+    if (changedRows(result) > 0) return result
+    // Another transaction inserted the row after the select. Its commit was waited for, so the next one finds it.
+  }
+  return refuseRace(known.sealed.name, targets)
+}
+
+/** What is set: a value, or that of the row which was to be inserted. */
+function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): unknown {
+  if (!isExcluded(known, key, value)) return value
+  return row[key] === undefined ? (known.sealed.isSealed(key) ? null : sql`default`) : row[key]
+}
+
+const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected'] as const
+
+/** How many rows a write has changed. Drivers say it in different ways. */
+function changedRows(result: unknown): number {
+  const own = Array.isArray(result) && typeof result[0] === 'object' && 'affectedRows' in result[0] ? result[0] : result
+  const name = COUNTS.find((one) => typeof (own as Row)[one] === 'number' || typeof (own as Row)[one] === 'bigint')
+  if (name !== undefined) return Number((own as Row)[name])
+  return Array.isArray(own) ? own.length : refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
+}
+
+/** One result of several: their rows, or how many rows they changed together. */
+function merge(results: readonly unknown[]): unknown {
+  const [first, ...others] = results
+  if (others.length === 0) return first
+  const count = results.reduce<number>((sum, one) => sum + changedRows(one), 0)
+  const rows = results.every(Array.isArray) ? (results.flat() as unknown[]) : first
+  for (const name of COUNTS) {
+    if (typeof (first as Row)[name] !== 'number') continue
+    if (rows === first) (rows as Row)[name] = count
+    else Object.defineProperty(rows, name, { value: count, configurable: true })
+  }
+  return rows
+}

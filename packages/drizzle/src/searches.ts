@@ -1,0 +1,127 @@
+/**
+ * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
+ * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
+ */
+import { type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
+import { isBlank, type Rewriting, textOf } from './conditions.js'
+import { isColumn, type KnownTable, type KnownTables } from './tables.js'
+
+/** A search of a column. */
+export interface Asked {
+  known: KnownTable
+  column: Column
+  query: unknown
+}
+
+const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
+
+/** Takes the searches out of a condition, where they stand alone or are joined by `and`; returns the rest. */
+export function takeSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: Asked[] } {
+  const asked: Asked[] = []
+  const bounds = new Map<Column, Row>()
+  const left = conjunctsOf(where).filter((part) => {
+    const one = readSearch(tables, part)
+    if (!one) return true
+    const known = bounds.get(one.column)
+    if (one.isBound && known) Object.assign(known, one.query)
+    else {
+      asked.push(one)
+      if (one.isBound) bounds.set(one.column, one.query as Row)
+    }
+    return false
+  })
+  return { rest: asked.length === 0 ? where : and(...(left as SQL[])), asked }
+}
+
+/** Returns the condition on the indexes, which has gaps until the searches of the rewriting are filled. */
+export function searchFor({ searches }: Rewriting, asked: readonly Asked[]): SQL | undefined {
+  return and(
+    ...asked.map(({ known, column, query }) => {
+      const { sealed } = known
+      const field = known.keyOf(column)
+      const gap = new SQL([])
+      const fill = async () => {
+        const found = await sealed.searches.find(field, query)
+        gap.append(and(...found.map((one) => conditionOn(known, column, one))) as SQL)
+      }
+      searches.push({ model: sealed.name, field, fill })
+      return gap
+    }),
+  )
+}
+
+function conditionOn(known: KnownTable, beside: Column, found: { column: string; by: string; values: string[] }): SQL {
+  const index =
+    (beside.table as unknown as Record<string, Column>)[found.column] ?? (known.columns[found.column] as Column)
+  if (found.by === 'equal') return eq(index, found.values[0])
+  return found.by === 'in' ? inArray(index, found.values) : arrayContains(index, found.values)
+}
+
+/** Whether the values of opened rows match. `values` are those of the searched columns, in their order. */
+export function areRight(asked: readonly Asked[], values: readonly unknown[]): boolean {
+  return asked.every(({ known, column, query }, at) => {
+    const field = known.keyOf(column)
+    return known.sealed.searches.matches({ [field]: values[at] }, [{ field, query }])
+  })
+}
+
+/** Reads the number of a `limit` or an `offset`. @throws InvalidInputError for SQL, or a placeholder */
+export function numberOf(value: unknown, name: string): number | undefined {
+  if (value === undefined) return undefined
+  if (typeof value === 'number') return value
+  return refuseCall(`${name} other than a number, of a search that finds more rows than match,`, 'Pass a number.')
+}
+
+function chunksOf(part: unknown): unknown[] {
+  return is(part, SQL) ? part.queryChunks.filter((chunk) => !isBlank(chunk)) : []
+}
+
+const isText = (chunk: unknown, text: string) => is(chunk, StringChunk) && textOf(chunk) === text
+
+function conjunctsOf(part: unknown): unknown[] {
+  if (part === undefined) return []
+  const chunks = chunksOf(part)
+  const [first, inner, last] = chunks
+  if (chunks.length === 1 && is(first, SQL)) return conjunctsOf(first)
+  if (chunks.length !== 3 || !isText(first, '(') || !isText(last, ')') || !is(inner, SQL)) return [part]
+  const isAnd = inner.queryChunks.every((chunk, at) => at % 2 === 0 || isText(chunk, 'and'))
+  return isAnd ? inner.queryChunks.filter((_, at) => at % 2 === 0).flatMap(conjunctsOf) : [part]
+}
+
+/** The value that a part of a comparison is. Drizzle's `like` has it as it is, others within a parameter. */
+function readValue(chunk: unknown): { value: unknown } | undefined {
+  if (is(chunk, Param)) return chunk
+  return typeof chunk === 'string' || typeof chunk === 'number' || chunk instanceof Date ? { value: chunk } : undefined
+}
+
+/** Reads a comparison that only an index of another kind than that of whole values answers. */
+function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boolean }) | undefined {
+  const [column, word, given, then, last, ...more] = chunksOf(part)
+  const [value, end] = [readValue(given), readValue(last)]
+  if (!isColumn(column) || !is(word, StringChunk) || more.length > 0) return undefined
+  const known = tables.findSealed(column)
+  if (!known || value === undefined) return undefined
+  const { searches, name } = known.sealed
+  const field = known.keyOf(column)
+  const operator = textOf(word)
+  if (operator === 'between' && isText(then, 'and') && end) {
+    return { known, column, query: { gte: value.value, lte: end.value }, isBound: false }
+  }
+  if (then !== undefined) return undefined
+  const bound = BOUNDS[operator]
+  if (bound !== undefined) return { known, column, query: { [bound]: value.value }, isBound: true }
+  if (operator === 'like' || operator === 'ilike') {
+    if (operator === 'ilike' && !searches.ignoresCase(field)) {
+      refuseOperator(
+        name,
+        field,
+        operator,
+        "Give the field `normalize: ['lowercase']`, by which its index ignores case.",
+      )
+    }
+    return { known, column, query: readPattern(name, field, { operator, pattern: value.value }), isBound: false }
+  }
+  const isSearch = operator === '=' && value.value !== null && !searches.isExact(field) && searches.hasIndex(field)
+  return isSearch ? { known, column, query: value.value, isBound: false } : undefined
+}

@@ -1,0 +1,47 @@
+/**
+ * Adds the columns that encrypted ones are bound to, where a query leaves them out. They have names of their
+ * own, and are taken out of the rows once these are opened.
+ */
+import { AliasNode, ColumnNode, IdentifierNode, ReferenceNode, SelectionNode, TableNode } from 'kysely'
+import type { Node } from './nodes.js'
+import { columnsByInstance, instanceOf } from './results.js'
+import type { Instance, Output, Scope } from './scope.js'
+import type { Selections } from './selections.js'
+
+/** Nothing can be added to a query whose rows are compared with each other, or with those of another one. */
+export function takesColumns(query: Node): boolean {
+  const isDistinct = ((query.frontModifiers as readonly Node[]) ?? []).some(({ modifier }) => modifier === 'Distinct')
+  return !isDistinct && !query.groupBy && !query.setOperations && !query.distinctOn
+}
+
+export function addBound(scope: Scope, { nodes, outputs }: Selections): Selections {
+  const added: { node: Node; output: Output }[] = []
+  for (const [instance, columns] of columnsByInstance(outputs)) {
+    for (const column of instance.table.readsToo(columns)) {
+      const at = findColumn(scope, instance, column)
+      if (!at) continue // refused by assertReadable
+      const name = `eaas_bound_${added.length}`
+      const reference = ReferenceNode.create(ColumnNode.create(at.column), TableNode.create(at.alias))
+      const node = SelectionNode.create(AliasNode.create(reference, IdentifierNode.create(name)) as never)
+      added.push({ node: node as unknown as Node, output: { name, source: { instance, column }, isHidden: true } })
+    }
+  }
+  return {
+    nodes: [...nodes, ...added.map(({ node }) => node)],
+    outputs: [...outputs, ...added.map(({ output }) => output)],
+  }
+}
+
+/** Finds a column of an instance under the name that a relation of the query gives it. */
+function findColumn(scope: Scope, instance: Instance, column: string): { alias: string; column: string } | undefined {
+  for (let at: Scope | undefined = scope; at; at = at.outer) {
+    for (const [alias, relation] of at.own) {
+      for (const output of relation?.outputs ?? []) {
+        if ('inner' in output || instanceOf(output) !== instance) continue
+        if ('all' in output) return { alias, column }
+        if (output.source.column === column) return { alias, column: output.name }
+      }
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,227 @@
+/**
+ * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
+ * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
+ * with values that are sealed to it.
+ */
+import { type Row, refuseCall, refuseRace, type SealedTable, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import {
+  AndNode,
+  BinaryOperationNode,
+  ColumnNode,
+  OnConflictNode,
+  OperatorNode,
+  ParensNode,
+  SelectionNode,
+  SelectModifierNode,
+  SelectQueryNode,
+  ValueNode,
+  ValuesNode,
+  WhereNode,
+} from 'kysely'
+import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
+import { isOneRow, pinnedBy } from './one-row.js'
+import { findTable, type Models } from './tables.js'
+import { nameOf, readRow, readUpdates } from './writes.js'
+
+/** What the statements of one change run on. */
+export interface Steps {
+  /** Whether rows can be locked by `for update`. */
+  locks: boolean
+  /** Runs a statement through the adapter. `row` is the one that it changes. */
+  run(statement: Node, row?: Row): Promise<Result>
+}
+
+export interface Result {
+  rows: Row[]
+  numAffectedRows?: bigint | undefined
+  numChangedRows?: bigint | undefined
+}
+
+/** Returns what changes the rows that a statement finds; undefined where it says itself which row it is about. */
+export function planFound(models: Models, statement: Node): ((steps: Steps) => Promise<Result>) | undefined {
+  if (statement.kind === 'UpdateQueryNode') return planUpdate(models, statement)
+  if (statement.kind === 'InsertQueryNode' && statement.onConflict) return planUpsert(models, statement)
+  return undefined
+}
+
+function planUpdate(models: Models, statement: Node): ((steps: Steps) => Promise<Result>) | undefined {
+  const names = tableNames(statement.table as Node)
+  const table = names && findTable(models, names.table)
+  if (!table) return undefined
+  const { values } = readUpdates(statement.updates as readonly Node[])
+  const isOnly = !statement.from && !statement.joins
+  const isClear = isOneRow(statement)
+  const known = isClear ? pinnedBy(names.alias, isOnly, statement.where as Node | undefined) : {}
+  if (!table.needsRow(values, known)) return undefined
+  const expressions = (statement.with as { expressions?: readonly Node[] } | undefined)?.expressions ?? []
+  if (expressions.some((one) => (one.expression as Node).kind !== 'SelectQueryNode')) {
+    refuseCall('an update of many rows with another write in `with`', 'Run the other write by itself.')
+  }
+  if (!isOnly && !isClear) return undefined // SQL as text is refused there
+  return async (steps) => {
+    const { rows } = await steps.run(selectOf(steps, table, statement))
+    const results: Result[] = []
+    for (const row of rows) {
+      const own = boundTo(table, names.alias, row)
+      const where = isOnly ? own : joined(own, statement.where as Node | undefined)
+      const { limit: _, orderBy: __, ...others } = statement
+      results.push(await steps.run({ ...others, where: WhereNode.create(where as never) } as Node, row))
+    }
+    return sum(results)
+  }
+}
+
+/** Selects the rows that an update finds, by its own condition, and locks them. */
+function selectOf({ locks }: Steps, table: SealedTable, update: Node): Node {
+  const own = update.table as Node
+  const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
+  const { where, joins, orderBy, limit, with: common } = update
+  const select = { ...selectFrom([own, ...froms], table, tableNames(own)?.alias ?? '', locks) }
+  return { ...select, where, joins, orderBy, limit, with: common } as unknown as Node
+}
+
+/** Selects what values are bound to, or all where other columns may say the key of a row. */
+function selectFrom(froms: readonly Node[], table: SealedTable, alias: string, locks: boolean): Node {
+  const reference = (column: string) => ({
+    kind: 'ReferenceNode',
+    column: ColumnNode.create(column),
+    table: named(alias),
+  })
+  const selections = table.keyByRow
+    ? [
+        {
+          kind: 'SelectionNode',
+          selection: { kind: 'ReferenceNode', column: { kind: 'SelectAllNode' }, table: named(alias) },
+        },
+      ]
+    : table.bind.map((column) => SelectionNode.create(reference(column) as never))
+  const select = SelectQueryNode.cloneWithSelections(SelectQueryNode.createFrom(froms as never), selections as never)
+  const lock = SelectModifierNode.create('ForUpdate', froms.length > 1 ? [named(alias) as never] : undefined)
+  return (locks ? { ...select, endModifiers: [lock] } : select) as unknown as Node
+}
+
+const named = (alias: string) =>
+  ({
+    kind: 'TableNode',
+    table: { kind: 'SchemableIdentifierNode', identifier: { kind: 'IdentifierNode', name: alias } },
+  }) as const
+
+function boundTo({ bind }: SealedTable, alias: string, row: Row): Node {
+  return equal(
+    bind.map((column) => [
+      { kind: 'ReferenceNode', column: ColumnNode.create(column), table: named(alias) },
+      row[column],
+    ]),
+  )
+}
+
+function equal(pairs: readonly (readonly [unknown, unknown])[]): Node {
+  const all = pairs.map(([column, value]) =>
+    BinaryOperationNode.create(column as never, OperatorNode.create('='), ValueNode.create(value)),
+  )
+  return all.reduce<AndNode | BinaryOperationNode | undefined>(
+    (one, next) => (one ? AndNode.create(one, next) : next),
+    undefined,
+  ) as unknown as Node
+}
+
+function joined(own: Node, where: Node | undefined): Node {
+  return where ? (AndNode.create(own as never, ParensNode.create(where.where as never)) as unknown as Node) : own
+}
+
+function planUpsert(models: Models, statement: Node): ((steps: Steps) => Promise<Result>) | undefined {
+  const conflict = statement.onConflict as Node
+  const names = tableNames(statement.into as Node)
+  const table = names && findTable(models, names.table)
+  const values = statement.values as Node | undefined
+  if (!table || !conflict.updates || values?.kind !== 'ValuesNode') return undefined
+  const updates = conflict.updates as readonly Node[]
+  const targets = ((conflict.columns as readonly Node[]) ?? []).map(nameOf)
+  const sealed = Object.fromEntries(updates.map((one) => [nameOf(one.column as Node), takenValue(one)]))
+  const known = Object.fromEntries(targets.map((column) => [column, '']))
+  const isSealedTarget = targets.some((column) => table.isSealed(column))
+  const tellsKey = !table.keyByRow || targets.some((column) => !table.columns.includes(column))
+  const isSame = table.bind.every((column) => targets.includes(column)) && tellsKey
+  if (!isSealedTarget && (isSame || !table.needsRow(sealed, { ...known, ...(isSame ? {} : absent(table)) })))
+    return undefined
+  if (targets.length === 0 || conflict.indexExpression || conflict.indexWhere) return undefined // refused there
+  const columns = ((statement.columns as readonly Node[]) ?? []).map(nameOf)
+  return async (steps) => {
+    const results: Result[] = []
+    for (const row of values.values as readonly Node[]) {
+      results.push(await upsertOne(steps, table, { statement, row, plain: readRow(columns, row).values, targets }))
+    }
+    return sum(results)
+  }
+}
+
+interface Upsert {
+  statement: Node
+  row: Node
+  plain: Row
+  targets: readonly string[]
+}
+
+async function upsertOne(
+  steps: Steps,
+  table: SealedTable,
+  { statement, row, plain, targets }: Upsert,
+): Promise<Result> {
+  const conflict = statement.onConflict as Node
+  const alias = tableNames(statement.into as Node)?.alias ?? ''
+  const target = await table.findTarget(plain, targets)
+  const condition = equal(Object.entries(target).map(([column, value]) => [ColumnNode.create(column), value]))
+  const select = {
+    ...selectFrom([statement.into as Node], table, alias, steps.locks),
+    where: WhereNode.create(condition as never),
+  }
+  const columns = Object.keys(target).map((column) => ColumnNode.create(column))
+  const skip = { ...OnConflictNode.create(), columns, doNothing: true }
+  const insert = { ...statement, values: ValuesNode.create([row as never]), onConflict: skip } as unknown as Node
+  for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
+    const [found] = (await steps.run(select as unknown as Node)).rows
+    if (found) {
+      const updates = (conflict.updates as readonly Node[]).map((one) => ({ ...one, value: ofRow(one, plain) }))
+      const own = boundTo(table, alias, found)
+      const where = WhereNode.create(joined(own, conflict.updateWhere as Node | undefined) as never)
+      const { with: common, returning, into } = statement
+      return steps.run(
+        { kind: 'UpdateQueryNode', table: into, updates, where, returning, with: common } as unknown as Node,
+        found,
+      )
+    }
+    const result = await steps.run(insert)
+    if (result.rows.length > 0 || (result.numAffectedRows ?? 0n) > 0n) return result
+    // Another transaction inserted the row after the select. Its commit was waited for, so the next one finds it.
+  }
+  return refuseRace(table.name, targets)
+}
+
+/** What is set: a value, or that of the row which was to be inserted. */
+function takenValue({ value }: Node): unknown {
+  const node = value as Node
+  return node.kind === 'ValueNode' ? node.value : isExcluded(node) ? '' : null
+}
+
+function isExcluded(node: Node): boolean {
+  return qualifierOf(node) === 'excluded'
+}
+
+function ofRow({ value }: Node, plain: Row): Node {
+  const node = value as Node
+  if (!isExcluded(node)) return node
+  return ValueNode.create(plain[columnName(node) ?? ''] ?? null) as unknown as Node
+}
+
+function absent({ bind }: SealedTable): Row {
+  return Object.fromEntries(bind.map((column) => [column, undefined]))
+}
+
+function sum(results: readonly Result[]): Result {
+  const add = (name: 'numAffectedRows' | 'numChangedRows') => {
+    if (results.length > 0 && results.every((one) => one[name] === undefined)) return {}
+    return { [name]: results.reduce((all, one) => all + (one[name] ?? 0n), 0n) }
+  }
+  const changed = results.some(({ numChangedRows }) => numChangedRows !== undefined) ? add('numChangedRows') : {}
+  return { rows: results.flatMap(({ rows }) => rows), ...add('numAffectedRows'), ...changed }
+}

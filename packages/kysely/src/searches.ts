@@ -1,0 +1,188 @@
+/**
+ * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
+ * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
+ */
+import { type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
+import {
+  AliasNode,
+  AndNode,
+  BinaryOperationNode,
+  ColumnNode,
+  IdentifierNode,
+  OperatorNode,
+  ParensNode,
+  PrimitiveValueListNode,
+  ReferenceNode,
+  SelectionNode,
+  ValueNode,
+  WhereNode,
+} from 'kysely'
+import { nameInScope, operatorOf } from './conditions.js'
+import type { Node } from './nodes.js'
+import type { Rewriter } from './rewriter.js'
+import { findSource, type Instance, isSealed, type Output, type Scope, type Source } from './scope.js'
+import type { Selections } from './selections.js'
+
+/** What the rows of a select must match, by the names that their columns have in the result. */
+export interface Filtering {
+  isRight(row: Row): boolean
+  skip: number
+  take: number | undefined
+}
+
+/** A search of a column, and the node by which it was asked for. */
+interface Asked {
+  source: Source
+  left: Node
+  query: unknown
+}
+
+const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
+
+/** Takes the searches out of the condition of a select, and returns them with the rest of it. */
+export async function takeSearches(select: Node, scope: Scope): Promise<{ rest: Node; asked: Asked[] }> {
+  const where = select.where as Node | undefined
+  if (select.kind !== 'SelectQueryNode' || !where) return { rest: select, asked: [] }
+  const all = conjunctsOf(where.where as Node)
+  const asked: Asked[] = []
+  const bounds = new Map<string, Asked>()
+  const left = all.filter((part) => {
+    const one = readSearch(scope, part)
+    if (!one) return true
+    const { instance, column } = one.source
+    const known = [...bounds].find(([name, { source }]) => name === column && source.instance === instance)?.[1]
+    if (one.isBound && known) Object.assign(known.query as Row, one.query)
+    else {
+      asked.push(one)
+      if (one.isBound) bounds.set(column, one)
+    }
+    return false
+  })
+  if (asked.length === 0) return { rest: select, asked }
+  return {
+    rest: {
+      ...select,
+      where: left.length > 0 ? WhereNode.create(joined(left) as never) : undefined,
+    } as unknown as Node,
+    asked,
+  }
+}
+
+/** The conditions on indexes, for a select without its searches. */
+export async function withSearches(
+  rewriter: Rewriter,
+  select: Node,
+  scope: Scope,
+  asked: readonly Asked[],
+): Promise<Node> {
+  const conditions: Node[] = []
+  for (const { source, left, query } of asked) {
+    const { instance, column } = source
+    for (const found of await instance.table.searches.find(column, query)) {
+      const index = nameInScope(scope, left, { instance, column: found.column })
+      if (index === undefined)
+        refuseOperator(instance.table.name, column, 'a search', `Select ${found.column} in the query inside.`)
+      const to = ColumnNode.create(index)
+      const reference = left.kind === 'ReferenceNode' ? ReferenceNode.create(to, left.table as never) : to
+      conditions.push(conditionOn(reference as unknown as Node, found))
+    }
+  }
+  const where = select.where as Node | undefined
+  const own = where
+    ? [ParensNode.create((await rewriter.expression(where.where as Node, scope)) as never) as unknown as Node]
+    : []
+  return { ...select, where: WhereNode.create(joined([...own, ...conditions]) as never) } as unknown as Node
+}
+
+function conditionOn(reference: Node, { by, values }: { by: string; values: string[] }): Node {
+  const operator = { equal: '=', in: 'in', all: '@>' }[by] as '='
+  const value =
+    by === 'in' ? PrimitiveValueListNode.create(values) : ValueNode.create(by === 'all' ? values : values[0])
+  return BinaryOperationNode.create(reference as never, OperatorNode.create(operator), value) as unknown as Node
+}
+
+/** Selects what the rows are filtered by, and takes away what counts rows before they are filtered. */
+export function withFiltering(
+  select: Node,
+  { nodes, outputs }: Selections,
+  asked: readonly Asked[],
+): { node: Node; selections: Selections; filtering: Filtering | undefined } {
+  if (asked.length === 0) return { node: select, selections: { nodes, outputs }, filtering: undefined }
+  const added: { node: Node; output: Output }[] = []
+  const filters = asked.map(({ source, left, query }, at) => {
+    const name = `eaas_filter_${at}`
+    const node = SelectionNode.create(AliasNode.create(left as never, IdentifierNode.create(name)) as never)
+    added.push({ node: node as unknown as Node, output: { name, source, isHidden: true } })
+    return { ...source, name, query }
+  })
+  const { limit, offset, ...rest } = select
+  return {
+    node: rest as unknown as Node,
+    selections: {
+      nodes: [...nodes, ...added.map(({ node }) => node)],
+      outputs: [...outputs, ...added.map(({ output }) => output)],
+    },
+    filtering: {
+      isRight: (row) =>
+        filters.every(({ instance, column, name, query }) =>
+          isRight(instance, { [column]: row[name] }, { column, query }),
+        ),
+      skip: numberOf((offset as Node | undefined)?.offset, 'offset', asked) ?? 0,
+      take: numberOf((limit as Node | undefined)?.limit, 'limit', asked),
+    },
+  }
+}
+
+function isRight({ table }: Instance, row: Row, { column, query }: { column: string; query: unknown }): boolean {
+  return table.searches.matches(row, [{ field: column, query }])
+}
+
+function numberOf(value: unknown, name: string, [asked]: readonly Asked[]): number | undefined {
+  if (value === undefined) return undefined
+  const given = (value as Node).kind === 'ValueNode' ? Number((value as Node).value) : Number.NaN
+  if (Number.isSafeInteger(given)) return given
+  const { instance, column } = (asked as Asked).source
+  return refuseOperator(instance.table.name, column, `${name} as SQL`, `Pass a number to ${name}.`)
+}
+
+function conjunctsOf(node: Node): Node[] {
+  if (node.kind === 'AndNode') return [...conjunctsOf(node.left as Node), ...conjunctsOf(node.right as Node)]
+  return node.kind === 'ParensNode' && (node.node as Node).kind === 'AndNode' ? conjunctsOf(node.node as Node) : [node]
+}
+
+function joined(parts: readonly Node[]): Node {
+  return parts.reduce((all, one) => AndNode.create(all as never, one as never) as unknown as Node)
+}
+
+/** Reads a comparison that only an index of another kind than that of whole values answers. */
+function readSearch(scope: Scope, part: Node): (Asked & { isBound: boolean }) | undefined {
+  if (part.kind !== 'BinaryOperationNode') return undefined
+  const left = part.leftOperand as Node
+  const right = part.rightOperand as Node
+  const source = findSource(scope, left)
+  if (!source || !isSealed(source)) return undefined
+  const { searches, name } = source.instance.table
+  const operator = operatorOf(part)
+  if (operator === 'between' && right.kind === 'AndNode') {
+    const [gte, lte] = [right.left as Node, right.right as Node]
+    return { source, left, query: { gte: gte.value, lte: lte.value }, isBound: false }
+  }
+  if (right.kind !== 'ValueNode') return undefined
+  const bound = BOUNDS[operator]
+  if (bound !== undefined) return { source, left, query: { [bound]: right.value }, isBound: true }
+  if (operator === 'like' || operator === 'ilike') {
+    if (operator === 'ilike' && !searches.ignoresCase(source.column)) {
+      refuseOperator(
+        name,
+        source.column,
+        operator,
+        "Give the field `normalize: ['lowercase']`, by which its index ignores case.",
+      )
+    }
+    return { source, left, query: readPattern(name, source.column, { operator, pattern: right.value }), isBound: false }
+  }
+  const isEqual = (operator === '=' || operator === '==') && right.value !== null
+  return isEqual && !searches.isExact(source.column) && searches.hasIndex(source.column)
+    ? { source, left, query: right.value, isBound: false }
+    : undefined
+}

@@ -1,0 +1,56 @@
+/**
+ * The ids that Prisma's client makes by `@default`: `uuid()`, `cuid()`, `nanoid()` and `ulid()`. Prisma makes
+ * them after the adapter has sealed a row, so the adapter makes them, in the same form.
+ */
+
+const LOWER = '0123456789abcdefghijklmnopqrstuvwxyz'
+const LETTERS = LOWER.slice(10)
+/** The alphabets of nanoid and of ulid, which is Crockford's base 32. */
+const URL_SAFE = `${LOWER}${LETTERS.toUpperCase()}_-`
+const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+
+const CUID_RANDOM = 16
+const CUID2_LENGTH = 24
+const NANOID_LENGTH = 21
+const ULID_TIME = 10
+const ULID_RANDOM = 16
+
+/** Returns what makes the values of a default, such as `uuid(7)`; undefined for one of another kind. */
+export function findClientDefault(name: string, argument: string): (() => string) | undefined {
+  if (name === 'uuid') return argument === '7' ? uuid7 : () => crypto.randomUUID()
+  if (name === 'cuid') return argument === '2' ? cuid2 : cuid
+  if (name === 'nanoid') return () => random(URL_SAFE, Number(argument || NANOID_LENGTH))
+  return name === 'ulid' ? ulid : undefined
+}
+
+/** Draws characters of an alphabet, each as likely as any other. */
+function random(alphabet: string, length: number): string {
+  const limit = 256 - (256 % alphabet.length)
+  let text = ''
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      if (byte < limit && text.length < length) text += alphabet[byte % alphabet.length]
+    }
+  }
+  return text
+}
+
+/** Has random characters where others have a counter and a fingerprint of the machine. */
+function cuid(): string {
+  return `c${Date.now().toString(36).padStart(8, '0')}${random(LOWER, CUID_RANDOM)}`
+}
+
+function cuid2(): string {
+  return random(LETTERS, 1) + random(LOWER, CUID2_LENGTH - 1)
+}
+
+function ulid(): string {
+  const time = [...Date.now().toString(32).padStart(ULID_TIME, '0')].map((digit) => CROCKFORD[parseInt(digit, 32)])
+  return time.join('') + random(CROCKFORD, ULID_RANDOM)
+}
+
+/** RFC 9562, 5.7: the time in front, and a version in place of that of a random UUID. */
+function uuid7(): string {
+  const time = Date.now().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`
+}

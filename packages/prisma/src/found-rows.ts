@@ -1,0 +1,97 @@
+/**
+ * Updates whose condition does not say to which row values are bound: by another unique field, or of many
+ * rows. In one transaction, the rows are found, and each is changed by itself, with values that are sealed to
+ * it. Each change repeats the condition beside the id, so that a row which another transaction has changed in
+ * between is left as it is, as by an update of Prisma itself.
+ */
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import { type Rewritten, rewriteArgs } from './args.js'
+import { inTransaction, type Running } from './clients.js'
+import { needsRow } from './data.js'
+import type { KnownModel, Schema } from './schema.js'
+import { newShape } from './shapes.js'
+import { isPlain } from './values.js'
+import { rewriteWhere } from './where.js'
+
+export interface Operation {
+  model: KnownModel
+  operation: string
+  args: Row
+}
+
+const MANY = ['updateMany', 'updateManyAndReturn']
+
+/** Whether an operation is one for `changeFound`. */
+export function isByFoundRows(schema: Schema, { model, operation, args }: Operation): boolean {
+  const changes = operation === 'upsert' ? args.update : args.data
+  return ['update', 'upsert', ...MANY].includes(operation) && needsRow(schema, model, changes, args.where)
+}
+
+/** Runs an update or an upsert. Returns what Prisma returned, and how it was asked for. */
+export async function changeFound(
+  schema: Schema,
+  running: Running,
+  operation: Operation,
+): Promise<Rewritten & { result: unknown }> {
+  const isRetried = operation.operation === 'upsert' && running.transaction === undefined
+  const run = () => inTransaction(running, operation.model.name, (client) => change(schema, client, operation))
+  return run().catch((error: { code?: unknown }) => {
+    // The row was inserted by another call after this one had found none.
+    if (isRetried && error.code === 'P2002') return run()
+    throw error
+  })
+}
+
+type Delegate = Record<string, (args: Row) => Promise<unknown>>
+
+async function change(schema: Schema, client: Row, { model, operation, args }: Operation) {
+  const delegate = client[model.delegate] as Delegate
+  const seal = (name: string, given: Row, row?: Row) =>
+    rewriteArgs(schema, { model, operation: name, args: given }, row)
+  const run = async (name: string, rewritten: Rewritten) => ({
+    ...rewritten,
+    result: await delegate[name]?.(rewritten.args),
+  })
+  // Once, and not for each row: an index may be made by the service.
+  const where = await rewriteWhere(schema, model, args.where)
+  if (MANY.includes(operation)) {
+    const take = args.limit === undefined ? {} : { take: args.limit }
+    const rows = (await delegate.findMany?.({ where, select: selectOf(model), ...take })) as Row[]
+    const { limit: _, ...others } = args
+    const sealed = rows.map((row) =>
+      seal(operation, { ...others, where: { AND: [where ?? {}, boundTo(model, row)] } }, row),
+    )
+    const all: (Rewritten & { result: unknown })[] = []
+    for (const one of await Promise.all(sealed)) all.push(await run(operation, one))
+    const last = all.at(-1) ?? { args, shape: newShape(), filters: [] }
+    if (operation === 'updateManyAndReturn') return { ...last, result: all.flatMap(({ result }) => result as Row[]) }
+    const count = all.reduce((sum, { result }) => sum + (result as { count: number }).count, 0)
+    return { ...last, result: { count } }
+  }
+  const row = (await delegate.findUnique?.({ where, select: selectOf(model) })) as Row | null
+  const { create, update, ...others } = args
+  if (row) {
+    const own = isPlain(where) ? where : {}
+    const both = { ...own, AND: [...[own.AND ?? []].flat(), boundTo(model, row)] }
+    const data = operation === 'upsert' ? update : args.data
+    return run('update', await seal('update', { ...others, where: both, data }, row))
+  }
+  if (operation === 'update') return run('update', await seal('update', { ...others, data: {} })) // fails as Prisma does
+  const { where: _, ...rest } = others
+  return run('create', await seal('create', { ...rest, data: create }))
+}
+
+/** The fields that say to what values are bound, and those that may say the key of the row. */
+function selectOf({ sealed, joins, fields, relations }: KnownModel): Row {
+  const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
+  const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []
+  const plain = sealed?.keyByRow ? [...fields].filter((field) => !relations.has(field) && !made.includes(field)) : []
+  return Object.fromEntries([...(sealed?.bind ?? []), ...inherited, ...plain].map((field) => [field, true]))
+}
+
+function boundTo({ sealed }: KnownModel, row: Row): Row {
+  const names = sealed?.bind ?? Object.keys(row)
+  return Object.fromEntries(
+    names.map((field) => [field, row[field] ?? refuseCall('an update of a row without an id', 'Give the row one.')]),
+  )
+}

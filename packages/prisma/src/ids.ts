@@ -1,0 +1,100 @@
+/**
+ * Fills the ids that `@default` would make, in new rows on every level: encrypted values are bound to them, so
+ * they must be known before a row is sealed.
+ */
+import { createIdMaker, type Row, type RunSql } from '@eaas/sdk/adapter'
+import type { KnownModel, Schema } from './schema.js'
+import { isPlain } from './values.js'
+
+/** The new rows of a write that lack ids, by their model. */
+type Lacking = Map<KnownModel, Row[]>
+
+/** In which member of a nested write its new rows are, and in which its changes. */
+const NEW: Readonly<Record<string, string>> = {
+  create: '',
+  createMany: 'data',
+  connectOrCreate: 'create',
+  upsert: 'create',
+}
+const CHANGES: Readonly<Record<string, string>> = { update: 'data', upsert: 'update' }
+const OF_ARGUMENTS: Readonly<Record<string, [member: string, isNew: boolean][]>> = {
+  create: [['data', true]],
+  createMany: [['data', true]],
+  createManyAndReturn: [['data', true]],
+  update: [['data', false]],
+  upsert: [
+    ['create', true],
+    ['update', false],
+  ],
+}
+
+const maker = new WeakMap<Schema, ReturnType<typeof createIdMaker>>()
+
+/** Returns the arguments of an operation with ids in all rows that it creates. */
+export async function withIds(schema: Schema, model: KnownModel, operation: string, args: Row, run: RunSql) {
+  const lacking: Lacking = new Map()
+  const members = (OF_ARGUMENTS[operation] ?? []).map(([member, isNew]) => {
+    return [member, copyRows(schema, model, args[member], { lacking, isNew })]
+  })
+  if (lacking.size === 0) return args
+  for (const [of, rows] of lacking) await fill(schema, of, rows, run)
+  return { ...args, ...Object.fromEntries(members) } as Row
+}
+
+interface Copying {
+  lacking: Lacking
+  isNew: boolean
+}
+
+/** Copies rows, or the changes of some, with what is nested in them. */
+function copyRows(schema: Schema, model: KnownModel, rows: unknown, copying: Copying): unknown {
+  if (Array.isArray(rows)) return rows.map((one) => copyRows(schema, model, one, copying))
+  if (!isPlain(rows)) return rows
+  const row = { ...rows }
+  for (const [field, relation] of model.relations) {
+    if (isPlain(row[field])) row[field] = copyWrites(schema, schema.get(relation), row[field], copying.lacking)
+  }
+  const isLacking = [...model.made.keys()].some((field) => row[field] === undefined)
+  if (copying.isNew && isLacking) copying.lacking.set(model, [...(copying.lacking.get(model) ?? []), row])
+  return row
+}
+
+function copyWrites(schema: Schema, model: KnownModel, writes: Row, lacking: Lacking): Row {
+  const copied = Object.entries(writes).map(([name, args]) => {
+    const one = (value: unknown): unknown => {
+      const isWhole = NEW[name] === '' || (name === 'update' && isPlain(value) && !Object.hasOwn(value, 'data'))
+      if (isWhole) return copyRows(schema, model, value, { lacking, isNew: name !== 'update' })
+      if (!isPlain(value)) return value
+      const out = { ...value }
+      for (const [member, isNew] of [
+        [NEW[name], true],
+        [CHANGES[name], false],
+      ] as const) {
+        if (member) out[member] = copyRows(schema, model, value[member], { lacking, isNew })
+      }
+      return out
+    }
+    return [name, Array.isArray(args) ? args.map(one) : one(args)]
+  })
+  return Object.fromEntries(copied)
+}
+
+/** Fills the ids of rows, by one query for all that the database makes. */
+async function fill(schema: Schema, model: KnownModel, rows: readonly Row[], run: RunSql): Promise<void> {
+  const ofDatabase: string[] = []
+  for (const [field, { make }] of model.made) {
+    if (!make && rows.some((row) => row[field] === undefined)) ofDatabase.push(field)
+    else if (make) for (const row of rows) row[field] ??= make()
+  }
+  if (ofDatabase.length === 0) return
+  const ids = maker.get(schema) ?? createIdMaker()
+  maker.set(schema, ids)
+  const columns = ofDatabase.map((field) => model.made.get(field)?.column ?? field)
+  const { rows: made } = await ids.make(run, model.table, { columns, count: rows.length })
+  for (const [at, row] of rows.entries()) {
+    for (const [number, field] of ofDatabase.entries()) {
+      const id = model.spell(field, made[at]?.[columns[number] ?? ''])
+      row[field] ??= typeof id === 'bigint' && Number.isSafeInteger(Number(id)) ? Number(id) : id
+    }
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * The application's secret (application-secret.md), mixed into the keys that come from a DEK. Bytes only; engines
+ * derive.
+ */
+import { concatBytes, encodeUtf8, FormatError, uuidBytes } from './bytes.js'
+
+/** The length of a secret. */
+export const APPLICATION_SECRET_BYTES = 32
+
+/** Of a format that says whether it was sealed with a secret (application-secret.md 3). */
+export interface SecretFlag {
+  needsSecret?: true
+}
+
+/**
+ * Makes the `info` of HKDF under which a secret is mixed into a DEK (application-secret.md 2). @throws FormatError
+ * when `keyId` is not a UUID
+ */
+export function mixedKeyInfo(keyId: string): Uint8Array {
+  return concatBytes(encodeUtf8('eaas/application-secret/v1'), new Uint8Array(1), uuidBytes(keyId))
+}
+
+/** Returns the member that says that a secret is needed, for the JSON of an envelope and the header of a stream. */
+export function secretMember({ needsSecret }: SecretFlag): { application_secret?: true } {
+  return needsSecret ? { application_secret: true } : {}
+}
+
+/** Reads that member. @throws FormatError when it is there and not true */
+export function readSecretFlag({ application_secret: flag }: { application_secret?: unknown }): SecretFlag {
+  if (flag === undefined) return {}
+  if (flag === true) return { needsSecret: true }
+  throw new FormatError('application_secret must be true, or absent')
+}

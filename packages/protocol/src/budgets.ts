@@ -1,0 +1,47 @@
+/** The budgets of an API key: how many data keys it may unwrap, and values hash, in a minute and in a day, both of UTC. Pure. */
+
+/** What a budget limits: data keys that are unwrapped, values that server mode decrypts among them, and hashes. */
+export const BUDGET_KINDS = ['unwrap', 'hash'] as const
+export type BudgetKind = (typeof BUDGET_KINDS)[number]
+
+/** How long a budget lasts. */
+export const BUDGET_WINDOWS = ['minute', 'day'] as const
+export type BudgetWindow = (typeof BUDGET_WINDOWS)[number]
+
+/** How many in each window; an absent member means no limit. */
+export interface Budget {
+  per_minute?: number | undefined
+  per_day?: number | undefined
+}
+
+export interface Budgets {
+  unwrap?: Budget | undefined
+  hash?: Budget | undefined
+  /** what happens to an API key over its budget: refused until the window ends, the default, or expired */
+  when_over?: 'refuse' | 'expire' | undefined
+}
+
+/** Whether the budgets limit anything. */
+export function limitsSomething(budgets: Budgets): boolean {
+  return BUDGET_KINDS.some((kind) => Object.values(budgets[kind] ?? {}).some((limit) => limit !== undefined))
+}
+
+/** Writes budgets as rows and entries have them (row-mac.md 1): JSON whose members are sorted. */
+export function writeBudgets({ unwrap, hash, when_over }: Budgets): string {
+  const sorted = (budget: Budget | undefined) => budget && { per_day: budget.per_day, per_minute: budget.per_minute }
+  return JSON.stringify({ hash: sorted(hash), unwrap: sorted(unwrap), when_over })
+}
+
+// A row's budgets are read once while its API key is in memory; their texts are few.
+const read = new Map<string, Budgets>()
+const MOST_READ = 1_000
+
+/** Reads the budgets of a row or an entry that the server wrote. @throws SyntaxError */
+export function readBudgets(text: string): Budgets {
+  const known = read.get(text)
+  if (known) return known
+  const budgets: Budgets = JSON.parse(text)
+  if (read.size >= MOST_READ) read.clear()
+  read.set(text, budgets)
+  return budgets
+}

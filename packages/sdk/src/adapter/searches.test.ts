@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest'
+import { createClient, number, text } from '../index.js'
+import { createTestService } from '../testing.js'
+import { createSealedTable } from './sealed-table.js'
+import { readPage, readPattern } from './searches.js'
+
+describe('a page of filtered rows', () => {
+  const all = Array.from({ length: 1_000 }, (_, at) => at)
+  const isRight = (at: number) => at % 10 === 3
+  const right = all.filter(isRight)
+  const reader = () => {
+    const reads: number[] = []
+    const read = async (skip: number, take: number | undefined) => {
+      const rows = all.slice(skip, take === undefined ? undefined : skip + take)
+      reads.push(rows.length)
+      return rows
+    }
+    return { reads, read }
+  }
+
+  it.each([
+    [{}, right],
+    [{ take: 7 }, right.slice(0, 7)],
+    [{ skip: 5, take: 30 }, right.slice(5, 35)],
+    [{ skip: 95, take: 30 }, right.slice(95)],
+    [{ skip: 200, take: 1 }, []],
+    [{ take: 0 }, []],
+  ])('is full, and after what it skips: %j', async (page, expected) => {
+    expect(await readPage(reader().read, isRight, page)).toEqual(expected)
+  })
+  it('takes no more reads than it needs', async () => {
+    const { reads, read } = reader()
+    await readPage(read, isRight, { take: 5 })
+    expect(reads).toEqual([100])
+  })
+})
+
+describe('a pattern', () => {
+  it.each([
+    ['ada%', { startsWith: 'ada' }],
+    ['%ada%', { contains: 'ada' }],
+  ])('%s is a part of a text', (pattern, expected) => {
+    expect(readPattern('users', 'name', { operator: 'like', pattern })).toEqual(expected)
+  })
+  it.each(['ada', '%ada', 'a_a%', 'a%a%', '%', '%%', '', 'a\\%', 7, null])('%j is refused', (pattern) => {
+    expect(() => readPattern('users', 'name', { operator: 'like', pattern })).toThrow('cannot compare it by "like"')
+  })
+})
+
+describe('a search that no index answers', () => {
+  it.each([
+    [{ startsWith: 'a' }, 'name', /indexes: \{ name_start: \{ prefix: 'name'/],
+    [{ contains: 'a' }, 'name', /indexes: \{ name_parts: \{ ngram: 'name'/],
+    [{ gte: 1, lt: 2 }, 'age', /number\(\{ index, range: \{ step \} \}\)/],
+    ['Ada', 'name', /Give the field an index/],
+  ])('is refused with what would: %j', async (query, field, hint) => {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'people' })
+    const fields = { name: text(), age: number() }
+    const { searches } = createSealedTable(eaas.model({ name: 'people', keyId, bind: false, fields }))
+    await expect(searches.find(field, query)).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      hint: expect.stringMatching(hint),
+    })
+  })
+})

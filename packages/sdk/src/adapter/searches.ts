@@ -1,0 +1,152 @@
+/**
+ * Searches by the indexes that find more rows than match: of buckets, of the beginning of a text, of its parts,
+ * and truncated ones. What they find is filtered after it was opened.
+ */
+import { isMissing, type Row } from '../input.js'
+import type { ModelAccess } from '../models/model-access.js'
+import { getAt } from '../records/paths.js'
+import { refuseField, refuseOperator } from './refusals.js'
+
+/** A condition on the column of an index. */
+export interface SearchCondition {
+  column: string
+  /** Whether the column is equal to the only value, is one of the values, or is a list with all of them. */
+  by: 'equal' | 'in' | 'all'
+  values: string[]
+}
+
+/** What opened rows must match. */
+export interface Filter {
+  field: string
+  /** A value, a part of a text, or a range with both bounds. */
+  query: unknown
+}
+
+export interface Searches {
+  /** Whether a search of a field for a value finds exactly the rows that have it. */
+  isExact(field: string): boolean
+  /** Whether a field has an index of its own, of any kind. */
+  hasIndex(field: string): boolean
+  /** Whether a search of a field ignores the case of letters, by its normalisation. */
+  ignoresCase(field: string): boolean
+  /**
+   * Lists the columns by one of which rows are searched, and how it is compared, for an ORM that builds its SQL
+   * before it can wait. `operator` is its name in errors. @throws InvalidInputError where the field has no such index
+   */
+  plan(field: string, query: unknown, operator?: string): Pick<SearchCondition, 'column' | 'by'>[]
+  /** Returns the conditions by which rows are searched. @throws InvalidInputError where the field has no such index */
+  find(field: string, query: unknown): Promise<SearchCondition[]>
+  /** Whether an opened row matches all filters. */
+  matches(row: Row, filters: readonly Filter[]): boolean
+}
+
+type Matching = { matches(row: Row, query: Row): boolean }
+
+export function createSearches(model: object, access: ModelAccess, table: string): Searches {
+  const matches = (row: Row, query: Row) => (model as Matching).matches(row, query)
+  const indexesOf = (field: string) =>
+    access.columns.filter(({ fields }) => fields.length === 1 && fields[0]?.name === field)
+  const isExact = (field: string) => indexesOf(field).some(({ kind, bits }) => kind === 'exact' && bits === undefined)
+  const plan: Searches['plan'] = (field, query, operator = namesIn(query)[0]) => {
+    const kinds = kindsFor(query)
+    const own = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
+    if (own.length === 0) refuseSearch(table, field, { query, operator })
+    return own.map(({ column, kind }) => ({ column, by: kind === 'ngram' ? 'all' : isRange(query) ? 'in' : 'equal' }))
+  }
+  return {
+    isExact,
+    hasIndex: (field) => indexesOf(field).length > 0,
+    ignoresCase: (field) =>
+      indexesOf(field).some(({ kind }) => kind !== 'range') && matches({ [field]: 'A' }, { [field]: 'a' }),
+    plan,
+    async find(field, query) {
+      const planned = plan(field, query)
+      const found = await (await access.load()).index({ [field]: query })
+      return planned.flatMap((one) => {
+        const value = found[one.column]
+        return value === undefined ? [] : [{ ...one, values: [value].flat() as string[] }]
+      })
+    },
+    matches: (row, filters) =>
+      filters.every(({ field, query }) => {
+        return !isMissing(getAt(row, field.split('.'))) && matches(row, { [field]: query })
+      }),
+  }
+}
+
+/**
+ * Reads the patterns `beginning%` and `%part%` of `like`. @throws InvalidInputError for a pattern with other
+ * wildcards
+ */
+export function readPattern(
+  table: string,
+  field: string,
+  { operator, pattern }: { operator: string; pattern: unknown },
+): unknown {
+  const [, before, text] = /^(%?)([^%_\\]+)%$/.exec(String(pattern)) ?? []
+  if (text === undefined) {
+    refuseOperator(table, field, operator, "Write the pattern 'beginning%' or '%part%', without other wildcards.")
+  }
+  return before === '' ? { startsWith: text } : { contains: text }
+}
+
+/** The bounds of a range, as models name them. */
+export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
+
+function kindsFor(query: unknown): string[] {
+  const names = namesIn(query)
+  if (names.includes('startsWith')) return ['prefix']
+  if (names.includes('contains')) return ['ngram']
+  return isRange(query) ? ['range'] : ['exact', 'range']
+}
+
+function isRange(query: unknown): boolean {
+  return namesIn(query).some((name) => BOUNDS.includes(name))
+}
+
+function namesIn(query: unknown): string[] {
+  return typeof query === 'object' && query !== null && !(query instanceof Date) ? Object.keys(query) : []
+}
+
+/** @throws InvalidInputError with a hint that says which index would answer it */
+function refuseSearch(
+  table: string,
+  field: string,
+  { query, operator = '' }: { query: unknown; operator: string | undefined },
+): never {
+  const [kind = ''] = kindsFor(query)
+  const declared: Readonly<Record<string, string>> = {
+    prefix: `Declare an index of its beginning: indexes: { ${field}_start: { prefix: '${field}', length: 3 } }.`,
+    ngram: `Declare an index of its parts, and read before what that gives away: indexes: { ${field}_parts: { ngram: '${field}', … } }.`,
+    range: "Declare an index of buckets: date({ index, range: 'month' }) or number({ index, range: { step } }).",
+  }
+  const declare = declared[kind]
+  if (declare === undefined)
+    refuseField(table, field, 'it has no index by which it could be searched alone', 'Give the field an index.')
+  refuseOperator(table, field, operator, `${declare} Or filter the rows after they are decrypted.`)
+}
+
+/**
+ * Reads a page of the rows that match. As many are read as it takes to fill it.
+ *
+ * @param read reads opened rows in one order, from the first one that `skip` leaves
+ */
+export async function readPage<R>(
+  read: (skip: number, take: number | undefined) => Promise<readonly R[]>,
+  isRight: (row: R) => boolean,
+  { skip = 0, take }: { skip?: number | undefined; take?: number | undefined },
+): Promise<R[]> {
+  const found: R[] = []
+  const needed = take === undefined ? undefined : skip + take
+  for (let at = 0; needed === undefined || found.length < needed; ) {
+    const size = needed === undefined ? undefined : Math.max(MIN_READ, 2 * (needed - found.length))
+    const rows = await read(at, size)
+    found.push(...rows.filter(isRight))
+    at += rows.length
+    if (size === undefined || rows.length < size) break
+  }
+  return found.slice(skip, needed)
+}
+
+/** The fewest rows that are read at once. */
+const MIN_READ = 100

@@ -1,0 +1,62 @@
+/**
+ * Spans of OpenTelemetry for calls of the service, by the API that the application hands over. So the package
+ * needs nothing of OpenTelemetry, and a bundler finds no import that is not there.
+ */
+import { InvalidInputError, isEaasError } from '../errors.js'
+import type { Call } from './calls.js'
+
+/** What is used of the module `@opentelemetry/api`. */
+export interface OpenTelemetry {
+  trace: {
+    getTracer(name: string): { startSpan(name: string, options: { kind: number }): Span }
+    // biome-ignore lint/suspicious/noExplicitAny: a context is OpenTelemetry's own matter
+    setSpan(context: any, span: any): any
+  }
+  // biome-ignore lint/suspicious/noExplicitAny: likewise
+  context: { active(): any; with<T>(context: any, work: () => T): T }
+  // biome-ignore lint/suspicious/noExplicitAny: likewise
+  propagation: { inject(context: any, carrier: Record<string, unknown>): void }
+}
+
+interface Span {
+  // biome-ignore lint/suspicious/noExplicitAny: it returns itself
+  setAttribute(name: string, value: string): any
+  // biome-ignore lint/suspicious/noExplicitAny: it returns itself
+  setStatus(status: { code: number }): any
+  end(): void
+}
+
+/** `SpanKind.CLIENT` and `SpanStatusCode.ERROR` of the API. */
+const CLIENT = 2
+const ERROR = 2
+
+/** Headers of the trace that a call is sent with. */
+export type TraceHeaders = { traceparent?: string }
+
+/**
+ * Runs a call within a span of its own, and gives it the header by which the service goes on with the trace.
+ * Other headers of a propagator, such as baggage, are not sent: the application may have put anything there.
+ */
+export async function withSpan<T>(
+  { trace, context, propagation }: OpenTelemetry,
+  { operationId }: Call,
+  run: (headers: TraceHeaders) => Promise<T>,
+): Promise<T> {
+  // Here, in what is loaded at the first call, as a missing API key is reported: pages download the client first.
+  if (!trace?.getTracer) throw new InvalidInputError('openTelemetry must be the module @opentelemetry/api')
+  const span = trace.getTracer('@eaas/sdk').startSpan(`eaas ${operationId}`, { kind: CLIENT })
+  const within = trace.setSpan(context.active(), span)
+  const carrier: Record<string, unknown> = {}
+  propagation.inject(within, carrier)
+  const traceparent = String(carrier.traceparent)
+  try {
+    return await context.with(within, () => run(/^[0-9a-f-]+$/.test(traceparent) ? { traceparent } : {}))
+  } catch (error) {
+    // Never the message: an error of the application's `apiKey` function may say anything.
+    span.setStatus({ code: ERROR })
+    if (isEaasError(error)) span.setAttribute('error.type', error.code === 'E_API' ? error.problem : error.code)
+    throw error
+  } finally {
+    span.end()
+  }
+}

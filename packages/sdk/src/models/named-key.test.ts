@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest'
+import { createClient, text } from '../index.js'
+import { describeModel, maintain } from '../maintenance.js'
+import { createTestService } from '../testing.js'
+
+type Rights = Parameters<ReturnType<typeof createClient>['apiKeys']['create']>[0]['permissions']
+
+function scene() {
+  const service = createTestService()
+  const owner = createClient(service)
+  const calls: string[] = []
+  const fetch: typeof service.fetch = (input, init) => {
+    calls.push(`${init?.method ?? 'GET'} ${new URL(String(input)).pathname}`)
+    return service.fetch(input, init)
+  }
+  const connect = async (permissions?: Rights) => {
+    const apiKey = permissions ? (await owner.apiKeys.create({ name: 'p', permissions })).secret : service.apiKey
+    return createClient({ ...service, apiKey, fetch })
+  }
+  return { owner, calls, connect }
+}
+
+const fields = { email: text({ index: 'email_index' }), note: text() }
+const row = { id: 7, email: 'ada@example.org', note: 'called twice' }
+const define = (eaas: ReturnType<typeof createClient>, more: object = {}) =>
+  eaas.model({ name: 'users', key: 'users', bind: ['id'], warn: false, fields, ...more })
+
+describe('a model whose key is declared by its name', () => {
+  it('creates the key at its first use, once for all calls, and finds it from then on', async () => {
+    const { owner, calls, connect } = scene()
+    const users = define(await connect())
+    expect(calls).toEqual([])
+    const rows = await Promise.all(Array.from({ length: 20 }, (_, id) => users.encrypt({ ...row, id })))
+    const [{ id: keyId } = { id: '' }] = (await owner.keys.list({ name: 'users' })).keys
+    expect(new Set(rows.map(({ note }) => note.key_id))).toEqual(new Set([keyId]))
+    expect(calls.filter((call) => call.endsWith('/v1/keys'))).toEqual(['GET /v1/keys', 'POST /v1/keys'])
+    const again = define(await connect())
+    expect(await again.decrypt(rows[7] as (typeof rows)[0])).toMatchObject({ note: 'called twice' })
+    expect(await again.index({ email: row.email })).toEqual({ email_index: rows[0]?.email_index })
+    expect((await owner.keys.list()).keys).toHaveLength(1)
+  })
+
+  it('opens no envelope of another key, but those of former keys', async () => {
+    const { owner, connect } = scene()
+    const { id: keyId } = await owner.keys.create({ name: 'other' })
+    const sealed = await owner.model({ name: 'users', keyId, bind: ['id'], warn: false, fields }).encrypt(row)
+    await expect(define(await connect()).decrypt(sealed)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+    const former = define(await connect(), { formerKeyIds: [keyId] })
+    expect(await former.decrypt(sealed)).toMatchObject({ note: 'called twice' })
+  })
+
+  it('needs keys:read, and keys:create where the key is missing', async () => {
+    const { owner, connect } = scene()
+    const rights: Rights = ['wrap', 'unwrap', 'hash']
+    const refused = { code: 'E_API', problem: 'E_MISSING_PERMISSION', hint: expect.stringContaining('keys:read') }
+    await expect(define(await connect(rights)).encrypt(row)).rejects.toMatchObject(refused)
+    const users = define(await connect([...rights, 'keys:read']))
+    await expect(users.encrypt(row)).rejects.toMatchObject(refused)
+    await owner.keys.create({ name: 'users' })
+    expect(await users.decrypt(await users.encrypt(row))).toEqual(row) // looked up again
+  })
+
+  it('refuses an index key that was made under another key, at its first use', async () => {
+    const { owner, connect } = scene()
+    const { id } = await owner.keys.create({ name: 'other' })
+    const indexKey = await owner.createIndexKey(id, { model: 'users' })
+    const users = define(await connect(), { indexKey })
+    await expect(users.encrypt(row)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    await expect(users.encrypt(row)).rejects.toThrow(id)
+  })
+
+  it('is worked on, and described alike before its key is known and afterwards', async () => {
+    const { connect } = scene()
+    const eaas = await connect()
+    const users = define(eaas)
+    const before = describeModel(users)
+    const sealed = await users.encrypt(row)
+    await eaas.keys.rotate(sealed.note.key_id)
+    const { workOn } = await maintain(define(eaas), { work: 'rewrap' })
+    expect(await workOn([sealed])).toMatchObject([{ status: 'changed' }])
+    expect([before.keys, describeModel(users)]).toEqual([['users'], before])
+  })
+
+  it.each([
+    ['both', { keyId: '0c8f8f9e-6d1e-4c53-9c1f-3f4a0d1b2c3d' }],
+    ['an empty name', { key: ' ' }],
+    ['no text', { key: 5 }],
+    ['a long name', { key: 'x'.repeat(256) }],
+  ])('is refused with %s', async (_, wrong) => {
+    const { connect } = scene()
+    const eaas = await connect()
+    expect(() => define(eaas, wrong)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+  })
+})

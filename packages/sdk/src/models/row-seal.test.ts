@@ -1,0 +1,202 @@
+// Rows that are sealed as a whole (bindings.md 4): what is noticed, and what a row needs.
+import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { createSealedTable } from '../adapter.js'
+import { type Client, type RowFormat, type StoredRow, text } from '../index.js'
+import { maintain } from '../maintenance.js'
+import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
+
+const service = useService()
+const connect = clientsOf(service)
+let keyId: string
+let indexKey: string
+
+beforeEach(async () => {
+  keyId = service.createKey()
+  indexKey = await connect().createIndexKey(keyId)
+})
+
+type Stored = Record<string, unknown>
+
+const define = (format: RowFormat = 'full', more: object = {}, eaas: Client = connect()) =>
+  eaas.model({
+    ...{ name: 'users', keyId, bind: ['id'], indexKey, format, sealed: 'row' },
+    fields: {
+      email: text({ index: 'email_index' }),
+      nick: text({ index: 'nick_index' }).nullable(),
+      note: text().optional(),
+    },
+    indexes: { email_parts: { ngram: 'email', length: 3, bits: 16, acceptLeakage: true } },
+    ...more,
+  })
+const ada = { id: 'a', email: 'ada@x.org', nick: 'ada', note: 'called' }
+const REFUSED = { code: 'E_DECRYPTION', place: { index: 0, field: 'row_seal' } }
+
+describe.each(['full', 'text', 'compact'] as const)('a row that is sealed as a whole, in the form %s', (format) => {
+  const sealed = async (row: object = ada) => (await define(format).encrypt(row as typeof ada)) as Stored
+  const open = (row: Stored) => define(format).decrypt(row as never)
+
+  it('opens to what was sealed, with and without values', async () => {
+    for (const row of [ada, { ...ada, nick: null }, { id: 'b', email: '', nick: null }]) {
+      const stored = await sealed(row)
+      expect(stored).toHaveProperty('row_seal')
+      expect(await open(stored)).toEqual(row)
+      expect(await open({ ...stored, note: stored.note ?? null })).toEqual(row) // as a database returns it
+    }
+  })
+
+  it.each<[string, (row: Stored, older: Stored) => Stored]>([
+    ['a cell that was set to null', (row) => ({ ...row, nick: null })],
+    ['a cell and its index that were', (row) => ({ ...row, nick: null, nick_index: null })],
+    ['an optional cell that was', (row) => ({ ...row, note: null })],
+    ['an exchanged index', (row) => ({ ...row, email_index: row.nick_index })],
+    ['an index that was set to null', (row) => ({ ...row, nick_index: null })],
+    ['a part that was taken out', (row) => ({ ...row, email_parts: (row.email_parts as string[]).slice(1) })],
+  ])('is refused with %s', async (_, tamper) => {
+    const row = await sealed()
+    expect(await failure(open(tamper(row, row)))).toMatchObject(REFUSED)
+  })
+
+  it('is refused with an older cell, and with the seal of an older row', async () => {
+    const eaas = connect()
+    const model = define(format, {}, eaas)
+    const [older, newer] = (await model.encryptMany([ada, { ...ada, nick: 'grace' }])) as Stored[]
+    for (const name of ['nick', 'row_seal', 'email_index'])
+      expect(
+        await failure(open({ ...newer, [name]: name === 'email_index' ? 'f'.repeat(64) : older?.[name] })),
+      ).toMatchObject(REFUSED)
+    expect(await open({ ...older })).toEqual(ada)
+  })
+
+  it('is refused without its seal, and with a cell that was null and has a value now', async () => {
+    const row = await sealed()
+    expect(await failure(open({ ...row, row_seal: null }))).toMatchObject(REFUSED)
+    const empty = await sealed({ ...ada, nick: null })
+    const { nick } = (await define(format, { sealed: undefined }).encrypt(ada)) as Stored
+    if (format !== 'compact') expect(await failure(open({ ...empty, nick }))).toMatchObject(REFUSED)
+  })
+
+  it('survives rewrap, and is made anew by reseal', async () => {
+    const eaas = connect()
+    const model = define(format, {}, eaas)
+    const row = (await model.encrypt(ada)) as Stored
+    await eaas.keys.rotate(keyId)
+    const [rewrapped] = (await itemsOf(model.rewrap([row] as never[]))) as { status: string; row: Stored }[]
+    expect(rewrapped?.status).toBe('changed')
+    expect(await open(rewrapped?.row ?? {})).toEqual(ada)
+    const [again] = (await itemsOf(model.rewrap([rewrapped?.row] as never[]))) as { status: string }[]
+    expect(again?.status).toBe('current')
+    const [resealed] = (await itemsOf(model.reseal([row] as never[]))) as { row: Stored }[]
+    expect(await open(resealed?.row ?? {})).toEqual(ada)
+    expect(resealed?.row.row_seal).not.toEqual(row.row_seal)
+  })
+
+  it('turns into the compact form and back', async () => {
+    if (format === 'text') return
+    const model = define(format)
+    const row = await sealed()
+    const other = (format === 'full' ? model.pack(row as never) : model.unpack(row as never)) as Stored
+    expect(await open(other)).toEqual(ada)
+  })
+})
+
+describe('a model that seals rows as a whole', () => {
+  it('writes and reads no part of a row', async () => {
+    const model = define()
+    const row = (await model.encrypt(ada)) as Stored
+    expect((await failure(model.encryptPartial({ id: 'a', nick: 'x' }))).message).toContain('is written as a whole')
+    expect((await failure(model.pick('nick').encrypt({ id: 'a', nick: 'x' }))).message).toContain(
+      'is written as a whole',
+    )
+    const { id, nick, row_seal } = row
+    expect(await failure(model.decryptPartial({ id, nick } as never))).toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect((await failure(model.decrypt({ ...row, email_parts: undefined } as never))).message).toContain(
+      '"email_parts" is missing',
+    )
+    expect((await failure(model.pick('nick').decrypt({ id, nick, row_seal } as never))).message).toContain('is missing')
+    expect(await model.pick('nick').decrypt(row as never)).toMatchObject({ id: 'a', nick: 'ada' })
+  })
+
+  it('is declared with columns that it binds to, in format v2', () => {
+    expect(() => define('full', { bind: false })).toThrow('sealed needs bind')
+    expect(() => define('full', { sealed: 'table' })).toThrow('sealed must be one of row')
+    expect(() => define('full', { indexKey: undefined, indexes: {}, bind: false, envelope: 1 })).toThrow(
+      'sealed needs bind',
+    )
+    expect(() => define('full', { fields: { row_seal: text() }, indexes: {} })).toThrow('already taken')
+  })
+
+  it('refuses a row whose own column the seal would overwrite', async () => {
+    expect((await failure(define().encrypt({ ...ada, row_seal: 'mine' } as never))).message).toContain(
+      'would overwrite',
+    )
+  })
+
+  it('opens rows without a seal only for a migration, and counts them', async () => {
+    const before = (await define('full', { sealed: undefined }).encrypt(ada)) as Stored
+    expect(await failure(define().decrypt({ ...before, row_seal: null } as never))).toMatchObject(REFUSED)
+    const migrating = define('full', { acceptUnbound: true })
+    expect(await migrating.decrypt({ ...before, row_seal: null } as never)).toEqual(ada)
+    expect(migrating.accepted.unbound).toBe(1)
+    const run = await maintain(migrating, { work: 'seal' })
+    const [outcome] = await run.workOn([{ ...before, row_seal: null }])
+    expect(outcome?.status).toBe('changed')
+    if (outcome?.status === 'changed')
+      expect(await define().decrypt({ ...before, ...outcome.to } as never)).toEqual(ada)
+  })
+
+  it('seals a row again when its indexes are made anew', async () => {
+    const model = define('full', {}, connect())
+    const row = (await model.encrypt(ada)) as Stored
+    const renewed = define('full', { indexKey: await connect().createIndexKey(keyId) })
+    const wrong = { ...row }
+    const { workOn } = await maintain(renewed, { work: 'index' })
+    const [outcome] = await workOn([wrong])
+    expect(outcome?.status).toBe('changed')
+    if (outcome?.status === 'changed') expect(await renewed.decrypt({ ...row, ...outcome.to } as never)).toEqual(ada)
+  })
+
+  it('tells adapters that its rows are read and written as a whole', async () => {
+    const table = createSealedTable(define())
+    const [row = {}] = await table.sealRows([ada])
+    expect(table.columns).toContain('row_seal')
+    expect(await table.openRows([row])).toEqual([{ ...row, ...ada }])
+    expect(() => table.assertReadable(['id', 'email'])).toThrow('cannot be selected without')
+    expect(() => table.assertReadable(Object.keys(row))).not.toThrow()
+    expect(() => table.withMade(['email'])).toThrow('is written as a whole')
+    await expect(table.sealChanges({ nick: 'x' }, { id: 'a' })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    const outer = { id: null, ...Object.fromEntries(table.columns.map((column) => [column, null])) }
+    expect(await table.openRows([outer])).toEqual([outer])
+  })
+})
+
+describe('the types of a model that seals rows', () => {
+  const typed = () =>
+    connect().model({
+      ...{ name: 'users', keyId, bind: ['id'], indexKey },
+      sealed: 'row',
+      format: 'text',
+      fields: { email: text({ index: 'email_index' }), nick: text().nullable() },
+    })
+
+  it('have the seal in what is stored, and not in what is opened', async () => {
+    const stored = await typed().encrypt({ id: 'a', email: 'x', nick: null })
+    expectTypeOf(stored.row_seal).toEqualTypeOf<string>()
+    expectTypeOf<StoredRow<ReturnType<typeof typed>>>().toHaveProperty('row_seal')
+    const opened = await typed().decrypt(stored)
+    expectTypeOf(opened).not.toHaveProperty('row_seal')
+    expect(opened).toEqual({ id: 'a', email: 'x', nick: null })
+    expectTypeOf(typed().pick('nick')).toHaveProperty('index')
+  })
+
+  it('demand the seal and each index of a row that is opened, by their names', async () => {
+    const stored = await typed().encrypt({ id: 'a', email: 'x', nick: null })
+    const { row_seal, ...unsealed } = stored
+    const { email_index, ...unindexed } = stored
+    // @ts-expect-error -- row_seal is missing
+    expect((await failure(typed().decrypt(unsealed))).message).toContain('"row_seal" is missing')
+    // @ts-expect-error -- email_index is missing
+    expect((await failure(typed().decrypt(unindexed))).message).toContain('"email_index" is missing')
+    expect([row_seal.slice(0, 7), email_index]).toEqual(['eaas.2.', expect.stringMatching(/^[0-9a-f]{64}$/)])
+  })
+})

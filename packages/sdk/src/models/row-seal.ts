@@ -1,0 +1,101 @@
+/**
+ * The seal of a row (bindings.md 4): one more envelope, of no bytes, that is bound to which fields have a value, to
+ * each of their ciphertexts and to the index columns. Made last, under the DEK of the row.
+ */
+import { compareBytes, concatBytes, encodeUtf8, lengthPrefixed } from '@eaas/protocol'
+import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+import { isMissing, type Row, valueIn } from '../input.js'
+import type { Plaintext } from '../records/envelopes.js'
+import { getAt } from '../records/paths.js'
+import { looksSealed } from './accepted-unsealed.js'
+import { bindField } from './bindings.js'
+import type { Definition, PlacedField } from './definition.js'
+import { ROW_SEAL } from './definition.js'
+
+const LABEL = encodeUtf8('eaas/row/v1')
+const NONE = new Uint8Array(0)
+
+/** The bytes of a sealed value. */
+export interface Cell {
+  iv: Uint8Array
+  sealed: Uint8Array
+}
+
+/** As a field whose value is no bytes. */
+export const SEAL_FIELD: PlacedField = {
+  name: ROW_SEAL,
+  path: [ROW_SEAL],
+  spec: { kind: 'bytes', missing: [], normalize: [] },
+}
+
+/**
+ * Makes the AAD of a row's seal. `row` has the index columns as they are stored; `cellOf` returns undefined for a
+ * field without a value.
+ */
+export function sealAad(
+  definition: Definition,
+  keyId: string,
+  { row, binding, cellOf }: { row: Row; binding: Uint8Array; cellOf: (field: PlacedField) => Cell | undefined },
+): Uint8Array {
+  const { fields, columns } = definition.whole ?? definition
+  const cells = inOrder(fields, ({ name }) => name).flatMap((field) => {
+    const cell = cellOf(field)
+    return cell ? [encodeUtf8(field.name), cell.iv, cell.sealed] : []
+  })
+  const indexes = inOrder(columns, ({ column }) => column).flatMap(({ column }) => {
+    const value = valueIn(row, column)
+    return isMissing(value) ? [] : [encodeUtf8(column), indexBytes(value)]
+  })
+  const head = bindField(definition, keyId, ROW_SEAL, binding)
+  return concatBytes(head, lengthPrefixed(LABEL, lengthPrefixed(...cells), lengthPrefixed(...indexes)))
+}
+
+/** What is sealed as a row's seal. */
+export function sealPlaintext(...parts: Parameters<typeof sealAad>): Plaintext {
+  return { bytes: NONE, aad: sealAad(...parts) }
+}
+
+/** Refuses a row whose seal would overwrite a column of the application. @throws InvalidInputError */
+export function assertSealColumn(row: Row, index: number): void {
+  const value = valueIn(row, ROW_SEAL)
+  if (isMissing(value) || looksSealed(value)) return
+  throw new InvalidInputError(
+    `record ${index}: the seal would overwrite the column "${ROW_SEAL}"`,
+    'Rename that column.',
+  )
+}
+
+/**
+ * Tells whether a stored row has a seal to check: not where it is empty as a whole, as in an outer join, and not where
+ * the model accepts that. @throws InvalidInputError when the column was not read; DecryptionError when it is null
+ */
+export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
+  const value = valueIn(row, ROW_SEAL)
+  const { fields, columns } = definition.whole ?? definition
+  const unread =
+    columns.find(({ column }) => valueIn(row, column) === undefined)?.column ??
+    fields.find(({ path, spec }) => getAt(row, path) === undefined && !spec.missing.includes(undefined))?.name
+  if (!isMissing(value) && unread === undefined) return true
+  if (acceptUnbound || [...fields, ...bind].every(({ path }) => isMissing(getAt(row, path)))) return false
+  if (value === undefined || unread !== undefined)
+    throw new InvalidInputError(
+      `the column ${JSON.stringify(unread ?? ROW_SEAL)} is missing`,
+      'Read its column too.',
+      place,
+    )
+  const hint =
+    'The row has no seal. If you know who sealed it, pass `acceptUnbound: true`; else restore it from a backup.'
+  throw new DecryptionError(place, { hint })
+}
+
+/** In the order of the UTF-8 bytes of names. */
+function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
+  return [...list].sort((a, b) => compareBytes(encodeUtf8(nameOf(a)), encodeUtf8(nameOf(b))))
+}
+
+/** 1 and one value, or 2 and the lengths and values of a list. */
+function indexBytes(value: unknown): Uint8Array {
+  if (Array.isArray(value))
+    return concatBytes(Uint8Array.of(2), lengthPrefixed(...value.map((one) => encodeUtf8(`${one}`))))
+  return concatBytes(Uint8Array.of(1), encodeUtf8(`${value}`))
+}

@@ -1,0 +1,44 @@
+/** Reads the application's secrets from options. Apart from what uses them, which clients load with their first call. */
+import { APPLICATION_SECRET_BYTES, asBytes, isZero } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { assertFlag, assertGiven } from '../input.js'
+
+/** The options by which secrets are passed. */
+export interface SecretOptions {
+  /**
+   * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: what was sealed
+   * with it does not open without it, whatever the service, a proxy and the database know together. A list while it
+   * is changed: the first one seals, each opens. If it is lost, so is the data. Refused where it is undefined, as a
+   * forgotten variable is.
+   */
+  secret?: Uint8Array | readonly Uint8Array[]
+  /**
+   * `true` also opens what was sealed without a secret, format v1 included: for a migration, since the service could
+   * have sealed it.
+   */
+  acceptWithoutSecret?: boolean | undefined
+}
+
+/** Copies of the secrets that were passed, the first of which seals. */
+export interface GivenSecrets {
+  list: readonly Uint8Array[]
+  /** As `acceptWithout` of `Secrets`. */
+  acceptWithout: boolean
+}
+
+/** Copies the secrets, which their caller zeroes. @throws InvalidInputError when one is not 32 bytes, or zero */
+export function readSecrets(options: SecretOptions): GivenSecrets {
+  assertGiven(options, ['secret'])
+  const { secret, acceptWithoutSecret } = options
+  assertFlag('acceptWithoutSecret', acceptWithoutSecret)
+  if (secret === undefined) return { list: [], acceptWithout: false }
+  const given: readonly unknown[] = Array.isArray(secret) ? secret : [secret]
+  const list = given.map((one) => {
+    const bytes = asBytes(one)
+    if (bytes?.length === APPLICATION_SECRET_BYTES && !isZero(bytes)) return new Uint8Array(bytes)
+    const hint = 'Make it once with crypto.getRandomValues(new Uint8Array(32)), and store it beside no data.'
+    throw new InvalidInputError('secret must be 32 random bytes, or a list of such', hint)
+  })
+  if (list.length === 0) throw new InvalidInputError('secret must not be an empty list', 'Leave out the option.')
+  return { list, acceptWithout: acceptWithoutSecret ?? false }
+}

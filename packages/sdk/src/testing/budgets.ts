@@ -1,0 +1,31 @@
+/** The budgets of API keys in memory. Who is over one is refused, or expires, as by the real service. */
+import { type BudgetKind, type BudgetWindow, DETAILS, readBudgets } from '@eaas/protocol'
+import { expireApiKey } from './api-keys.js'
+import { Refusal } from './refusal.js'
+import { type Call, note, timeNow } from './state.js'
+
+const WINDOWS: readonly [BudgetWindow, 'per_minute' | 'per_day', seconds: number][] = [
+  ['minute', 'per_minute', 60],
+  ['day', 'per_day', 86_400],
+]
+
+/** Takes one use from the budgets of the calling API key. @throws Refusal E_BUDGET */
+export function takeBudget(call: Call, kind: BudgetKind): void {
+  const { apiKey, state } = call
+  if (apiKey.budgets === null) return
+  const { [kind]: budget, when_over } = readBudgets(apiKey.budgets)
+  const now = state.now() / 1_000
+  for (const [window, name, seconds] of WINDOWS) {
+    const limit = budget?.[name]
+    if (limit === undefined) continue
+    const counted = `${kind} ${window} ${Math.floor(now / seconds)}`
+    const before = apiKey.used.get(counted) ?? 0
+    apiKey.used.set(counted, Math.max(before, Math.min(before, limit) + 1)) // what was refused counts once
+    if (before < limit) continue
+    if (before === limit) {
+      note(call, { action: 'budget.refused', metadata: { limit, operation: kind, window } })
+      if (when_over === 'expire') expireApiKey(state, apiKey, timeNow(state))
+    }
+    throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, window, limit), Math.ceil(seconds - (now % seconds)))
+  }
+}

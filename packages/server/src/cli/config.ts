@@ -1,0 +1,93 @@
+/** `eaas config`: says what is configured and whether it is valid. Opens no database, and shows no secret. */
+import type { Command } from 'commander'
+import { type Config, type Environment, mergeFile, SETTINGS, VARIABLES } from '../config.js'
+import { configSchema } from '../config-file.js'
+import { readDatabaseUrl } from '../database-url.js'
+import { rootKeyFiles } from '../installation.js'
+import { commandConfig, ENVIRONMENT, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
+import { examineKeyFile, examineTls } from './examine-files.js'
+import type { Result } from './finding.js'
+import { print, printJson } from './output.js'
+
+/** Their values are secrets, or may contain some. */
+const HIDDEN: readonly string[] = ['EAAS_DATABASE_URL', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_COMMAND', 'EAAS_ROOT_KEY_EXEC']
+
+/** Adds `eaas config`. */
+export function addConfig(program: Command): void {
+  const config = program
+    .command('config')
+    .description('Check or show the configuration: variables, and the file of EAAS_CONFIG.')
+  config
+    .command('check')
+    .description('Check the values and the files that they name. Opens no database: eaas doctor does.')
+    .addHelpText('after', ENVIRONMENT)
+    .action(() => succeed(check(commandConfig())))
+  config
+    .command('show')
+    .description('Show each setting, and whether a variable, the file or nothing sets it. Secrets are not shown.')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action(({ json }) => show(commandConfig(), { settings: listSettings(process.env), json }))
+  config
+    .command('schema')
+    .description('Print the JSON Schema of the file of EAAS_CONFIG.')
+    .action(() => print(...JSON.stringify(configSchema(SETTINGS), undefined, 2).split('\n')))
+}
+
+async function check(config: Config): Promise<boolean> {
+  const results: Result[] = []
+  if (config.tls) results.push(await examineTls(config.tls).catch(failed))
+  // The first start makes that of the embedded database.
+  for (const file of config.rootKey ? rootKeyFiles(config) : []) results.push(await examineKeyFile(file))
+  for (const { ok = true, warning, detail } of results) {
+    if (!ok || warning) print(`${ok ? 'WARN ' : 'WRONG'}  ${detail}`)
+  }
+  const isValid = results.every(({ ok }) => ok !== false)
+  print(
+    isValid
+      ? 'The configuration is valid. eaas doctor examines the database and the rest.'
+      : 'The configuration is not valid.',
+  )
+  return isValid
+}
+
+function failed(error: unknown): Result {
+  return { ok: false, detail: (error as Error).message }
+}
+
+interface Setting {
+  name: string
+  /** undefined: nothing sets it */
+  value: string | undefined
+  source: 'variable' | 'file' | 'default'
+}
+
+function show({ configFile }: Config, { settings, json }: { settings: Setting[]; json: boolean }): void {
+  if (json) {
+    printJson({ config_file: configFile ?? null, settings })
+    return
+  }
+  const width = Math.max(...settings.map(({ name }) => name.length))
+  for (const { name, value, source } of settings) {
+    print(`${source.padEnd(8)}  ${name.padEnd(width)}  ${value ?? defaultOf(name)}`)
+  }
+}
+
+function listSettings(environment: Environment): Setting[] {
+  const { merged, fromFile } = mergeFile(environment)
+  return Object.keys(VARIABLES).map((name) => {
+    const text = merged[name] || undefined
+    const source = text === undefined ? 'default' : fromFile.has(name) ? 'file' : 'variable'
+    return { name, value: text === undefined || !HIDDEN.includes(name) ? text : hide(name, text), source }
+  })
+}
+
+function hide(name: string, text: string): string {
+  const url = name === 'EAAS_DATABASE_URL' ? readDatabaseUrl(text)?.description : undefined
+  return url === undefined ? '(set, not shown)' : `(set, not shown: ${url})`
+}
+
+/** What the text of `--help` says. */
+function defaultOf(name: string): string {
+  return /\(default: ([^)]*)/.exec(VARIABLES[name as keyof typeof VARIABLES])?.[1] ?? 'none'
+}

@@ -1,0 +1,115 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readConfig, SETTINGS, VARIABLES } from './config.js'
+import { configSchema, settingOf } from './config-file.js'
+
+let folder: string
+let file: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'eaas-config-'))
+  file = join(folder, 'config.json')
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Reads the configuration of this file and these variables. */
+function read(settings: unknown, variables: Record<string, string> = {}) {
+  writeFileSync(file, typeof settings === 'string' ? settings : JSON.stringify(settings))
+  return readConfig({ EAAS_CONFIG: file, ...variables })
+}
+
+describe('the file of settings', () => {
+  it('says the same as the variables that it stands for', () => {
+    const settings = {
+      $schema: './config.schema.json',
+      port: 9000,
+      log_level: 'warn',
+      trust_proxy: ['10.0.0.0/8', '::1'],
+      root_key_command: ['pass', 'show', 'root key'],
+      max_clock_skew_seconds: 0,
+      cors_origins: [],
+    }
+    const variables = {
+      EAAS_PORT: '9000',
+      EAAS_LOG_LEVEL: 'warn',
+      EAAS_TRUST_PROXY: '10.0.0.0/8,::1',
+      EAAS_ROOT_KEY_COMMAND: '["pass","show","root key"]',
+      EAAS_MAX_CLOCK_SKEW_SECONDS: '0',
+    }
+    expect(read(settings)).toEqual({ ...readConfig(variables), configFile: file })
+  })
+
+  it('has each setting but the secrets, and itself', () => {
+    const { properties } = configSchema(SETTINGS) as { properties: Record<string, object> }
+    const left = ['EAAS_CONFIG', 'EAAS_DATABASE_URL', 'EAAS_ROOT_KEY']
+    const names = Object.keys(VARIABLES).filter((name) => !left.includes(name))
+    expect(Object.keys(properties).sort()).toEqual(['$schema', ...names.map(settingOf)].sort())
+    expect(properties.port).toEqual({ type: 'integer', minimum: 0, maximum: 65_535, description: VARIABLES.EAAS_PORT })
+  })
+
+  it('has the schema that the package holds', async () => {
+    await expect(`${JSON.stringify(configSchema(SETTINGS), undefined, 2)}\n`).toMatchFileSnapshot(
+      '../config.schema.json',
+    )
+  })
+
+  it.each([
+    [{ port: 9000 }, { EAAS_PORT: '9001' }, { port: 9001 }],
+    [{ port: 9000 }, { EAAS_PORT: '' }, { port: 9000 }],
+    [
+      { root_key_file: '/file' },
+      { EAAS_ROOT_KEY_COMMAND: 'pass' },
+      { rootKey: expect.objectContaining({ kind: 'command' }) },
+    ],
+    [{ database_url_file: '/nowhere' }, { EAAS_DATABASE_URL: 'postgres://h/d' }, { databaseUrl: 'postgres://h/d' }],
+    [{ socket: '/s' }, { EAAS_PORT: '9000' }, { socket: undefined, port: 9000 }],
+    [{ host: '::1', port: 9000 }, { EAAS_SOCKET: '/s' }, { socket: { path: '/s', mode: 0o660 } }],
+  ])('gives way to variables: %j and %j', (settings, variables, expected) => {
+    expect(read(settings, variables as Record<string, string>)).toMatchObject(expected)
+  })
+
+  it.each([
+    ['no JSON', '{"port": 1', /config\.json \(EAAS_CONFIG\) is not JSON$/],
+    ['an array', [], /is not valid/],
+    ['an unknown setting', { prot: 1 }, /has no setting prot: see eaas config schema/],
+    ['a variable', { EAAS_PORT: 1 }, /has no setting EAAS_PORT/],
+    [
+      'the root key',
+      { root_key: 'hunter2' },
+      /holds root_key, which is a secret: name a file with it by root_key_file/,
+    ],
+    ['the URL of the database', { database_url: 'postgres://u:hunter2@h/d' }, /holds database_url, which is a secret/],
+    ['a number as text', { port: '1' }, /^port in .* is not valid/],
+    ['a number that is too large', { port: 65_536 }, /^port in .* is not valid/],
+    ['a fraction', { port: 1.5 }, /^port in .* is not valid/],
+    ['another level', { log_level: 'loud' }, /^log_level in .* is not valid/],
+    ['a list as text', { trust_proxy: '10.0.0.0/8' }, /^trust_proxy in .* is not valid/],
+    ['a comma in an item', { trust_proxy: ['10.0.0.1,10.0.0.2'] }, /^trust_proxy, item 0, in .* is not valid/],
+    ['null', { host: null }, /^host in .* is not valid/],
+    ['text without a character', { host: '' }, /^host in .* is not valid/],
+    [
+      'what only the reader of the value refuses',
+      { trust_proxy: ['1'] },
+      /^EAAS_TRUST_PROXY must .*\(trust_proxy in .*config\.json\)$/,
+    ],
+    ['settings that exclude each other', { root_key_file: 'a', root_key_exec: 'b' }, /are both set.*in .*config\.json/],
+    ['a prototype', '{"__proto__": {"port": 1}}', /has no setting __proto__/],
+  ])('is refused with %s, and shows no value', (_, settings, message) => {
+    expect(() => read(settings)).toThrow(
+      expect.objectContaining({ name: 'ConfigError', message: expect.stringMatching(message) }),
+    )
+    expect(() => read(settings)).toThrow(expect.objectContaining({ message: expect.not.stringContaining('hunter2') }))
+  })
+
+  it('is refused where it is not there, or where everybody can write it', () => {
+    expect(() => readConfig({ EAAS_CONFIG: `${file}.none` })).toThrow(
+      /^EAAS_CONFIG names a file that cannot be read \(ENOENT\)/,
+    )
+    writeFileSync(file, '{}')
+    chmodSync(file, 0o666)
+    expect(() => readConfig({ EAAS_CONFIG: file })).toThrow(/^everybody on this machine can write .*chmod o-w/)
+    chmodSync(file, 0o644)
+    expect(readConfig({ EAAS_CONFIG: file }).configFile).toBe(file)
+  })
+})

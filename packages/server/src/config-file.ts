@@ -1,0 +1,107 @@
+/**
+ * The file of EAAS_CONFIG: the settings of the variables as JSON, each under its name in lower case without EAAS_.
+ * What it says becomes the variables that it stands for, so that there is one reader of values.
+ */
+import { readFileSync, statSync } from 'node:fs'
+import * as z from 'zod/mini'
+
+/** What the file's schema is made from. */
+export interface Settings {
+  /** every variable with its text */
+  variables: Readonly<Record<string, string>>
+  numbers: Readonly<Record<string, { least: number; most: number }>>
+  choices: Readonly<Record<string, readonly string[]>>
+  /** separated by commas in the variable */
+  lists: readonly string[]
+  /** a program and its arguments */
+  programs: readonly string[]
+  /** which the file must not hold: a file for each of them is named instead */
+  secrets: readonly string[]
+}
+
+/** Thrown when the file cannot be used. Says which setting, and never its value. */
+export class ConfigFileError extends Error {
+  override readonly name = 'ConfigFileError'
+}
+
+/** The name of a variable's setting in the file. */
+export function settingOf(variable: string): string {
+  return variable.replace(/^EAAS_/, '').toLowerCase()
+}
+
+const ITEM = z.string().check(z.regex(/^[^,]+$/))
+/** Of the file's mode: everybody may write it, and so name a program that the server executes. */
+const WRITABLE_BY_ALL = 0o002
+
+function schemaOf({ variables, numbers, choices, lists, programs, secrets }: Settings) {
+  const typeOf = (name: string): z.ZodMiniType => {
+    const number = numbers[name]
+    if (number) return z.int().check(z.minimum(number.least), z.maximum(number.most))
+    if (choices[name]) return z.enum(choices[name] as [string, ...string[]])
+    if (lists.includes(name)) return z.array(ITEM)
+    const text = z.string().check(z.minLength(1))
+    return programs.includes(name) ? z.union([text, z.array(z.string()).check(z.minLength(1))]) : text
+  }
+  const names = Object.keys(variables).filter((name) => !secrets.includes(name) && name !== 'EAAS_CONFIG')
+  const describe = (name: string) => z.optional(typeOf(name)).check(z.describe(variables[name] ?? ''))
+  const known = Object.fromEntries(names.map((name) => [settingOf(name), describe(name)]))
+  return z.strictObject({ $schema: z.optional(z.string()), ...known })
+}
+
+/** The JSON Schema of the file. */
+export function configSchema(settings: Settings): object {
+  return {
+    ...z.toJSONSchema(schemaOf(settings), { target: 'draft-2020-12' }),
+    title: 'Configuration of eaas',
+  }
+}
+
+/** Reads the file as the variables that it stands for. @throws ConfigFileError */
+export function readConfigFile(path: string, settings: Settings): Record<string, string> {
+  const parsed = schemaOf(settings).safeParse(readJson(path))
+  if (!parsed.success) throw new ConfigFileError(describeFault(path, parsed.error.issues[0], settings))
+  const values = Object.entries(parsed.data).filter(([name, value]) => name !== '$schema' && value !== undefined)
+  return Object.fromEntries(
+    values.map(([name, value]) => {
+      const variable = `EAAS_${name.toUpperCase()}`
+      return [variable, textOf(value, settings.programs.includes(variable))]
+    }),
+  )
+}
+
+function textOf(value: unknown, isProgram: boolean): string {
+  if (!Array.isArray(value)) return String(value)
+  return isProgram ? JSON.stringify(value) : value.join(',')
+}
+
+function readJson(path: string): unknown {
+  let text: string
+  try {
+    if ((statSync(path).mode & WRITABLE_BY_ALL) !== 0)
+      throw new ConfigFileError(`everybody on this machine can write ${path} (EAAS_CONFIG): chmod o-w`)
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof ConfigFileError) throw error
+    throw new ConfigFileError(
+      `EAAS_CONFIG names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
+    )
+  }
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new ConfigFileError(`${path} (EAAS_CONFIG) is not JSON`) // the parser's own message quotes the file
+  }
+}
+
+function describeFault(path: string, issue: z.core.$ZodIssue | undefined, { secrets }: Settings): string {
+  const [key] = issue?.code === 'unrecognized_keys' ? issue.keys : []
+  if (key !== undefined) {
+    const isSecret = secrets.some((name) => settingOf(name) === key)
+    return isSecret
+      ? `${path} (EAAS_CONFIG) holds ${key}, which is a secret: name a file with it by ${key}_file`
+      : `${path} (EAAS_CONFIG) has no setting ${key}: see eaas config schema`
+  }
+  const [name = 'the file', ...items] = (issue?.path ?? []).map(String)
+  const place = items.length > 0 ? `${name}, item ${items.join('.')},` : name
+  return `${place} in ${path} (EAAS_CONFIG) is not valid: ${issue?.message ?? ''}`
+}

@@ -1,0 +1,199 @@
+/**
+ * The examples of the OpenAPI document, made from its schemas: a property has the value that is listed here
+ * under its name. One run of the service gave them, so that ids, keys and ciphertexts belong together.
+ */
+import type { JsonSchema } from './openapi-descriptions.js'
+
+export const EXAMPLE_KEY_ID = 'ecbe7653-fc4c-4495-81cc-48c0533681a4'
+export const EXAMPLE_API_KEY_ID = '01ccae36-5ed7-48e5-aec8-ee76c0572a70'
+const TENANT_ID = 'ef027abf-2a8f-4e03-81b1-c9d8ad9a8d72'
+const DEK = 'Dx4tPEtaaXiHlqW0w9Lh8A8eLTxLWml4h5altMPS4fA='
+const WRAPPED_KEY = 'AQAAAAE40Zo2BaLIUaPdf4/8Lpkytq8BcrnxAtv2HETOItSZzZVKfGkiDJsmybd8DbAzl5L11rWRsgKcKe9qw2o='
+const PUBLIC_KEY = 'eaas-audit+746d2be3+AQTAqp+IeMBo55+c9jsuIVmLsaWjJRVszPK0+e0Z8sqF'
+
+/**
+ * By name; by `Schema.name` or `operationId.name`, the latter in answers, where that name has another value. A
+ * state is the first that there is, and an optional property without a value is left out.
+ */
+const VALUES: Readonly<Record<string, unknown>> = {
+  // Keys
+  id: EXAMPLE_KEY_ID,
+  key_id: EXAMPLE_KEY_ID,
+  tenant_id: TENANT_ID,
+  name: 'customers',
+  confirm: 'customers',
+  version: 1,
+  current_version: 1,
+  key_version: 1,
+  min_unwrap_version: 1,
+  wraps: 2,
+  last_unwrapped_at: '2026-09-01T00:00:00.000Z',
+  created_at: '2026-09-01T08:01:00.000Z',
+  updated_at: '2026-09-01T08:12:00.000Z',
+  interval_days: 90,
+  next_rotation_at: '2026-11-30T08:12:00.000Z',
+  'UpdateKey.min_unwrap_version': 2,
+  'updateKey.min_unwrap_version': 2,
+  'updateKey.current_version': 2,
+  'updateKey.key_version': 2,
+  'rotateKey.current_version': 2,
+  'rotateKey.key_version': 2,
+  'destroyKey.status': 'pending_destruction',
+  'destroyKey.destroy_at': '2026-09-08T08:15:00.000Z',
+  'cancelDestruction.status': 'disabled',
+  'KeyExport.versions': [
+    { version: 1, dek_hex: 'def5435c51dfc5cd2faae83b16ee820515f185b588872e376d7c9e5315c7f80a', status: 'retired' },
+    { version: 2, dek_hex: 'cf9e156d6626aed1cef120e64524a0e63b42ef05b0f3b31ecca84b673f6741e6', status: 'active' },
+  ],
+  hash_key_hex: 'c6e7829d91be7cd672db6161ad1ac0d8a00fc4234f3d10ede61c4ac87105a209',
+  exported_at: '2026-09-01T08:14:00.000Z',
+  warning: 'Whoever holds this export opens everything that this key ever protected. Keep it offline.',
+  // Envelope mode, server mode and batches
+  dek: DEK,
+  wrapped_key: WRAPPED_KEY,
+  'rewrap.wrapped_key': 'AQAAAAKWt5LIA3pyHP+3y0dkSbTknwOAAcYtP9RsvNCMWgdq1opwxWx9A0YLzy5YJmgocxm3UziU2gCFm9Xs2a8=',
+  'rewrap.key_version': 2,
+  value: 'alice@example.org',
+  hash: 'cf37185dc0c3e4682531e478465522c90455d1e2bf166ecc2b5179004b75c6bf',
+  plaintext: 'alice@example.org',
+  ciphertext: 'foU2flDuWsPY2vousxLagdM68oGECf14bsJBXBe6bRwW',
+  iv: 'a7ZGsuwsWsVatOUQ',
+  'Batch.operations': [
+    { op: 'unwrap', key_id: EXAMPLE_KEY_ID, wrapped_key: WRAPPED_KEY },
+    { op: 'hash', key_id: 'no-such-key', value: 'alice@example.org' },
+  ],
+  'batch.results': [
+    { status: 200, body: { dek: DEK, key_id: EXAMPLE_KEY_ID, key_version: 1 } },
+    {
+      status: 404,
+      body: { type: 'about:blank', title: 'Not Found', status: 404, detail: 'key not found', code: 'E_NOT_FOUND' },
+    },
+  ],
+  'createKeys.results': [
+    {
+      status: 201,
+      body: {
+        id: EXAMPLE_KEY_ID,
+        key_id: EXAMPLE_KEY_ID,
+        name: 'customers',
+        algorithm: 'AES-256-GCM',
+        status: 'active',
+        current_version: 1,
+        key_version: 1,
+        min_unwrap_version: 1,
+        created_at: '2026-09-01T08:01:00.000Z',
+        rotation: null,
+      },
+    },
+  ],
+  // Audit
+  count: 1,
+  total: 17,
+  limit: 50,
+  offset: 0,
+  'Entry.id': 17,
+  'Entry.action': 'key.unwrap',
+  actor: EXAMPLE_API_KEY_ID,
+  ip_address: '192.0.2.7',
+  metadata: { key_version: 1 },
+  valid: true,
+  total_entries: 17,
+  verified_entries: 17,
+  purged_through: 0,
+  'Verification.id': 17,
+  'Verification.hash': 'ea6bdcdb2bda38c7dc19aac7bfb3a8f73c965c9a6ba0386904807b6fa1e17713',
+  'Checkpoint.checkpoint':
+    `eaas/audit/checkpoint/v1\n${TENANT_ID}\n17\n6mvc2yvaOMfcGarHv7Oo9zyWXJproDhpBIB7b6HhdxM=\n2026-09-01T08:22:00.000Z\n\n` +
+    '— eaas-audit dG0r42Re04oQ0hV60jEwrZ64TQBwMYBcB//gvMovLuAkPMePKd8dDQPkxoFEloTbk6/0UuUAMWZrWpl9wvKeOSGNfAQ=\n',
+  public_key: PUBLIC_KEY,
+  // API keys
+  'ApiKey.id': EXAMPLE_API_KEY_ID,
+  'ApiKey.name': 'web shop',
+  'NewApiKey.id': EXAMPLE_API_KEY_ID,
+  'NewApiKey.name': 'web shop',
+  'CreateApiKey.name': 'web shop',
+  'UpdateApiKey.name': 'web shop',
+  prefix: 'eaas_sk_ef027abf2a8f4e0381b1c9d8ad9a8d72_Y6YD',
+  secret: 'eaas_sk_ef027abf2a8f4e0381b1c9d8ad9a8d72_Y6YDJPYzzYYMqquHRINWu4Qleykp2lyiytNJnNcAQWA',
+  permissions: ['encrypt', 'decrypt'],
+  expires_at: '2099-12-31T23:59:59.000Z',
+  allowed_ips: ['192.0.2.0/24', '2001:db8::/32'],
+  'ApiKey.keys': ['customers/*'],
+  'NewApiKey.keys': ['customers/*'],
+  'CreateApiKey.keys': ['customers/*'],
+  'UpdateApiKey.keys': ['customers/*'],
+  budgets: { unwrap: { per_minute: 600, per_day: 50_000 }, hash: { per_day: 10_000 } },
+  // The tenant and the service
+  'Tenant.name': 'acme',
+  envelope_only: false,
+  monthly_encrypt_quota: null,
+  month: '2026-09',
+  'Usage.operations': { 'key.create': 1, 'key.unwrap': 2, 'key.wrap': 2 },
+  day: '2026-09-14',
+  api_key_id: EXAMPLE_API_KEY_ID,
+  kind: 'hash',
+  today: 412,
+  median: 380,
+  database: 'up',
+  cache: 'up',
+  hsm: 'none',
+  durability: 'synchronous',
+}
+
+/** The beginning of an export, and its end. */
+export const EXAMPLE_EXPORT = [
+  {
+    format: 'eaas/audit/export/v1',
+    tenant_id: TENANT_ID,
+    after_id: 5,
+    after_hash: '80b564174c26c7b46bd4f04b978458472c89811424cd1381a6823fdfd23ce6b0',
+  },
+  {
+    id: 6,
+    action: 'decrypt',
+    key_id: EXAMPLE_KEY_ID,
+    key_version: 1,
+    actor: 'c6b07be2-7859-4f57-b72f-69c4376a28e3',
+    ip_address: '127.0.0.1',
+    metadata: null,
+    created_at: '2026-09-01T08:07:00.000Z',
+    hash: '435535f11c0cbee4d08f2cab985d7bfdf08e999a5130704c1bb1801e30024802',
+  },
+  {
+    checkpoint:
+      `eaas/audit/checkpoint/v1\n${TENANT_ID}\n6\nQ1U18RwMvuTQjyyrmF17/fCOmZpRMHBMG7GAHjACSAI=\n2026-09-01T08:08:00.000Z\n\n` +
+      '— eaas-audit dG0r47k8MApYa1M0xogrIvkfYdL5xBmFdapR0e/iwoG+OE5tjRLFP/rWmYs1iA0wsAJNcwBWXsGE4/UaU/EXy0b+ZwY=\n',
+    public_key: PUBLIC_KEY,
+  },
+]
+  .map((line) => `${JSON.stringify(line)}\n`)
+  .join('')
+
+/**
+ * Makes the example of a schema of the document. `scopes` name it, most specific first: the call that answers
+ * it, and the schema. @throws when a property must be there and has no value here
+ */
+export function exampleOf(
+  schema: JsonSchema,
+  scopes: readonly string[],
+  components: Readonly<Record<string, JsonSchema>>,
+): unknown {
+  const findListed = (name: string) =>
+    [...scopes.map((scope) => `${scope}.${name}`), name].find((listed) => listed in VALUES)
+  const { $ref, properties, required = [], items, anyOf, enum: states } = schema
+  if ($ref !== undefined) {
+    const name = $ref.slice($ref.lastIndexOf('/') + 1)
+    return exampleOf(components[name] ?? {}, [...scopes, name], components)
+  }
+  if (anyOf) return exampleOf(anyOf[0] ?? {}, scopes, components) // the other one is null
+  if (items) return [exampleOf(items, scopes, components)]
+  if (states) return states[0]
+  if (!properties) throw new Error(`openapi-examples.ts has no value for a property of ${scopes.join(', ')}`)
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([name, property]) => {
+      const listed = findListed(name)
+      if (listed !== undefined) return [[name, VALUES[listed]]]
+      return required.includes(name) ? [[name, exampleOf(property, [...scopes, name], components)]] : []
+    }),
+  )
+}

@@ -1,0 +1,75 @@
+/**
+ * Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Without an
+ * SDK of OpenTelemetry that was registered in this process, the spans are not recorded.
+ */
+import type { Span } from '@opentelemetry/api'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { VERSION } from '../version.js'
+import type { Trace } from './correlation.js'
+
+export interface Tracing {
+  /** Starts the span of a request, in the trace that the caller named; undefined if no SDK is registered. */
+  begin(request: FastifyRequest): Trace | undefined
+  /** Runs a function in the context of the span. */
+  within(request: FastifyRequest, work: () => void): void
+  end(request: FastifyRequest, reply: FastifyReply): void
+}
+
+/** Loads OpenTelemetry's API; undefined if it is not installed. */
+export async function loadTracing(): Promise<Tracing | undefined> {
+  try {
+    return createTracing(await import('@opentelemetry/api'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return undefined
+    throw error
+  }
+}
+
+type Api = typeof import('@opentelemetry/api')
+
+/** Creates what traces requests by OpenTelemetry's API. */
+export function createTracing({
+  context,
+  isSpanContextValid,
+  propagation,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+}: Api): Tracing {
+  const tracer = trace.getTracer('@eaas/server', VERSION)
+  const spans = new WeakMap<FastifyRequest, Span>()
+  return {
+    begin(request) {
+      // An instrumentation of node:http has begun the span of the request already: this one is within it.
+      const active = context.active()
+      const isInner = trace.getSpan(active) !== undefined
+      const parent = isInner ? active : propagation.extract(active, request.headers)
+      const { method, routeOptions } = request
+      const route = routeOptions.url
+      const span = tracer.startSpan(
+        route === undefined ? method : `${method} ${route}`,
+        {
+          kind: isInner ? SpanKind.INTERNAL : SpanKind.SERVER,
+          attributes: { 'http.request.method': method, ...(route === undefined ? {} : { 'http.route': route }) },
+        },
+        parent,
+      )
+      const { traceId, spanId, traceFlags } = span.spanContext()
+      if (!isSpanContextValid({ traceId, spanId, traceFlags })) return undefined
+      spans.set(request, span)
+      return { trace_id: traceId, span_id: spanId, flags: traceFlags.toString(16).padStart(2, '0') }
+    },
+    within(request, work) {
+      const span = spans.get(request)
+      if (span) context.with(trace.setSpan(context.active(), span), work)
+      else work()
+    },
+    end(request, { statusCode }) {
+      const span = spans.get(request)
+      if (!span) return
+      span.setAttribute('http.response.status_code', statusCode)
+      if (statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR })
+      span.end()
+    },
+  }
+}

@@ -1,0 +1,95 @@
+/** Makes files and folders that are there whole or not at all, and never in the place of another one. */
+import { existsSync, rmSync } from 'node:fs'
+import { type FileHandle, link, mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { syncDirectory } from '@eaas/audit/node'
+import { beforeEnd } from './before-end.js'
+
+/** Only its owner may read it. */
+const PRIVATE_FILE = 0o600
+const PRIVATE_FOLDER = 0o700
+
+/**
+ * Creates a file (mode 0600). `makeText` is called once a file can be written there. It is on the disk when this
+ * returns, name and all.
+ *
+ * @returns false if there is something at the path already, which is left as it is
+ */
+export async function createFile(path: string, makeText: () => string | Promise<string>): Promise<boolean> {
+  const draft = draftOf(path)
+  await rm(draft, { force: true }) // left by a crash: process ids are reused, in containers at every start
+  const file = await open(draft, 'wx', PRIVATE_FILE)
+  const release = beforeEnd(() => rmSync(draft, { force: true }))
+  try {
+    const exists = existsSync(path)
+    if (!exists) await writeAll(file, await makeText())
+    // Linked: a crash leaves the whole file or none.
+    const isCreated = !exists && (await link(draft, path).then(() => true, refuseUnlessExists))
+    await syncDirectory(dirname(path)) // also if another process made it: whatever is sealed later needs it
+    return isCreated
+  } finally {
+    await file.close()
+    await rm(draft, { force: true })
+    release()
+  }
+}
+
+/**
+ * Creates a folder (mode 0700) with all of its files (mode 0600), by their names. They are on the disk when this
+ * returns, names and all.
+ *
+ * @returns false if there is something at the path already, which is left as it is; an empty folder is replaced
+ */
+export async function createFolder(path: string, texts: ReadonlyMap<string, string>): Promise<boolean> {
+  const draft = draftOf(path)
+  await rm(draft, { recursive: true, force: true })
+  await mkdir(draft, { mode: PRIVATE_FOLDER })
+  const release = beforeEnd(() => rmSync(draft, { recursive: true, force: true }))
+  try {
+    for (const [name, text] of texts) {
+      const file = await open(join(draft, name), 'wx', PRIVATE_FILE)
+      await writeAll(file, text).finally(() => file.close())
+    }
+    await syncDirectory(draft)
+    // Renamed as a whole: a crash between two files leaves none of them under the folder's name.
+    const isCreated = await rename(draft, path).then(() => true, refuseUnlessExists)
+    await syncDirectory(dirname(path))
+    return isCreated
+  } finally {
+    await rm(draft, { recursive: true, force: true })
+    release()
+  }
+}
+
+/**
+ * Says that a file or folder was not written, why, and what to do. An error that came from elsewhere, such as from
+ * making the text, is thrown as it is.
+ */
+export function explainUnwritten(path: string, error: NodeJS.ErrnoException): string {
+  const { code, syscall } = error
+  if (code === undefined || syscall === undefined || !WRITING.includes(syscall)) throw error
+  const what = `${path} cannot be written (${code}), and nothing was.`
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return `${what} The disk of ${dirname(path)} is full: make room there, or name another path.`
+  return `${what} Name a path in a folder that exists and that you may write to.`
+}
+
+/** What creating a file calls. */
+const WRITING = ['open', 'mkdir', 'write', 'fsync', 'link', 'rename']
+
+function draftOf(path: string): string {
+  return `${path}.${process.pid}.new`
+}
+
+async function writeAll(file: FileHandle, text: string): Promise<void> {
+  await file.writeFile(text)
+  await file.sync()
+}
+
+/** A folder cannot take the place of a folder with something in it, nor of a file. */
+const EXISTS = ['EEXIST', 'ENOTEMPTY', 'ENOTDIR']
+
+function refuseUnlessExists(error: NodeJS.ErrnoException): false {
+  if (!EXISTS.includes(error.code ?? '')) throw error
+  return false
+}

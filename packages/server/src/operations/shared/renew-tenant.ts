@@ -1,0 +1,103 @@
+/** Replaces a tenant's audit key, in a rotation of the store key (chain.md 14). */
+import type { KeyObject } from 'node:crypto'
+import { appendToLocked } from '../../audit/append/send-appends.js'
+import { openAuditKey, renewAuditKey } from '../../audit/audit-key.js'
+import { areMarksAuthentic, extendChain, NO_MARK_MAC, purgeMarkMac } from '../../audit/formats/chain.js'
+import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac } from '../../audit/formats/row-mac.js'
+import { deriveRowKey, sealedUnder } from '../../crypto/key-hierarchy.js'
+import { mapInStretches } from '../../event-loop.js'
+import type { Services } from '../../runner/operation.js'
+import { draftEntry, systemCaller } from '../../runner/perform.js'
+import { listApiKeys } from '../../store/api-keys.js'
+import { lockHead } from '../../store/audit.js'
+import { listMarks, replaceMark } from '../../store/audit-purge.js'
+import { listKeys, listTenantKeyVersions } from '../../store/keys.js'
+import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../../store/store-keys.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
+import { listTenantRows } from '../../store/tenants.js'
+
+/** Thrown when a row changed meanwhile, as a digest does that takes a new pepper. Nothing was written. */
+export class ChangedMeanwhileError extends Error {
+  override readonly name = 'ChangedMeanwhileError'
+
+  constructor(tenant_id: string) {
+    super(`a row of tenant ${tenant_id} changed while its audit key was renewed: repeat the command`)
+  }
+}
+
+/**
+ * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head: each row
+ * and mark is verified under the old key and gets a MAC under the new one, the entry and the head have theirs under the new
+ * one. A crash before the commit leaves nothing of it. Calls of the tenant wait meanwhile. Does nothing where the store key
+ * of that number seals the keys already. Returns whether it did it.
+ *
+ * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError; nothing is changed then
+ */
+export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
+  const { sql, storeKeys, states, committer } = services
+  const { clock } = committer
+  const state = await states.find(tenant_id)
+  if (!state) return false
+  const watch = committer.watches.get(tenant_id)
+  const head = await sql.begin(async (transaction) => {
+    const previous = await watch.read(transaction, state.auditKey, lockHead)
+    const [tenant] = await listTenantRows(transaction, tenant_id)
+    if (!tenant) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
+    if (sealedUnder(tenant.wrapped_audit_key) >= number) return undefined
+    const auditKey = openAuditKey(storeKeys, tenant)
+    const marks = await listMarks(transaction, tenant_id)
+    if (!areMarksAuthentic(auditKey, marks))
+      throw new TamperedRowError(`a mark of a purge of tenant ${tenant_id} is forged`)
+    const positions = { after_id: previous.last_id, purged_through: marks.at(-1)?.purged_through ?? 0 }
+    const wrapped_audit_key = renewAuditKey(auditKey, positions)
+    const next = openAuditKey(storeKeys, { tenant_id, wrapped_audit_key })
+    const rowKeys = { from: deriveRowKey(auditKey.current), to: deriveRowKey(next.current) }
+    const { mac } = renewed(tenant, tenantMac, rowKeys, tenant_id)
+    if (!(await replaceAuditKey(transaction, tenant, { wrapped_audit_key, mac }))) {
+      throw new ChangedMeanwhileError(tenant_id)
+    }
+    const keys = await listKeys(transaction, tenant_id, {})
+    const versions = await listTenantKeyVersions(transaction, tenant_id)
+    const apiKeys = await listApiKeys(transaction, tenant_id)
+    const tables = [
+      [MAC_TABLES.keys, await mapInStretches(keys, (row) => renewed(row, keyMac, rowKeys, row.key_id))],
+      [
+        MAC_TABLES.versions,
+        await mapInStretches(versions, (row) => renewed(row, keyVersionMac, rowKeys, row.key_id, row.version)),
+      ],
+      [MAC_TABLES.apiKeys, await mapInStretches(apiKeys, (row) => renewed(row, apiKeyMac, rowKeys, row.api_key_id))],
+    ] as const
+    for (const [table, macs] of tables) {
+      if ((await replaceMacs(transaction, table, tenant_id, macs)) !== macs.length)
+        throw new ChangedMeanwhileError(tenant_id)
+    }
+    let previous_mac: Uint8Array = NO_MARK_MAC
+    for (const mark of marks) {
+      const mac = purgeMarkMac(next, { ...mark, previous_mac })
+      await replaceMark(transaction, { ...mark, previous_mac, mac })
+      previous_mac = mac
+    }
+    const time = clock.read(previous)
+    const draft = draftEntry({ action: 'audit.key_renew' }, systemCaller(services))
+    const policy_version = previous.policy_version + 1
+    const { entries, head } = extendChain(previous, [draft], { auditKey: next, now: time, policy_version })
+    await appendToLocked(transaction, clock, { previous, next: head, entries, time })
+    return head
+  })
+  states.forget(tenant_id)
+  if (head) watch.commit(head)
+  return head !== undefined
+}
+
+type RowKeys = Record<'from' | 'to', KeyObject>
+
+// Each is verified under the key before first.
+function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(
+  row: Row,
+  mac: (rowKey: KeyObject, row: Row) => Uint8Array,
+  { from, to }: RowKeys,
+  id: string,
+  version = 0,
+): RenewedMac {
+  return { id, version, was: row.mac, mac: mac(to, authentic(row, mac, from)) }
+}

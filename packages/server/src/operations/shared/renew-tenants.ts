@@ -1,0 +1,65 @@
+/** Replaces the audit keys of all tenants, in a rotation of the store key. */
+import { OpenError } from '@eaas/protocol'
+import { ChainAlarmError } from '../../audit/append-errors.js'
+import { resealAuditKey } from '../../audit/audit-key.js'
+import { sealedUnder } from '../../crypto/key-hierarchy.js'
+import type { Services } from '../../runner/operation.js'
+import { replaceAuditKey } from '../../store/store-keys.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
+import { listTenants } from '../../store/tenants.js'
+import { ChangedMeanwhileError, renewTenant } from './renew-tenant.js'
+
+interface RenewOptions {
+  /** the number of the store key that is to seal everything */
+  number: number
+  keepsSecrets: boolean
+  signal: AbortSignal | undefined
+  onProgress: ((written: number) => void) | undefined
+}
+
+/** How many of the tenants whose audit key could not be renewed are named at most. */
+const MOST_NAMED = 10
+/** How often a tenant is tried if its rows change meanwhile. */
+const ATTEMPTS = 3
+
+/**
+ * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals
+ * the same one again. A tenant that fails keeps its audit key, and the old store key must stay for it; the
+ * others continue. Returns how many tenants it wrote, and why others failed.
+ */
+export async function renewTenants(
+  services: Services,
+  { number, keepsSecrets, signal, onProgress }: RenewOptions,
+): Promise<{ renewed: number; reasons: string[] }> {
+  const { sql, storeKeys } = services
+  let renewed = 0
+  const reasons: string[] = []
+  for (const tenant of await listTenants(sql)) {
+    signal?.throwIfAborted()
+    const { tenant_id, wrapped_audit_key, mac } = tenant
+    if (sealedUnder(wrapped_audit_key) >= number) continue
+    try {
+      if (keepsSecrets) {
+        const next = { wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key), mac }
+        if (await replaceAuditKey(sql, tenant, next)) renewed += 1
+      } else if (await tryRenew(services, tenant_id, number)) renewed += 1
+    } catch (error) {
+      if (!(error instanceof TamperedRowError || error instanceof ChainAlarmError || error instanceof OpenError))
+        throw error
+      if (reasons.length < MOST_NAMED) reasons.push(`Tenant ${tenant_id}: ${error.message}`)
+    }
+    onProgress?.(renewed)
+  }
+  return { renewed, reasons }
+}
+
+// An API key that takes the new pepper meanwhile changes its row without locking the head.
+async function tryRenew(services: Services, tenant_id: string, number: number): Promise<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await renewTenant(services, tenant_id, number)
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhileError) || attempt === ATTEMPTS) throw error
+    }
+  }
+}

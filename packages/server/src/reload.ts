@@ -1,0 +1,87 @@
+/**
+ * What a running server reads again: the files of TLS every ten seconds, and all of it at SIGHUP. What it logs in
+ * to the database with, each new connection reads by itself (store/login.ts).
+ */
+import type { Log } from '@eaas/audit/node'
+import type { Config } from './config.js'
+import type { TlsListener } from './http/tls-listener.js'
+import { type Login, readLogin } from './store/login.js'
+
+/** How soon a file that was replaced is noticed, in milliseconds. */
+const INTERVAL_MS = 10_000
+
+export interface Reload {
+  /** Reads everything now, and logs what came of it. */
+  now(read: () => Config): void
+  stop(): void
+}
+
+/** Begins to look for changes. */
+export function startReload({
+  tls,
+  config,
+  setLogLevel,
+  log,
+  intervalMs = INTERVAL_MS,
+}: {
+  tls: TlsListener | undefined
+  /** of the start */
+  config: Config
+  setLogLevel: (level: Config['logLevel']) => void
+  log: Pick<Log, 'warn' | 'error'>
+  intervalMs?: number
+}): Reload {
+  let failure: string | undefined // logged already
+  function reloadTls(tls: TlsListener): void {
+    try {
+      if (tls.reload()) {
+        const expires_at = new Date(tls.state().expiresAt).toISOString()
+        log.warn({ expires_at }, 'new connections get another certificate')
+      }
+      failure = undefined
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== failure)
+        log.error({ err: error }, 'the earlier certificate stays, because the files of TLS cannot be used')
+      failure = message
+    }
+  }
+  // Each new connection reads them by itself. Here is said what is wrong with them, before one fails.
+  function checkLogin(login: Login): void {
+    try {
+      readLogin(login)
+    } catch (error) {
+      log.error({ err: error }, 'the database is logged in to as before')
+    }
+  }
+  function takeSettings(read: () => Config): void {
+    try {
+      const now = read()
+      setLogLevel(now.logLevel)
+      const settings = findChanged(config, now)
+      if (settings.length > 0) log.warn({ settings }, 'these settings changed, and take a restart')
+    } catch (error) {
+      log.error({ err: error }, 'the settings stay as they are')
+    }
+  }
+  const timer = tls && setInterval(reloadTls, intervalMs, tls).unref()
+  return {
+    now(read) {
+      failure = undefined
+      if (tls) reloadTls(tls)
+      const { databaseUrl: url, databaseUrlFile: urlFile } = config
+      if (url !== undefined) checkLogin({ url, urlFile })
+      takeSettings(read)
+      log.warn({}, 'reloaded at SIGHUP')
+    },
+    stop: () => clearInterval(timer),
+  }
+}
+
+/** Those that need no restart, or are no settings. */
+const TAKEN: readonly string[] = ['logLevel', 'databaseUrl', 'unknownVariables']
+
+function findChanged(before: Config, now: Config): string[] {
+  const names = Object.keys(now) as (keyof Config)[]
+  return names.filter((name) => !TAKEN.includes(name) && JSON.stringify(before[name]) !== JSON.stringify(now[name]))
+}

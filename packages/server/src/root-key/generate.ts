@@ -1,0 +1,99 @@
+/** Makes a root key: as a file, encrypted to recipients, or in shares. */
+import { encodeBase64 } from '@eaas/protocol'
+import { encryptTo } from '../age.js'
+import { randomKey } from '../crypto/aead.js'
+import { createKeyFile, parseRootKey, RootKeyError, readKeyFile } from '../crypto/root-key.js'
+import { createFile, createFolder, explainUnwritten } from '../new-file.js'
+import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
+
+/** What is made of a root key. */
+export interface RootKeyForm {
+  /** the file to create, or with `split` the folder */
+  path: string
+  /** recipients of age; none: not encrypted */
+  recipients: readonly string[]
+  /** into how many shares, and how many of them give the root key; by default it is not split */
+  split?: Record<'shares' | 'threshold', number> | undefined
+  /** a file whose root key is taken; by default a new one is made */
+  from?: string | undefined
+}
+
+/** What was made. */
+export interface MadeRootKey {
+  /** the files, in the order of the recipients if it is split */
+  files: string[]
+  /** names the shares */
+  set?: string
+}
+
+/**
+ * Makes a root key in the form that was chosen. All files are there and on the disk then, or none.
+ *
+ * @throws RecipientError
+ * @throws RootKeyError if there is something at the path already, which is left as it is, or it cannot be written
+ */
+export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {
+  if (split) assertSplit(split, recipients.length)
+  const encrypt = recipients.length > 0 && !split ? await encryptTo(recipients) : undefined
+  const rootKey = from === undefined ? randomKey() : parseRootKey(await readKeyFile(from), from).export()
+  try {
+    if (split) return await writeShares(rootKey, { path, recipients, split })
+    const create = encrypt
+      ? () => createFile(path, () => withText(`${encodeBase64(rootKey)}\n`, encrypt))
+      : () => createKeyFile(path, rootKey)
+    await assertCreated(path, create)
+    return { files: [path] }
+  } finally {
+    rootKey.fill(0)
+  }
+}
+
+/** @throws RootKeyError if no such split is possible, or there is not a share for each recipient */
+function assertSplit({ shares, threshold }: Record<'shares' | 'threshold', number>, recipients: number): void {
+  const { min, max } = SHARE_LIMITS
+  if (threshold < min || shares < threshold || shares > max) {
+    throw new RootKeyError(
+      `A root key is split into ${min} to ${max} shares, of which at least ${min} and at most all are needed, got ${shares} shares and the threshold ${threshold}.`,
+    )
+  }
+  if (recipients > 0 && recipients !== shares) {
+    throw new RootKeyError(
+      `Each share is for one recipient: give ${shares} recipients, or none for shares that are not encrypted, got ${recipients}.`,
+    )
+  }
+}
+
+type Shares = Pick<RootKeyForm, 'path' | 'recipients'> & { split: Record<'shares' | 'threshold', number> }
+
+async function writeShares(rootKey: Uint8Array, { path, recipients, split }: Shares): Promise<MadeRootKey> {
+  if (recipients.length > 0) await encryptTo(recipients) // finds one that is given twice
+  const { set, lines } = await splitRootKey(rootKey, split)
+  const texts = new Map<string, string>()
+  for (const [at, line] of lines.entries()) {
+    const recipient = recipients[at]
+    const text = `${line}\n`
+    if (recipient === undefined) texts.set(`share-${at + 1}`, text)
+    else texts.set(`share-${at + 1}.age`, await withText(text, await encryptTo([recipient])))
+  }
+  await assertCreated(path, () => createFolder(path, texts))
+  return { files: [...texts.keys()].map((name) => `${path}/${name}`), set }
+}
+
+async function withText(text: string, encrypt: (bytes: Uint8Array) => Promise<string>): Promise<string> {
+  const bytes = Buffer.from(text)
+  try {
+    return await encrypt(bytes)
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+async function assertCreated(path: string, create: () => Promise<boolean>): Promise<void> {
+  const isCreated = await create().catch((error: NodeJS.ErrnoException) => {
+    throw new RootKeyError(explainUnwritten(path, error))
+  })
+  if (isCreated) return
+  throw new RootKeyError(
+    `${path} exists already and was left as it is: it may be the only copy of a root key. Name another path.`,
+  )
+}

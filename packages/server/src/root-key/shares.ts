@@ -1,0 +1,61 @@
+/** A root key in shares, which a team keeps: from files, or asked for on the terminal. */
+import { readFile } from 'node:fs/promises'
+import type { RootKeySetting } from '../config.js'
+import { importKey } from '../crypto/aead.js'
+import { RootKeyError } from '../crypto/root-key.js'
+import { askForShares } from './ask-for-shares.js'
+import { type LocalProvider, localProvider } from './provider.js'
+import { combineShares, readShare, type Share } from './root-key-share.js'
+
+/** In the place of files: the shares are asked for on the terminal. */
+export const ASK = 'ask'
+
+/** What was opened, by its setting: each person gives a share once for a start or a command. */
+const opened = new WeakMap<RootKeySetting, Promise<LocalProvider>>()
+
+/**
+ * The provider of a root key in shares. It is opened once for each setting that was read, and keeps the root key
+ * until this process ends, so that a server opens the store keys that a rotation makes.
+ *
+ * @throws RootKeyError
+ */
+export function sharesProvider(setting: RootKeySetting): Promise<LocalProvider> {
+  let provider = opened.get(setting)
+  if (!provider) {
+    provider = openShares(setting.value)
+    opened.set(setting, provider)
+  }
+  return provider
+}
+
+async function openShares(value: string): Promise<LocalProvider> {
+  const shares = value === ASK ? await askForShares() : await readShareFiles(value)
+  try {
+    const key = importKey(await combineShares(shares))
+    return localProvider(key, { kind: 'shares', name: `set ${shares[0]?.set}` })
+  } finally {
+    for (const { point } of shares) point.fill(0)
+  }
+}
+
+/** The files of a list, which commas separate. */
+export function listShareFiles(list: string): string[] {
+  return list.split(',').map((file) => file.trim())
+}
+
+async function readShareFiles(list: string): Promise<Share[]> {
+  const files = listShareFiles(list)
+  if (files.includes('')) throw new RootKeyError('The list of files with shares has an empty name between its commas.')
+  return Promise.all(files.map(readShareFile))
+}
+
+async function readShareFile(file: string): Promise<Share> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new RootKeyError(`The share ${file} cannot be read (${code}).`)
+  }
+  return readShare(text, file)
+}

@@ -1,0 +1,79 @@
+/**
+ * What a connection to PostgreSQL logs in with: user, password and certificate. Each new connection reads the
+ * files anew, so a password or a certificate that lives for an hour needs neither a signal nor a restart.
+ */
+import { readFileSync } from 'node:fs'
+import { ConfigError, readUrlFile } from '../config.js'
+import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
+
+/** Where the URL is. */
+export interface Login {
+  /** as it was at the start: which database this is */
+  url: string
+  /** the file that has it now; undefined: it does not change */
+  urlFile?: string | undefined
+}
+
+/** For the patched driver (16-credentials-of-each-connection.diff). Undefined: as its own options say. */
+interface Credentials {
+  user: string | undefined
+  pass: string | undefined
+  ssl: { cert?: string; key?: string; ca?: string; rejectUnauthorized: boolean } | undefined
+}
+
+/**
+ * Creates the function that each new connection calls. Files that cannot be used are reported once, and the
+ * connection logs in as the last one did: the database may still take that. @throws ConfigError for those of the start
+ */
+export function createLogin(login: Login, onStale: (error: Error) => void = () => undefined): () => Credentials {
+  let last = readLogin(login)
+  let reported: string | undefined
+  return () => {
+    try {
+      last = readLogin(login)
+      reported = undefined
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      if (error.message !== reported) onStale(error)
+      reported = error.message
+    }
+    return last
+  }
+}
+
+/** Reads what the files say now. @throws ConfigError, also if they lead to another database than at the start */
+export function readLogin({ url, urlFile }: Login): Credentials {
+  const now = urlFile === undefined ? url : readUrlFile(urlFile)
+  const read = readDatabaseUrl(now)
+  if (!read || placeOf(now) !== placeOf(url)) {
+    throw new ConfigError(
+      'the file of EAAS_DATABASE_URL_FILE names another host, database or parameter than at the start. Only user and password may change: restart the server',
+    )
+  }
+  return { user: read.user || undefined, pass: read.password || undefined, ssl: readCertificates(read) }
+}
+
+// All but user and password.
+function placeOf(url: string): string {
+  return url.replace(/^(postgres(?:ql)?:\/\/)[^/?#]*@/, '$1@')
+}
+
+function readCertificates({ sslMode, certFile, keyFile, caFile }: DatabaseUrl): Credentials['ssl'] {
+  if (certFile === undefined && caFile === undefined) return undefined
+  return {
+    ...(certFile !== undefined && keyFile !== undefined
+      ? { cert: readText('sslcert', certFile), key: readText('sslkey', keyFile) }
+      : {}),
+    ...(caFile === undefined ? {} : { ca: readText('sslrootcert', caFile) }),
+    rejectUnauthorized: sslMode !== 'require',
+  }
+}
+
+function readText(parameter: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new ConfigError(`${parameter} in the URL of the database names a file that cannot be read (${code}): ${path}`)
+  }
+}

@@ -1,0 +1,74 @@
+/** The peppers of API keys, in the installation's row, and which API keys need the former one. */
+import type { Queryable } from './db.js'
+import { countSealed, LEARN_SECONDS } from './store-keys.js'
+
+export interface PepperRow {
+  /** its number, from 1 */
+  pepper: number
+  wrapped_pepper: Uint8Array
+  /** that of the number before, while an API key needs it */
+  wrapped_former_pepper: Uint8Array | null
+  /** whether every process has had the time to read the newest one, so that digests may be made under it */
+  may_digest: boolean
+}
+
+/** Gets the peppers. */
+export async function getPeppers(sql: Queryable): Promise<PepperRow> {
+  const [row] = await sql<PepperRow[]>`
+    select pepper, wrapped_pepper, wrapped_former_pepper,
+           coalesce(pepper_since + ${LEARN_SECONDS} * interval '1 second' <= pg_catalog.clock_timestamp(), true) as may_digest
+    from instance where id = 1`
+  if (!row) throw new Error("the installation's row is missing")
+  return row
+}
+
+/** Replaces an API key's digest by one under another pepper, if the row is as it was read. */
+export async function renewDigest(
+  sql: Queryable,
+  { tenant_id, api_key_id, mac }: { tenant_id: string; api_key_id: string; mac: Uint8Array },
+  next: { digest: string; pepper: number; mac: Uint8Array },
+): Promise<void> {
+  await sql`
+    update api_keys set digest = ${next.digest}, pepper = ${next.pepper}, mac = ${next.mac}
+    where tenant_id = ${tenant_id} and api_key_id = ${api_key_id} and mac = ${mac}`
+}
+
+/**
+ * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired.
+ * One has expired that has so by the database's clock and by this process's, in milliseconds since 1970.
+ */
+export async function countWaiting(sql: Queryable, now: number): Promise<number> {
+  const [row] = await sql<{ waiting: number }[]>`select ${waiting(sql, now)} as waiting from instance where id = 1`
+  return row?.waiting ?? 0
+}
+
+/** How much still needs what a rotation of the store key replaced. */
+export interface Former {
+  /** rows whose secret is sealed under an earlier store key */
+  sealed: number
+  /** API keys that need the former pepper */
+  api_keys: number
+}
+
+/** Counts what still needs a former pepper or store key. */
+export async function countFormer(sql: Queryable, now: number): Promise<Former> {
+  const sealed = (await countSealed(sql)).slice(0, -1).reduce((sum, { rows }) => sum + rows, 0)
+  return { sealed, api_keys: await countWaiting(sql, now) }
+}
+
+/** Deletes the former pepper if no API key needs it. It stays for a minute in any case, for calls that are under way. */
+export async function deleteFormerPepper(sql: Queryable, now: number): Promise<void> {
+  await sql`
+    update instance set wrapped_former_pepper = null
+    where id = 1 and wrapped_former_pepper is not null
+      and pepper_since < pg_catalog.clock_timestamp() - interval '1 minute' and ${waiting(sql, now)} = 0`
+}
+
+function waiting(sql: Queryable, now: number) {
+  return sql`
+    case when wrapped_former_pepper is null then 0 else
+      (select pg_catalog.count(*)::integer from api_keys as a
+       where a.pepper < instance.pepper and a.revoked_at is null
+         and (a.expires_at is null or a.expires_at > least(pg_catalog.clock_timestamp(), ${new Date(now).toISOString()}::timestamptz)))
+    end`
+}

@@ -1,0 +1,77 @@
+/**
+ * How often each version of a key wrapped, and when it opened something last: from the counts of the entries, which
+ * are committed with them, so a use costs no further write, and none is lost.
+ */
+import type { Action } from '@eaas/protocol'
+import { OPENS } from './audit.js'
+import type { Queryable } from './db.js'
+import type { KeyRow } from './keys.js'
+
+/** The entries of each DEK that a KEK sealed: also of a rewrap, and of server mode. */
+const WRAPS: Action[] = ['key.wrap', 'encrypt']
+
+/** What a version did. */
+export interface VersionUse {
+  version: number
+  wraps: number
+  /** the last UTC day on which it opened something, YYYY-MM-DD */
+  opened_on: string | null
+}
+
+/** What the versions of a key did; those that did nothing are left out. */
+export function listVersionUses(
+  sql: Queryable,
+  { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
+): Promise<VersionUse[]> {
+  return sql<VersionUse[]>`
+    select key_version as version,
+           coalesce(pg_catalog.sum(entries) filter (where action = any(${WRAPS}::text[])), 0)::bigint as wraps,
+           pg_catalog.max(day) filter (where action = any(${[...OPENS]}::text[])) as opened_on
+    from audit_counts
+    where tenant_id = ${tenant_id} and key_id = ${key_id} and action = any(${[...WRAPS, ...OPENS]}::text[])
+    group by key_version`
+}
+
+/** How many DEKs a version of a key wrapped. */
+export async function countWraps(
+  sql: Queryable,
+  { tenant_id, key_id, current_version }: Pick<KeyRow, 'tenant_id' | 'key_id' | 'current_version'>,
+): Promise<number> {
+  const [row] = await sql<{ wraps: number }[]>`
+    select coalesce(pg_catalog.sum(entries), 0)::bigint as wraps from audit_counts
+    where tenant_id = ${tenant_id} and key_id = ${key_id} and key_version = ${current_version}
+      and action = any(${WRAPS}::text[])`
+  return row?.wraps ?? 0
+}
+
+/** A key that wraps, with how many DEKs its current version wrapped. */
+export interface WrappingKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'current_version'> {
+  /** 0 if nothing was wrapped since `since`, however many were before */
+  wraps: number
+}
+
+/**
+ * A page of the keys that wrap, of all tenants, beginning after the key `after`. Sums are computed only of those that
+ * were used since the day `since`: a key that is not used does not come nearer to a limit.
+ */
+export function listWrappingKeys(
+  sql: Queryable,
+  since: string,
+  { after, limit }: { after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
+): Promise<WrappingKey[]> {
+  return sql<WrappingKey[]>`
+    select k.tenant_id, k.key_id, k.current_version, case when exists (
+             select from audit_counts as c
+             where c.tenant_id = k.tenant_id and c.key_id = k.key_id and c.day >= ${since}::date
+           ) then (
+             select coalesce(pg_catalog.sum(c.entries), 0)::bigint from audit_counts as c
+             where c.tenant_id = k.tenant_id and c.key_id = k.key_id and c.key_version = k.current_version
+               and c.action = any(${WRAPS}::text[])
+           ) else 0 end as wraps
+    from (
+      select tenant_id, key_id, current_version from keys
+      where status = 'active' ${after ? sql`and (tenant_id, key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
+      order by tenant_id, key_id limit ${limit}
+    ) as k
+    order by k.tenant_id, k.key_id`
+}

@@ -1,0 +1,205 @@
+/**
+ * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
+ * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
+ * with values that are sealed to it.
+ */
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import type { QueryRunner } from 'typeorm'
+import { type Context, nameInRow, stateOf } from './builders.js'
+import { pinnedBy } from './conditions.js'
+import type { ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
+import { filtersIn } from './pending.js'
+import type { KnownTable } from './tables.js'
+import { madeColumns, readRow, type Target } from './writes.js'
+
+/** The result of an update or an insert. */
+interface Result {
+  raw: unknown
+  affected?: number | null
+  generatedMaps: unknown[]
+  identifiers?: unknown[]
+}
+
+const UNIQUE_VIOLATION = '23505'
+
+/** Runs with the query runner of a builder, in its transaction or in one of its own. */
+async function within<T>(
+  builder: InsertBuilder | UpdateBuilder,
+  isRetried: boolean,
+  change: (runner: QueryRunner) => Promise<T>,
+): Promise<T> {
+  const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
+  try {
+    if (runner.isTransactionActive) return await change(runner)
+    await runner.startTransaction()
+    try {
+      const result = await change(runner)
+      await runner.commitTransaction()
+      return result
+    } catch (error) {
+      await runner.rollbackTransaction()
+      // The row was inserted by another transaction after this one had found none.
+      if (!isRetried || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
+    }
+    return await within(builder, false, change)
+  } finally {
+    if (runner !== builder.queryRunner) await runner.release()
+  }
+}
+
+/** Whether an update must read its rows before. */
+export function isByFoundRows(context: Context, builder: UpdateBuilder, target: Target): boolean {
+  if (stateOf(builder).row) return false
+  const { known, metadata } = target
+  const bound = pinnedBy(builder.expressionMap.wheres, builder.getParameters(), (path) =>
+    nameInRow(context, builder, path),
+  )
+  return known.sealed.needsRow(readRow(known, metadata, builder.getValueSet()), bound)
+}
+
+export function updateFound(context: Context, builder: UpdateBuilder, target: Target): Promise<unknown> {
+  return within(builder, false, async (runner) => {
+    const rows = await findRows(context, builder, target, runner)
+    const results: Result[] = []
+    for (const row of rows) results.push(await updateOne(builder, target, { row, runner }))
+    return merge(results)
+  })
+}
+
+async function updateOne(
+  builder: UpdateBuilder,
+  { known, metadata }: Target,
+  { row, runner }: { row: Row; runner: QueryRunner },
+): Promise<Result> {
+  const own = builder.clone() as UpdateBuilder
+  own.setQueryRunner(runner)
+  own.where(boundTo(known, row, (name) => known.columnOf(metadata, name).propertyPath))
+  stateOf(own).row = row
+  return (await own.execute()) as Result
+}
+
+function boundTo({ sealed }: KnownTable, row: Row, nameOf: (name: string) => string): Row {
+  return Object.fromEntries(sealed.bind.map((name) => [nameOf(name), row[name]]))
+}
+
+/** Finds the rows of an update by its own condition, and locks them. */
+async function findRows(
+  { runs }: Context,
+  builder: UpdateBuilder,
+  { known, metadata }: Target,
+  runner: QueryRunner,
+): Promise<Row[]> {
+  const columns = metadata.columns.filter((column) => isRead(known, column))
+  const state = stateOf(builder)
+  state.finding = columns.map((column) => builder.escape(column.databaseName)).join(', ')
+  try {
+    const [sql, parameters] = builder.getQueryAndParameters()
+    if (filtersIn(parameters).length > 0) {
+      refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
+    }
+    runs.set(parameters, { outputs: [], opens: false })
+    const { records } = (await runner.query(sql, parameters, true)) as { records: Row[] }
+    return records.map((row) =>
+      Object.fromEntries(
+        columns.map((column) => [known.nameOf(column) ?? column.propertyPath, row[column.databaseName]]),
+      ),
+    )
+  } finally {
+    state.finding = undefined
+  }
+}
+
+/** Whether a column says to what values are bound, or may say the key of a row. */
+function isRead({ sealed, nameOf }: KnownTable, column: ColumnMetadata): boolean {
+  const name = nameOf(column)
+  return name === undefined ? sealed.keyByRow : sealed.bind.includes(name)
+}
+
+/** How an upsert finds the row that is there; undefined where its new row says to what values are bound. */
+export function findConflict(builder: InsertBuilder, { known, metadata }: Target): string[] | undefined {
+  const { conflict, overwrite } = builder.expressionMap.onUpdate ?? {}
+  if (!overwrite || !Array.isArray(conflict)) return undefined
+  const { sealed } = known
+  const nameOf = (column: string) => {
+    const found = metadata.findColumnWithDatabaseName(column)
+    return found ? (known.nameOf(found) ?? found.propertyPath) : ''
+  }
+  const targets = conflict.map(nameOf)
+  const changes = overwrite.map(nameOf).filter((name) => sealed.isSealed(name))
+  const tellsKey = !sealed.keyByRow || targets.some((name) => !sealed.columns.includes(name))
+  const isSame = sealed.bind.every((name) => targets.includes(name)) && tellsKey
+  if (targets.some((name) => sealed.isSealed(name))) return targets
+  return isSame || changes.length === 0 ? undefined : targets
+}
+
+export function upsertEach(
+  context: Context,
+  builder: InsertBuilder,
+  target: Target,
+  targets: readonly string[],
+): Promise<unknown> {
+  return within(builder, true, async (runner) => {
+    const results: Result[] = []
+    for (const values of builder.getValueSets()) {
+      results.push(await upsertOne(context, builder, { target, targets, values, runner }))
+    }
+    return merge(results)
+  })
+}
+
+interface Upsert {
+  target: Target
+  targets: readonly string[]
+  values: object
+  runner: QueryRunner
+}
+
+async function upsertOne(context: Context, builder: InsertBuilder, upsert: Upsert): Promise<Result> {
+  const { target, targets, values, runner } = upsert
+  const { known, metadata } = target
+  const { onUpdate } = builder.expressionMap
+  const found = await known.sealed.findTarget(readRow(known, metadata, values), targets)
+  const finder = runner.manager.createQueryBuilder().update(metadata.target) as unknown as UpdateBuilder
+  const propertyOf = (name: string) => columnNamed(target, name)?.propertyPath ?? name
+  finder.where(Object.fromEntries(Object.entries(found).map(([name, value]) => [propertyOf(name), value])))
+  const [row] = await findRows(context, finder, target, runner)
+  if (!row) {
+    const insert = builder.clone() as InsertBuilder
+    insert.setQueryRunner(runner)
+    insert.expressionMap.valuesSet = [values]
+    insert.expressionMap.onUpdate = undefined
+    return (await insert.execute()) as Result
+  }
+  if (onUpdate?.overwriteCondition)
+    refuseCall('a condition of an upsert whose row must be read before', 'Leave it out.')
+  const made = madeColumns(known)
+  const columns = (onUpdate?.overwrite ?? [])
+    .map((name) => metadata.findColumnWithDatabaseName(name))
+    .filter((column) => column !== undefined)
+    .filter(
+      (column) => !made.includes(known.nameOf(column) ?? '') && !known.sealed.bind.includes(known.nameOf(column) ?? ''),
+    )
+  const set = Object.fromEntries(columns.map((column) => [column.propertyName, column.getEntityValue(values)]))
+  const identifier = boundTo(known, row, propertyOf)
+  const update = runner.manager.createQueryBuilder().update(metadata.target).set(set) as unknown as UpdateBuilder
+  update.expressionMap.returning = builder.expressionMap.returning
+  const result = await updateOne(update, target, { row, runner })
+  return { ...result, identifiers: [identifier], generatedMaps: [identifier] }
+}
+
+function columnNamed({ known, metadata }: Target, name: string): ColumnMetadata | undefined {
+  return metadata.columns.find((column) => (known.nameOf(column) ?? column.propertyPath) === name)
+}
+
+function merge(results: readonly Result[]): Result {
+  const [only] = results
+  if (only && results.length === 1) return only
+  const identifiers = results.flatMap((result) => result.identifiers ?? [])
+  const rows = results.flatMap(({ raw }) => (Array.isArray(raw) ? (raw as unknown[]) : []))
+  return {
+    raw: rows,
+    affected: results.reduce((sum, { affected }) => sum + (affected ?? 0), 0),
+    generatedMaps: results.flatMap(({ generatedMaps }) => generatedMaps),
+    ...(identifiers.length > 0 ? { identifiers } : {}),
+  }
+}

@@ -1,0 +1,57 @@
+// The way of one unwrap that the README of the server's source describes, compared with the files in which functions run.
+import { readFileSync } from 'node:fs'
+import { Session } from 'node:inspector/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { startService } from '../support/service/service.js'
+import { ROOT } from '../support/sources/source-files.js'
+
+const MOST_DECIDING = 18
+const SOURCE = 'packages/server/src'
+
+const section = /## The way of one unwrap\n([\s\S]*)$/.exec(readFileSync(join(ROOT, SOURCE, 'README.md'), 'utf8'))?.[1]
+const namedIn = (text = '') =>
+  [...text.matchAll(/`((?:[\w-]+\/)*[\w-]+\.ts|crypto\/[\w-]+)`/g)].map(([, path = '']) =>
+    path.replace(/(?<!\.ts)$/, '.ts'),
+  )
+const deciding = [...(section ?? '').matchAll(/^\d+\. (.*(?:\n {3,}.*)*)/gm)].flatMap(([, text]) => namedIn(text))
+/** Those of the protocol. */
+const OTHERS = ['call-rules.ts', 'wire/requests.ts']
+
+/** The files of the server, below its source, in which a named function ran meanwhile. */
+async function filesRun(work: () => Promise<unknown>): Promise<string[]> {
+  const session = new Session()
+  session.connect()
+  try {
+    await session.post('Profiler.enable')
+    await session.post('Profiler.startPreciseCoverage', { callCount: true })
+    await session.post('Profiler.takePreciseCoverage') // counts begin here
+    await work()
+    const { result } = await session.post('Profiler.takePreciseCoverage')
+    return result.flatMap(({ url, functions }) => {
+      const [, path] = url.split(`${SOURCE}/`)
+      const ran = functions.some(({ functionName, ranges }) => functionName !== '' && (ranges[0]?.count ?? 0) > 0)
+      return path !== undefined && ran ? [path] : []
+    })
+  } finally {
+    session.disconnect()
+  }
+}
+
+it(`takes one unwrap through the files that the README names, at most ${MOST_DECIDING} of which decide`, async () => {
+  const service = await startService()
+  const owner = await service.createTenant({})
+  const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+  const dek = Buffer.alloc(32, 7).toString('base64')
+  const { wrapped_key } = (await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body
+  const unwrap = async () => {
+    const { status, body } = await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })
+    expect([status, body.dek]).toEqual([200, dek])
+  }
+  await unwrap() // loads what is loaded once
+  const ran = await filesRun(unwrap)
+  await service.close()
+  expect(deciding.length).toBeLessThanOrEqual(MOST_DECIDING)
+  expect(deciding.filter((path) => !ran.includes(path) && !OTHERS.includes(path))).toEqual([])
+  expect(ran.filter((path) => !namedIn(section).includes(path))).toEqual([])
+})

@@ -1,0 +1,80 @@
+// eaas config: what it shows of variables and of the file, and what it refuses. No database is needed.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freshDatabase } from '../support/database/database.js'
+import { runCommandIn } from '../support/service/command-host.js'
+import { startEaas } from '../support/service/eaas-process.js'
+
+let folder: string
+let file: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'eaas-config-command-'))
+  file = join(folder, 'config.json')
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const SECRETS = {
+  EAAS_DATABASE_URL: 'postgres://eaas:hunter2@db:5432/eaas',
+  EAAS_ROOT_KEY_COMMAND: 'unlock --pin hunter2',
+}
+
+describe('eaas config', () => {
+  it('shows each setting with its source, and no secret', async () => {
+    writeFileSync(file, JSON.stringify({ port: 9000, log_level: 'warn' }))
+    const environment = { EAAS_CONFIG: file, EAAS_LOG_LEVEL: 'debug', ...SECRETS }
+    const { code, stdout } = await runCommandIn(environment, ['config', 'show'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^file +EAAS_PORT +9000$/m)
+    expect(stdout).toMatch(/^variable +EAAS_LOG_LEVEL +debug$/m)
+    expect(stdout).toMatch(/^default +EAAS_HOST +127\.0\.0\.1$/m)
+    expect(stdout).toMatch(/^variable +EAAS_DATABASE_URL +\(set, not shown: db:5432\/eaas\)$/m)
+    expect(stdout).not.toContain('hunter2')
+    const { stdout: json } = await runCommandIn(environment, ['config', 'show', '--json'])
+    expect(json).not.toContain('hunter2')
+    expect(JSON.parse(json)).toMatchObject({
+      config_file: file,
+      settings: expect.arrayContaining([{ name: 'EAAS_PORT', value: '9000', source: 'file' }]),
+    })
+  })
+
+  it('checks values, and the files that they name', async () => {
+    writeFileSync(file, JSON.stringify({ port: 9000 }))
+    expect(await runCommandIn({ EAAS_CONFIG: file }, ['config', 'check'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('is valid'),
+    })
+    const lacking = { EAAS_TLS_CERT_FILE: '/nowhere', EAAS_TLS_KEY_FILE: '/nowhere', EAAS_ROOT_KEY_FILE: '/nothing' }
+    const { code, stdout } = await runCommandIn(lacking, ['config', 'check'])
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(/^WRONG +EAAS_TLS_CERT_FILE .*\nWRONG +\/nothing can't be read/),
+    ])
+    writeFileSync(file, JSON.stringify({ port: 'x' }))
+    const refused = await runCommandIn({ EAAS_CONFIG: file }, ['config', 'check'])
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/^eaas: port in /)])
+  })
+
+  it('prints the schema', async () => {
+    const { stdout } = await runCommandIn({}, ['config', 'schema'])
+    expect(JSON.parse(stdout)).toMatchObject({ type: 'object', additionalProperties: false })
+  })
+})
+
+describe('a server with a file of settings', () => {
+  it('takes another level of its log at SIGHUP, and says which settings take a restart', async () => {
+    writeFileSync(file, JSON.stringify({ log_level: 'warn' }))
+    const environment = { EAAS_CONFIG: file, EAAS_LOG_LEVEL: '' }
+    const eaas = await startEaas({ database: await freshDatabase('config'), environment })
+    const calls = () => eaas.stderr.match(/"route":"\/livez"/g)?.length ?? 0
+    await fetch(`${eaas.url}/livez`)
+    writeFileSync(file, JSON.stringify({ log_level: 'info', drain_seconds: 1 }))
+    process.kill(eaas.pid, 'SIGHUP')
+    await expect.poll(() => eaas.stderr).toMatch(/"settings":\["drainSeconds"\]/)
+    expect(calls()).toBe(0)
+    await fetch(`${eaas.url}/livez`)
+    await expect.poll(calls).toBe(1)
+    await eaas.stop()
+  })
+})

@@ -1,0 +1,87 @@
+// `eaas dev`: a server for the folder of an application, which finds it by createClient() alone.
+import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { createClient } from '../../packages/sdk/src/index.js'
+import { copiesClusterBelow } from '../support/database/created-cluster.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { runCommand } from '../support/service/command-host.js'
+import { EAAS, type EaasOptions, startEaas } from '../support/service/eaas-process.js'
+
+const TIMEOUT_MS = 120_000
+
+let folder: GuardedDir
+let file: string
+let database: TestDatabase
+let environment: EaasOptions['environment'] & object
+
+beforeAll(async () => {
+  folder = guardedDir('eaas-test-dev')
+  database = await freshDatabase('dev', { created: false })
+  environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')) }
+})
+afterAll(() => folder.remove())
+afterEach(() => vi.unstubAllEnvs())
+
+const start = () => startEaas({ database, rootKey: null, environment, command: [EAAS, 'dev', '--file', file] })
+const written = () => parseEnv(readFileSync(file, 'utf8'))
+const listKeys = () => {
+  for (const [name, value] of Object.entries(written())) vi.stubEnv(name, value ?? '')
+  return createClient().keys.list()
+}
+
+describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, () => {
+  it('writes where createClient() finds it, and shows no secret', async () => {
+    file = join(folder.path, '.env.local')
+    const eaas = await start()
+    expect(written()).toEqual({ EAAS_URL: eaas.url, EAAS_API_KEY: expect.stringMatching(/^eaas_sk_/) })
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect((await listKeys()).keys).toEqual([])
+    const { stdout, stderr } = await eaas.stop()
+    expect(stdout.trimEnd().split('\n')).toHaveLength(3)
+    expect(stdout + stderr).not.toContain('eaas_sk_')
+  })
+
+  it('keeps the API key that works, and makes another one in the place of one that does not', async () => {
+    const { EAAS_API_KEY } = written()
+    await (await start()).stop()
+    expect(written().EAAS_API_KEY).toBe(EAAS_API_KEY)
+    writeFileSync(file, 'EAAS_API_KEY=eaas_sk_lost\n')
+    const eaas = await start()
+    expect(written().EAAS_API_KEY).not.toBe('eaas_sk_lost')
+    await expect(listKeys()).resolves.toBeDefined()
+    await eaas.stop()
+  })
+
+  it('leaves all other lines, the permissions and a link as they are', async () => {
+    const target = join(folder.path, 'shared.env')
+    file = join(folder.path, 'link.env')
+    writeFileSync(target, '# mine\nexport EAAS_URL="http://127.0.0.1:1"\nNAME="a b"\nNOT_EAAS_URL=x')
+    chmodSync(target, 0o640)
+    symlinkSync(target, file)
+    const eaas = await start()
+    const text = readFileSync(target, 'utf8')
+    expect(text).toMatch(/^# mine\nNAME="a b"\nNOT_EAAS_URL=x\nEAAS_URL=\S+\nEAAS_API_KEY=\S+\n$/)
+    expect(statSync(target).mode & 0o777).toBe(0o640)
+    await eaas.stop()
+  })
+
+  it.each([
+    ['another server', { text: 'EAAS_URL=https://eaas.example.org\n' }, /has the EAAS_URL of another server/],
+    ['no URL', { text: 'EAAS_URL=elsewhere\n' }, /has the EAAS_URL of another server/],
+    ['PostgreSQL', { set: { EAAS_DATABASE_URL: 'postgres://127.0.0.1/x' } }, /EAAS_DATABASE_URL is set/],
+    ['other machines', { set: { EAAS_HOST: '0.0.0.0' } }, /EAAS_HOST lets other machines in/],
+  ])(
+    'is refused for %s, and changes nothing',
+    async (_, { text = 'A=1\n', set = {} }: { text?: string; set?: object }, why) => {
+      const path = join(folder.path, 'other.env')
+      writeFileSync(path, text)
+      const options = { database, rootKey: null, environment: { ...environment, ...set } }
+      const { code, stderr } = await runCommand(['dev', '--file', path], options)
+      expect([code, stderr]).toEqual([1, expect.stringMatching(why)])
+      expect(readFileSync(path, 'utf8')).toBe(text)
+    },
+  )
+})

@@ -1,0 +1,205 @@
+// A rotation of the store key makes a new signing key. Whoever knows the earlier one can follow; whoever stole it can't pass for the new one.
+import { createSecretKey, randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { readTreeKeys } from '../../packages/audit/src/formats/tree.js'
+import {
+  encodeNoteKey,
+  encodePublicKey,
+  followKeyChanges,
+  readWitnessKey,
+  signCheckpoint,
+  signKeyChange,
+  splitLines,
+  trailerLine,
+  type VerifyExportOptions,
+  verifyExport,
+} from '../../packages/audit/src/index.js'
+import { signingKeyOf } from '../../packages/audit/src/node/signing-key.js'
+import { readKeptFile } from '../../packages/server/src/audit/watch/kept-witnesses.js'
+import { openSecret } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { createWitnessRound } from '../../packages/server/src/jobs/ask-witnesses.js'
+import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { findInstance } from '../../packages/server/src/store/instance.js'
+import { findObstacleToVerifier, verifyByBoth } from '../audit/verify/other-verifier.js'
+import { rotateAged } from '../support/custody/rotation.js'
+import { backend } from '../support/database/database.js'
+import { runAuditCommand } from '../support/service/command-host.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+import { startWitness } from '../support/service/witness.js'
+
+const obstacle = findObstacleToVerifier()
+if (obstacle) console.warn(`The second verifier did not read the exports: ${obstacle}`)
+
+let folder: string
+let service: Service
+let acme: Caller
+let before: string
+/** a checkpoint of before the rotation */
+let kept: string
+/** the earlier signing key, in a thief's hand */
+let stolen: ReturnType<typeof signingKeyOf>
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-signing-key-'))
+})
+afterAll(() => rm(folder, { recursive: true }))
+beforeEach(async () => {
+  service = await startService()
+  const { sql, storeKeys, signingKey } = service.services
+  acme = await service.createTenant()
+  before = encodePublicKey(signingKey)
+  kept = (await acme.call('GET', '/v1/audit/checkpoint')).body.checkpoint
+  const row = await findInstance(sql)
+  stolen = signingKeyOf(openSecret(storeKeys, { purpose: 'signing-key' }, row?.wrapped_signing_key ?? new Uint8Array()))
+})
+afterEach(() => service.close())
+
+const now = () => encodePublicKey(service.services.signingKey)
+const exported = async () => Buffer.from((await acme.call('GET', '/v1/audit/export')).body as string)
+const verify = (file: Uint8Array, options: VerifyExportOptions) => verifyExport(splitLines([file]), options)
+const changesOf = () => followKeyChanges(service.services.signingKey.changes)
+const EARLIER = { trusted_key: false, valid: true }
+
+describe('a rotation of the store key', () => {
+  it('has everything signed by a new key from then on; the earlier one is gone', async () => {
+    await rotateAged(service)
+    expect(now()).not.toBe(before)
+    const { body } = await acme.call('GET', '/v1/audit/checkpoint')
+    expect(body.public_key).toBe(now())
+    expect(await verify(await exported(), { publicKey: now() })).toMatchObject({ valid: true, trusted_key: true })
+    expect(await verify(await exported(), { publicKey: now() })).not.toHaveProperty('key_changes')
+    expect(changesOf()).toMatchObject([{ from: before, to: now() }])
+    await rotateAged(service)
+    expect(changesOf()).toMatchObject([{ from: before }, { to: now() }])
+    expect((await acme.call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+  })
+
+  it('is told to an auditor who knows the earlier key, who is not to take the new one for granted', async () => {
+    await rotateAged(service)
+    const file = await exported()
+    expect(await verify(file, { publicKey: before })).toMatchObject({
+      ...EARLIER,
+      key_changes: [{ from: before, to: now() }],
+    })
+    const path = join(folder, 'acme.ndjson')
+    await writeFile(path, file)
+    const { code, stdout } = await runAuditCommand(['verify', path, '--public-key', before])
+    expect(code).toBe(6)
+    expect(stdout).toMatch(/KEY CHANGED from .*\n.*WARNING/s)
+    for (const key of [before, now()]) expect(stdout).toContain(key)
+    expect((await runAuditCommand(['verify', path, '--public-key', now()])).code).toBe(0)
+  })
+
+  it('leaves checkpoints that were kept comparable, with either key, and in the database', async () => {
+    await rotateAged(service)
+    const file = await exported()
+    for (const publicKey of [before, now()]) {
+      const verdict = await verifyByBoth({ file, publicKey, checkpoint: kept })
+      expect(verdict).toMatchObject({ valid: true, checkpoint_compared: true })
+    }
+    const { tenant_id } = acme.tenant
+    const inPlace = performAsSystem(service.services, tenant_id, verifyAudit({ checkpoint: kept }))
+    expect(await inPlace).toMatchObject({ valid: true, checkpoint: { compared: true } })
+  })
+
+  it('keeps the key with keepsSecrets', async () => {
+    await rotateAged(service, { keepsSecrets: true })
+    expect(now()).toBe(before)
+    expect(service.services.signingKey.changes).toEqual([])
+  })
+
+  it.skipIf(backend() === 'embedded')('is followed by another server, and by one that starts', async () => {
+    const { database } = service
+    const other = await startService({ database })
+    await rotateAged(service)
+    expect(encodePublicKey(other.services.signingKey)).toBe(before)
+    await other.refreshStoreKeys()
+    expect(other.services.signingKey.publicKeys).toEqual([before, now()])
+    const started = await startService({ database })
+    expect(started.services.signingKey.publicKeys).toEqual([before, now()])
+    await started.close()
+    await other.close()
+  })
+
+  it('is one log to a witness, which gets one key more', async () => {
+    const { services } = service
+    const keysOf = () => readTreeKeys(services.signingKey.publicKeys).map(encodeNoteKey)
+    const witness = await startWitness(keysOf())
+    const round = (witnesses: { key: ReturnType<typeof readWitnessKey>; url: string }[]) =>
+      createWitnessRound(services, { witnesses, file: join(folder, 'cosigned') })({ isLast: false })
+    const known = { key: readWitnessKey(witness.key), url: witness.process.url }
+    expect(await round([known])).toMatchObject([{ kind: 'cosigned' }])
+    await rotateAged(service)
+    expect(await round([known])).toMatchObject([{ kind: 'failed' }]) // it does not know the new key yet
+    await witness.process.stop()
+    await writeFile(join(witness.directory, 'logs'), keysOf().join('\n'))
+    const { startEaas } = await import('../support/service/eaas-process.js')
+    const again = await startEaas(witness.options)
+    expect(await round([{ ...known, url: again.url }])).toMatchObject([{ kind: 'cosigned' }])
+    await again.stop()
+    await witness.remove()
+  })
+})
+
+describe('the file of checkpoints', () => {
+  it('is read on with lines of both keys, and shows a database of before the rotation', async () => {
+    const file = join(folder, randomBytes(4).toString('hex'))
+    const emit = createCheckpointEmitter(service.services, file, (error) => expect(error).toBeUndefined())
+    await emit()
+    await rotateAged(service)
+    await acme.call('POST', '/v1/keys', { name: 'later' })
+    await emit()
+    const own = await readKeptFile(file, service.services.signingKey.publicKeys, { isThorough: true })
+    expect(own.faults).toEqual([])
+    // A server on a backup of before knows the earlier key alone.
+    const gone = await readKeptFile(file, before, { isThorough: true })
+    expect(gone.faults).toEqual([])
+    expect(gone.witnesses.get(acme.tenant.tenant_id)?.last_id).toBe(3)
+  })
+})
+
+describe('a thief with the earlier signing key', () => {
+  it('signs no checkpoint that passes for the new key, or in the database', async () => {
+    await rotateAged(service)
+    const forged = signCheckpoint(stolen, {
+      tenant_id: acme.tenant.tenant_id,
+      last_id: 1,
+      hash: new Uint8Array(32),
+      created_at: new Date().toISOString(),
+    })
+    const file = await exported()
+    expect(await verifyByBoth({ file, publicKey: now(), checkpoint: forged })).toMatchObject({ valid: false })
+    const lines = file.toString().split(/(?<=\n)/)
+    const last = (await acme.call('GET', '/v1/audit')).body.total
+    const hash = Buffer.from(JSON.parse(lines.at(-2) ?? '').hash, 'hex')
+    const checkpoint = signCheckpoint(stolen, {
+      tenant_id: acme.tenant.tenant_id,
+      last_id: last,
+      hash,
+      created_at: new Date().toISOString(),
+    })
+    const own = trailerLine({ checkpoint, public_key: encodePublicKey(stolen) })
+    const without = JSON.stringify({ ...JSON.parse(lines[0] ?? ''), key_changes: undefined })
+    for (const text of [[...lines.slice(0, -1), own].join(''), [`${without}\n`, ...lines.slice(1, -1), own].join('')]) {
+      expect(await verifyByBoth({ file: Buffer.from(text), publicKey: now() })).toMatchObject({ valid: false })
+    }
+  })
+
+  it('can name another successor, which is untrusted by itself, and an alarm beside the true one', async () => {
+    await rotateAged(service)
+    const thief = signingKeyOf(createSecretKey(randomBytes(32)))
+    const note = signKeyChange(stolen, thief, new Date().toISOString())
+    const file = join(folder, 'checkpoints-of-the-thief')
+    await writeFile(file, `${JSON.stringify({ checkpoint: kept, key_change: note })}\n`)
+    const path = join(folder, 'acme-2.ndjson')
+    await writeFile(path, await exported())
+    const { code, stderr } = await runAuditCommand(['verify', path, '--public-key', now(), '--checkpoint', file])
+    expect(code).not.toBe(0)
+    expect(stderr).toContain('was replaced by two')
+  })
+})

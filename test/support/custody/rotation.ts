@@ -1,0 +1,25 @@
+// A rotation of the store key that does not wait until every process can have read the new one.
+import { createSecretKey } from 'node:crypto'
+import { rotateStoreKey, type StoreKeyRotation } from '../../../packages/server/src/operations/rotate-store-key.js'
+import { localProvider, type RootKeyProvider } from '../../../packages/server/src/root-key/provider.js'
+import { ROOT_KEY, type Service } from '../service/service.js'
+
+/** What wraps the store keys of a service, by a root key in base64. */
+export function providerOf(base64: string = ROOT_KEY): RootKeyProvider {
+  return localProvider(createSecretKey(Buffer.from(base64, 'base64')), { kind: 'variable', name: 'EAAS_ROOT_KEY' })
+}
+
+/** Has each new store key be as old as one that every process has read; returns what ends that. */
+export function ageStoreKeys({ services: { sql } }: Service): () => void {
+  const age = () => sql`update store_keys set created_at = created_at - interval '1 minute'`.catch(() => undefined)
+  const aging = setInterval(age, 50)
+  return () => clearInterval(aging)
+}
+
+export async function rotateAged(
+  service: Service,
+  options: Partial<Parameters<typeof rotateStoreKey>[1]> = {},
+): Promise<StoreKeyRotation> {
+  const end = ageStoreKeys(service)
+  return rotateStoreKey(service.services, { provider: providerOf(), ...options }).finally(end)
+}
