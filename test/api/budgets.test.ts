@@ -165,6 +165,34 @@ describe('a budget', () => {
     await other.close()
   })
 
+  onSeveral('is taken for what a later decision opens, where the first was made on an older state', async () => {
+    const other = await startService({ database: service.database })
+    const elsewhere = (caller: Caller) => other.caller(caller.secret)
+    const own = (await owner.call('POST', '/v1/keys', { name: `own ${Math.random()}` })).body.id
+    const wrap = async () => (await owner.call('POST', `/v1/keys/${own}/wrap`, { dek: dek() })).body.wrapped_key
+    const first = await wrap()
+    const opener = await newCaller({ unwrap: { per_day: 3 } })
+    const opens = (keys: readonly string[]) => ({
+      operations: keys.map((one) => ({ op: 'unwrap', key_id: own, wrapped_key: one })),
+    })
+    expect(await statuses(elsewhere(opener).call('POST', '/v1/batch', opens([first])))).toEqual([200])
+    await owner.call('POST', `/v1/keys/${own}/rotate`)
+    const second = await wrap()
+    const answer = elsewhere(opener).call('POST', '/v1/batch', opens([first, second, second, second, second]))
+    expect(await statuses(answer)).toEqual([200, 200, 429, 429, 429])
+
+    const hasher = await newCaller({ hash: { per_day: 3 } })
+    const hashes = (keys: readonly string[]) => ({
+      operations: keys.map((one) => ({ op: 'hash', key_id: one, value: 'x' })),
+    })
+    expect(await statuses(elsewhere(hasher).call('POST', '/v1/batch', hashes([key_id])))).toEqual([200])
+    const fresh = (await owner.call('POST', '/v1/keys', { name: `fresh ${Math.random()}` })).body.id
+    const mixed = elsewhere(hasher).call('POST', '/v1/batch', hashes([key_id, fresh, fresh, fresh]))
+    expect(await statuses(mixed)).toEqual([200, 200, 429, 429])
+    expect([await refusalsOf(opener), await refusalsOf(hasher)]).toMatchObject([[{ limit: 3 }], [{ limit: 3 }]])
+    await other.close()
+  })
+
   onSeveral('can be raised once it is used up, and at once, whatever was refused meanwhile', async () => {
     const caller = await newCaller({ unwrap: { per_day: 1 } })
     const other = await startService({ database: service.database })
@@ -204,6 +232,16 @@ describe('an API key that expires when it is over a budget', () => {
     expect((await hash(elsewhere)).status).toBe(200)
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
     await other.close()
+  })
+
+  it('and does so where the budget is lowered below what was used, which is on record', async () => {
+    const caller = await newCaller({ unwrap: { per_day: 90 } })
+    await batch(caller, 'unwrap', 50)
+    const budgets = { unwrap: { per_day: 20 }, when_over: 'expire' }
+    await owner.call('PATCH', `/v1/api-keys/${caller.id}`, { budgets })
+    expect((await unwrap(caller)).body.code).toBe('E_BUDGET')
+    expect(await refusalsOf(caller)).toEqual([{ limit: 20, operation: 'unwrap', window: 'day' }])
+    expect((await unwrap(caller)).status).toBe(401)
   })
 
   it('gives what the budget left to a batch', async () => {

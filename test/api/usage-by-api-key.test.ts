@@ -132,7 +132,8 @@ describe('an API key that opens more than twice its median', () => {
     expect(await doubled()).toEqual([]) // twice is not more than twice
     await batch(caller, 'unwrap', 1)
     for (let round = 0; round < 2; round++) await run()
-    const metadata = { api_key_id: caller.id, count: 101, median: 50, operation: 'unwrap' }
+    const day = new Date(now).toISOString().slice(0, 10)
+    const metadata = { api_key_id: caller.id, count: 101, day, median: 50, operation: 'unwrap' }
     expect(metadataOf(await doubled())).toEqual([metadata])
     expect((await doubled())[0]).toMatchObject({ actor: 'system', ip_address: null, key_id: null })
     await createDoubledUsageJob(service.services)() // a process that started since
@@ -140,8 +141,24 @@ describe('an API key that opens more than twice its median', () => {
     now += DAY_MS
     await batch(caller, 'unwrap', 200)
     await run()
-    expect(metadataOf(await doubled())).toEqual([{ ...metadata, count: 200 }, metadata])
+    expect(metadataOf(await doubled())).toEqual([
+      { ...metadata, count: 200, day: new Date(now).toISOString().slice(0, 10) },
+      metadata,
+    ])
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
+  })
+
+  it('is on record where it did so after the last run of that day, and once', async () => {
+    const caller = await newCaller()
+    await open(caller, [50, 60, 50])
+    const day = new Date(now).toISOString().slice(0, 10)
+    now = Date.parse(`${day}T23:59:30.000Z`)
+    await batch(caller, 'unwrap', 500)
+    now += 60_000
+    for (let round = 0; round < 2; round++) await createDoubledUsageJob(service.services)()
+    expect(metadataOf(await doubled())).toEqual([
+      { api_key_id: caller.id, count: 500, day, median: 50, operation: 'unwrap' },
+    ])
   })
 
   it('is on record for hashes apart', async () => {

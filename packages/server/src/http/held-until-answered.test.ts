@@ -6,12 +6,12 @@ import { createHeldBytes } from '../runner/held-bytes.js'
 import { beginHolding } from './connections.js'
 
 it.each([true, false])('is given back if the client left, before it begins: %s', (isBefore) => {
-  const hold = createHeldBytes({ ofProcess: 10, ofTenant: 10 })
+  const hold = createHeldBytes({ ofProcess: 10, ofTenant: 10, ofApiKey: 10 })
   const socket = Object.assign(new EventEmitter(), { destroyed: isBefore })
   const request = { raw: { socket } } as unknown as FastifyRequest
-  const holding = hold('tenant')
+  const holding = hold('tenant', 'API key')
   beginHolding(request, holding)
   holding.take(10)
   if (!isBefore) socket.emit('close')
-  expect(() => hold('tenant').take(10)).not.toThrow()
+  expect(() => hold('tenant', 'API key').take(10)).not.toThrow()
 })

@@ -77,7 +77,9 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
     const line = describeRequest(request, reply)
     if (failure) logFailure(request, { line, failure, sampler: failureLines })
     else if (reply.statusCode >= 500) {
-      failureLines.take(`${reply.statusCode} ${line.route}`, OTHERS, writer(request.log, line))
+      const api_key_id = request.admitted?.api_key_id
+      const kind = JSON.stringify([reply.statusCode, line.route, api_key_id])
+      failureLines.take(kind, OTHERS, writer(request.log, { ...line, ...(api_key_id && { api_key_id }) }))
     } else if (refusal?.code === undefined) request.log.info({ ...line, ...refusal }, REQUEST)
     else logRefusal(request.log, { ...line, ...refusal })
   }

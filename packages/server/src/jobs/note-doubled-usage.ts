@@ -1,6 +1,7 @@
 /**
- * Records which API keys open or hash more than twice what is usual for them. Every process looks, since each knows
- * the counts of all; the lock of the head ensures that one of them records it, once a day.
+ * Records which API keys open or hash more than twice what is usual for them, today and on the day before, whose last
+ * calls came after its last run. Every process looks, since each knows the counts of all; the lock of the head ensures
+ * that one of them records it, once for each day.
  */
 import { noteDoubledUsage } from '../operations/note-doubled-usage.js'
 import type { Services } from '../runner/operation.js'
@@ -12,6 +13,7 @@ import { listTenantsWithHeads, NIL_UUID } from '../store/audit.js'
 const PAGE_TENANTS = 100
 /** Fewer in a day are not recorded: three opened values after a day with one are no news. */
 const LEAST_NOTED = 100
+const DAY_MS = 86_400_000
 
 export interface DoubledUsageOptions {
   /** called for each entry that was written */
@@ -24,21 +26,24 @@ export interface DoubledUsageOptions {
 
 /** Creates the job; one per process, which remembers what is on record today. */
 export function createDoubledUsageJob(services: Services): (options?: DoubledUsageOptions) => Promise<void> {
-  let noted = { day: '', names: new Set<string>() }
+  let noted = new Map<string, Set<string>>()
   return async ({ onDoubled, onError, signal } = {}) => {
-    const day = new Date(services.now()).toISOString().slice(0, 10)
-    if (noted.day !== day) noted = { day, names: new Set() }
-    for await (const usage of doubledUsage(services, day)) {
-      if (signal?.aborted) return
-      const name = `${usage.api_key_id} ${usage.kind}`
-      if (noted.names.has(name)) continue
-      try {
-        const isNew = await performAsSystem(services, usage.tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
-        noted.names.add(name)
-        if (isNew) onDoubled?.(usage)
-      } catch (error) {
-        if (!onError) throw error
-        onError(error, usage)
+    const now = services.now()
+    const days = [now - DAY_MS, now].map((at) => new Date(at).toISOString().slice(0, 10))
+    noted = new Map(days.map((day) => [day, noted.get(day) ?? new Set()]))
+    for (const [day, names] of noted) {
+      for await (const usage of doubledUsage(services, day)) {
+        if (signal?.aborted) return
+        const name = `${usage.api_key_id} ${usage.kind}`
+        if (names.has(name)) continue
+        try {
+          const isNew = await performAsSystem(services, usage.tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
+          names.add(name)
+          if (isNew) onDoubled?.(usage)
+        } catch (error) {
+          if (!onError) throw error
+          onError(error, usage)
+        }
       }
     }
   }

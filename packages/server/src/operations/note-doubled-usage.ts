@@ -1,7 +1,7 @@
-/** Records that an API key opens or hashes more than twice what is usual for it: once a day. */
+/** Records that an API key opened or hashed more than twice what is usual for it on a day: once. */
 import type { Operation } from '../runner/operation.js'
 import type { ApiKeyUsage } from '../store/api-key-usage.js'
-import { hasEntryOfDay } from '../store/audit.js'
+import { hasEntrySince } from '../store/audit.js'
 
 /**
  * Writes the entry, unless that day has one; returns whether it did. To be decided under the lock of the head: then
@@ -9,10 +9,10 @@ import { hasEntryOfDay } from '../store/audit.js'
  */
 export function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day: string): Operation<boolean> {
   return async ({ state, sql }) => {
-    const texts = [`"api_key_id":"${api_key_id}"`, `"operation":"${kind}"`]
+    const texts = [`"api_key_id":"${api_key_id}"`, `"day":"${day}"`, `"operation":"${kind}"`]
     const entry = { tenant_id: state.tenant.tenant_id, action: 'usage.doubled' as const, day, texts }
-    if (await hasEntryOfDay(sql, entry)) return { entries: [], release: () => false }
-    const metadata = { api_key_id, count: today, median, operation: kind }
+    if (await hasEntrySince(sql, entry)) return { entries: [], release: () => false }
+    const metadata = { api_key_id, count: today, day, median, operation: kind }
     return { entries: [{ action: 'usage.doubled', metadata }], release: () => true }
   }
 }

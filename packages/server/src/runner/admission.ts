@@ -92,7 +92,7 @@ export async function admitCall(
   const admitted = await admitCaller(services, { credentials, permissions })
   assertOnBehalfOf(credentials, admitted)
   const { api_key_id, envelope_only } = admitted
-  return { api_key_id, envelope_only, holding: services.hold(credentials.tenant_id) }
+  return { api_key_id, envelope_only, holding: services.hold(credentials.tenant_id, api_key_id) }
 }
 
 /** An admitted call with its body. */

@@ -9,11 +9,17 @@ import type { Queryable, Sql } from '../store/db.js'
 import type { Context, Decision, EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
+/** A window that leaves no more. */
+export interface Over {
+  window: BudgetWindow
+  limit: number
+  retryAfterSeconds: number
+}
+
 /** What a budget leaves a call. */
 export interface Allowance {
   left: number
-  /** the window that leaves no more */
-  over?: { window: BudgetWindow; limit: number; retryAfterSeconds: number }
+  over?: Over
 }
 
 export type Allowances = Record<BudgetKind, Allowance>
@@ -24,11 +30,16 @@ export const UNLIMITED: Readonly<Allowances> = {
   hash: { left: Number.POSITIVE_INFINITY },
 }
 
-/** What was taken for a call, once: it may be decided several times. */
+/**
+ * What was taken for a call. It may be decided several times, on different states: whatever a decision needs
+ * beyond this is taken before that decision counts.
+ */
 export interface Taken {
   /** from which budgets: others that an API key was given meanwhile are another matter */
   budgets: string
-  allowances: Allowances
+  counts: Readonly<Record<BudgetKind, number>>
+  /** the windows that gave less than was asked of them */
+  overs: Readonly<Partial<Record<BudgetKind, Over>>>
   /** of windows that this call was the first to exceed */
   entries: readonly EntryNote[]
 }
@@ -60,10 +71,16 @@ export function hasBudgets(apiKey: ApiKeyRow | undefined): apiKey is BudgetedApi
 
 export interface BudgetCounts {
   /**
-   * Takes what a decision needs from the budgets of its API key. Of what they leave no other process takes any;
-   * a call that fails afterwards has used it. The first that exceeds a window gets an entry for it.
+   * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. Of what the
+   * budgets leave no other process takes any; a call that fails afterwards has used it. The first that exceeds a
+   * window gets an entry for it.
    */
-  take(sql: Queryable, apiKey: BudgetedApiKey, made: Decision<unknown>): Promise<Taken | undefined>
+  take(sql: Queryable, apiKey: BudgetedApiKey, made: Decision<unknown>, before: Taken): Promise<Taken | undefined>
+}
+
+/** Of a call that has not been decided yet. */
+export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
+  return { budgets, counts: { unwrap: 0, hash: 0 }, overs: {}, entries: [] }
 }
 
 /** Counts what is taken; one per process. */
@@ -83,25 +100,27 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
   }
 
   return {
-    async take(sql, apiKey, made) {
+    async take(sql, apiKey, made, before) {
       const budgets = readBudgets(apiKey.budgets)
-      const allowances: Allowances = { ...UNLIMITED }
-      const entries: EntryNote[] = []
-      let hasTaken = false
+      let taken: Taken | undefined
       for (const kind of BUDGET_KINDS) {
         const { [kind]: budget } = budgets
-        const calls = countUses(made, kind)
-        if (!budget || calls === 0) continue
-        hasTaken = true
+        const calls = countUses(made, kind) - before.counts[kind]
+        if (!budget || calls <= 0) continue
         const request = { apiKey, kind, calls, budget }
         // Under the lock of the head no other connection may be waited for.
-        const taken = await (sql === services
+        const { granted, over, entries } = await (sql === services
           ? inLine(apiKey.api_key_id, () => takeOne(sql, request))
           : takeOne(sql, request))
-        allowances[kind] = taken.allowance
-        entries.push(...taken.entries)
+        taken ??= before
+        taken = {
+          ...taken,
+          counts: { ...taken.counts, [kind]: taken.counts[kind] + granted },
+          overs: over ? { ...taken.overs, [kind]: over } : taken.overs,
+          entries: [...taken.entries, ...entries],
+        }
       }
-      return hasTaken ? { budgets: apiKey.budgets, allowances, entries } : undefined
+      return taken
     },
   }
 }
@@ -119,51 +138,61 @@ interface Request {
 async function takeOne(
   sql: Queryable,
   { apiKey: { tenant_id, api_key_id }, kind, calls, budget }: Request,
-): Promise<{ allowance: Allowance; entries: EntryNote[] }> {
+): Promise<{ granted: number; over: Over | undefined; entries: EntryNote[] }> {
   const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
   const use = await countBudgetUse(sql, { tenant_id, api_key_id, kind, calls, per_minute, per_day })
-  const minute = grant({ window: 'minute', limit: per_minute, used: use.in_minute, calls })
-  const day = grant({ window: 'day', limit: per_day, used: use.in_day, calls: minute.left })
+  const minute = { window: 'minute', limit: per_minute, isFirst: use.is_minute_first } as const
+  const day = { window: 'day', limit: per_day, isFirst: use.is_day_first } as const
   const entries = [minute, day]
     .filter(({ isFirst }) => isFirst)
     .map(({ window, limit }): EntryNote => ({ action: 'budget.refused', metadata: { limit, operation: kind, window } }))
-  if (day.left === calls) return { allowance: { left: calls }, entries }
-  const { window, limit } = day.left < minute.left ? day : minute
+  if (use.granted === calls) return { granted: calls, over: undefined, entries }
+  const { window, limit } = use.granted < use.granted_by_minute ? day : minute
   const retryAfterSeconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
-  return { allowance: { left: day.left, over: { window, limit, retryAfterSeconds } }, entries }
-}
-
-/** What a window leaves of calls after those that were used. */
-function grant({ window, limit, used, calls }: { window: BudgetWindow; limit: number; used: number; calls: number }) {
-  const left = Math.max(0, Math.min(calls, limit - used))
-  return { window, limit, left, isFirst: left < calls && used <= limit }
+  return { granted: use.granted, over: { window, limit, retryAfterSeconds }, entries }
 }
 
 /**
- * Decides within the budgets of the calling API key. `taken` is what was taken for the call before. The refusal of
- * a call alone is on record, so it is made after the commit.
+ * Decides within the budgets of the calling API key. `before` is what was taken for the call by earlier decisions, and
+ * `take` takes the rest of what a decision needs. A decision that the budgets do not leave whole is made again, with
+ * what they left. The refusal of a call alone is on record, so it is made after the commit.
  */
 export async function decideWithin<Answer>(
   operation: Operation<Answer>,
   context: Context,
-  { taken, take }: { taken: Taken | undefined; take: (made: Decision<unknown>) => Promise<Taken | undefined> },
+  { before, take }: { before: Taken; take: (made: Decision<unknown>, before: Taken) => Promise<Taken | undefined> },
 ): Promise<Decision<Answer>> {
-  if (taken) return decideOnTaken(operation, context, taken)
-  const made = await operation(context)
-  const now = await take(made)
-  if (!now) return made
-  if (BUDGET_KINDS.every((kind) => now.allowances[kind].over === undefined)) return made
-  for (const secret of made.secrets ?? []) secret.fill(0)
-  return decideOnTaken(operation, context, now)
+  let taken = before
+  for (;;) {
+    const made = await decideOnTaken(operation, context, taken)
+    try {
+      const now = await take(made, taken)
+      if (!now || now.overs === taken.overs) return made
+      taken = now
+    } catch (error) {
+      zero(made)
+      throw error
+    }
+    zero(made)
+  }
+}
+
+function zero({ secrets }: Decision<unknown>): void {
+  for (const secret of secrets ?? []) secret.fill(0)
 }
 
 async function decideOnTaken<Answer>(
   operation: Operation<Answer>,
   context: Context,
-  { allowances, entries }: Taken,
+  { counts, overs, entries }: Taken,
 ): Promise<Decision<Answer>> {
+  const allowances: Allowances = { ...UNLIMITED }
+  for (const kind of BUDGET_KINDS) {
+    const { [kind]: over } = overs
+    if (over) allowances[kind] = { left: counts[kind], over }
+  }
   const made = await refusedLater(operation, { ...context, allowances }, entries.length > 0)
-  return { ...made, entries: [...made.entries, ...entries] }
+  return entries.length === 0 ? made : { ...made, entries: [...made.entries, ...entries] }
 }
 
 async function refusedLater<Answer>(

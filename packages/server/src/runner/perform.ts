@@ -10,7 +10,7 @@ import type { EntryDraft } from '../audit/formats/chain.js'
 import { MAX_METADATA } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { type BudgetedApiKey, decideWithin, hasBudgets, type Taken, UNLIMITED } from './budgets.js'
+import { type BudgetedApiKey, decideWithin, hasBudgets, nothingTaken, type Taken, UNLIMITED } from './budgets.js'
 import { asSeenBy } from './listed-keys.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Caller, Context, Decision, EntryNote, EntryPosition, Operation, Services } from './operation.js'
@@ -132,12 +132,12 @@ function createCall<Answer>(
   }
 
   function decideInBudget(context: Context, apiKey: BudgetedApiKey): Promise<Decision<Answer>> {
-    if (taken?.budgets !== apiKey.budgets) taken = undefined
     return decideWithin(operation, context, {
-      taken,
-      async take(made) {
-        taken = await services.budgetCounts.take(context.sql, apiKey, made)
-        return taken
+      before: taken?.budgets === apiKey.budgets ? taken : nothingTaken(apiKey),
+      async take(made, before) {
+        const now = await services.budgetCounts.take(context.sql, apiKey, made, before)
+        taken = now ?? before
+        return now
       },
     })
   }

@@ -251,7 +251,7 @@ export function listEntriesOf(
 }
 
 /** Whether a log has an entry of an action from a day on, `YYYY-MM-DD` in UTC, whose metadata has these texts. */
-export async function hasEntryOfDay(
+export async function hasEntrySince(
   sql: Queryable,
   { tenant_id, action, day, texts }: { tenant_id: string; action: LogAction; day: string; texts: readonly string[] },
 ): Promise<boolean> {

@@ -12,17 +12,21 @@ export interface BudgetRequest {
   per_day: number
 }
 
-/** What was used before a request, by the windows of the database's clock; one more than the limit once it refused. */
+/** What a request was granted, by the windows of the database's clock. */
 export interface BudgetUse {
-  in_minute: number
-  in_day: number
+  granted: number
+  /** what the minute would have granted alone */
+  granted_by_minute: number
+  /** whether this request is the first that the window's limit, as it is now, did not grant */
+  is_minute_first: boolean
+  is_day_first: boolean
   minute_ends_in: number
   day_ends_in: number
 }
 
 /**
- * Counts a request as far as the limits grant it, and returns what was used before. The day counts what the minute
- * grants. The lock of the row orders the processes.
+ * Counts a request as far as the limits grant it. The day counts what the minute grants. The lock of the row orders
+ * the processes.
  */
 export async function countBudgetUse(sql: Queryable, request: BudgetRequest): Promise<BudgetUse> {
   const known = await update(sql, request)
@@ -42,19 +46,26 @@ async function update(
       select pg_catalog.date_trunc('minute', pg_catalog.now()) as minute, (pg_catalog.now() at time zone 'UTC')::date as day
     ), before as materialized (
       select w.minute, w.day, case when b.minute = w.minute then b.in_minute else 0 end as in_minute,
-             case when b.day = w.day then b.in_day else 0 end as in_day
+             case when b.day = w.day then b.in_day else 0 end as in_day,
+             case when b.minute = w.minute then b.minute_over end as minute_over,
+             case when b.day = w.day then b.day_over end as day_over
       from budget_uses as b cross join windows as w
       where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind} for update of b
+    ), minutes as materialized (
+      select before.*, greatest(0, least(${calls}::bigint, ${per_minute}::bigint - in_minute)) as granted_by_minute from before
+    ), days as materialized (
+      select minutes.*, greatest(0, least(granted_by_minute, ${per_day}::bigint - in_day)) as granted from minutes
     )
     update budget_uses as b set
-      minute = u.minute,
-      in_minute = least(greatest(u.in_minute, ${per_minute + 1}::bigint), u.in_minute + ${calls}::bigint),
-      day = u.day,
-      in_day = least(greatest(u.in_day, ${per_day + 1}::bigint),
-                     u.in_day + greatest(0, least(${calls}::bigint, ${per_minute}::bigint - u.in_minute)))
-    from before as u
+      minute = u.minute, in_minute = u.in_minute + u.granted_by_minute,
+      minute_over = case when u.granted_by_minute < ${calls}::bigint then ${per_minute}::bigint else u.minute_over end,
+      day = u.day, in_day = u.in_day + u.granted,
+      day_over = case when u.granted < u.granted_by_minute then ${per_day}::bigint else u.day_over end
+    from days as u
     where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind}
-    returning u.in_minute, u.in_day,
+    returning u.granted, u.granted_by_minute,
+              b.minute_over is distinct from u.minute_over as is_minute_first,
+              b.day_over is distinct from u.day_over as is_day_first,
               pg_catalog.ceil(extract(epoch from u.minute + interval '1 minute' - pg_catalog.now()))::integer as minute_ends_in,
               pg_catalog.ceil(extract(epoch from (u.day + 1)::timestamp at time zone 'UTC' - pg_catalog.now()))::integer as day_ends_in`
   return use
