@@ -165,6 +165,23 @@ describe('the list of entries', () => {
     expect((await by({ person: person.slice(1) })).total).toBe(0)
   })
 
+  it('is filtered by actor and end user, with an exact total', async () => {
+    const permissions = ['wrap', 'audit:on_behalf_of']
+    const { body } = await owner.call('POST', '/v1/api-keys', { name: 'by actor', permissions })
+    const caller = service.caller(body.secret)
+    const user = `"${crypto.randomUUID()}`
+    const wrapFor = (headers: Record<string, string>) =>
+      caller.call('POST', `/v1/keys/${key_id}/wrap`, { dek }, headers)
+    for (const headers of [{}, { 'eaas-on-behalf-of': user }]) await wrapFor(headers)
+    expect(await list({ actor: body.id })).toMatchObject({ total: 2 })
+    expect(await list({ actor: body.id, on_behalf_of: user })).toMatchObject({ total: 1, logs: [{ actor: body.id }] })
+    expect(await list({ on_behalf_of: user, limit: '1', offset: '1' })).toMatchObject({ total: 1, count: 0 })
+    expect(await list({ on_behalf_of: user.slice(1) })).toMatchObject({ total: 0 })
+    expect(await list({ actor: body.id, action: 'key.unwrap' })).toMatchObject({ total: 0 })
+    for (const wrong of [{ on_behalf_of: 'a b' }, { actor: 'a\0' }])
+      expect(await list(wrong)).toMatchObject({ status: 400, code: 'E_VALIDATION' })
+  })
+
   it('takes no value for another member', async () => {
     const name = crypto.randomUUID()
     await wrap({ context: { a: `x","context.b":"${name}` } })

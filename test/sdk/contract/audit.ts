@@ -113,7 +113,7 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
-    rule: 'is listed by page, order, key, action and time',
+    rule: 'is listed by page, order, key, action, actor and time',
     async run({ connect, pass, now, raw }) {
       const eaas = connect()
       const { audit, keys } = eaas
@@ -136,6 +136,8 @@ export const AUDIT_CASES: ContractCase[] = [
       expect(await ids({ action: 'key.rotate' })).toEqual([6, 5, 4])
       expect(await ids({ action: 'key.rotate', key_id: a, order: 'asc' })).toEqual([4, 6])
       expect(await ids({ action: 'key.export' })).toEqual([])
+      expect(await ids({ actor: 'system' })).toEqual([1])
+      expect(await ids({ on_behalf_of: 'ada' })).toEqual([])
       expect(await ids({ date_from: middle })).toEqual([7, 6, 5, 4, 3])
       expect(await ids({ date_to: middle })).toEqual([3, 2, 1])
       expect(await ids({ date_from: middle, date_to: middle })).toEqual([3])
@@ -147,7 +149,7 @@ export const AUDIT_CASES: ContractCase[] = [
       expect(await raw('GET', '/v1/audit?date_from=2016-12-31T23:59:60Z')).toBe(200)
       expect(await raw('GET', '/v1/audit?date_from=2016-12-31T12:00:60Z')).toBe(400)
       expect(await raw('GET', '/v1/audit?limit=1000')).toBe(200)
-      for (const query of ['actor=x', 'date_form=x', 'limit=5&limit=5', '__proto__=x']) {
+      for (const query of ['user=x', 'date_form=x', 'limit=5&limit=5', '__proto__=x']) {
         expect([query, await raw('GET', `/v1/audit?${query}`)]).toEqual([query, 400])
       }
       expect(await raw('GET', '/v1/usage?day=2026-05-31')).toBe(400)

@@ -5,6 +5,7 @@
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
+import { isOnBehalfOf } from '../on-behalf-of.js'
 import { parseRfc3339 } from '../rfc3339.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES } from '../wrapped-key-v2.js'
@@ -38,6 +39,8 @@ function instant(round: 'up' | 'down') {
     return z.NEVER
   }
 }
+
+const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))
 
 /** The pairs that a context must have, as JSON: `{"model":"customers"}`. */
 const contextText = z.pipe(
@@ -80,13 +83,17 @@ function query<Shape extends z.core.$ZodShape>(shape: Shape) {
 export const QUERIES = {
   listKeys: query({
     status: z.optional(z.enum(KEY_STATUSES)),
-    name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))),
+    name: z.optional(withoutNul),
     limit: z.optional(limitUpTo(MAX_KEYS)),
     offset: z.optional(from0),
   }),
   listAudit: query({
     key_id: z.optional(uuid),
     action: z.optional(z.enum(ACTIONS)),
+    actor: z.optional(withoutNul),
+    on_behalf_of: z.optional(
+      z.string().check(z.refine(isOnBehalfOf, 'must be 1 to 255 visible ASCII characters, without spaces or commas')),
+    ),
     purpose: z.optional(z.enum(PURPOSES)),
     context: z.optional(contextText),
     date_from: z.optional(timeFrom),

@@ -8,6 +8,7 @@ import {
   type WrapContext,
   type wire,
 } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
 import { assertId, assertPage, readTime } from './input.js'
@@ -18,7 +19,8 @@ export type EntryList = wire.EntryList
 export type Verification = wire.Verification
 
 const FILTER: readonly (keyof EntryFilter)[] = [
-  ...(['key_id', 'action', 'purpose', 'context', 'date_from', 'date_to', 'after_id', 'order'] as const),
+  ...(['key_id', 'action', 'actor', 'on_behalf_of', 'purpose', 'context'] as const),
+  ...(['date_from', 'date_to', 'after_id', 'order'] as const),
 ]
 
 export interface EntryFilter {
@@ -27,9 +29,13 @@ export interface EntryFilter {
   /** Only entries of this action. */
   action?: Action | undefined
   /**
-   * Only wraps and unwraps for this purpose. The service reads each entry of the range for it, and of the context
-   * too: of a long log, name times or `after_id`.
+   * Only entries of this actor, such as the id of an API key. For this filter and the next three the service reads
+   * each entry of the range: of a long log, name times or `after_id`.
    */
+  actor?: string | undefined
+  /** Only entries of calls that named this end user. */
+  on_behalf_of?: string | undefined
+  /** Only wraps and unwraps for this purpose. */
   purpose?: Purpose | undefined
   /** Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`. */
   context?: WrapContext | undefined
@@ -109,20 +115,22 @@ export default function createAudit(http: Http): Audit {
   }
 }
 
-function readFilter({ key_id, action, purpose, context, date_from, date_to, after_id, order }: EntryFilter) {
+function assertText(name: string, text: unknown): void {
+  if (text !== undefined && typeof text !== 'string') throw new InvalidInputError(`${name} must be text`)
+}
+
+function readFilter({ context, date_from, date_to, ...filter }: EntryFilter) {
+  const { key_id, action, purpose, after_id, order } = filter
   if (key_id !== undefined) assertId(key_id, 'key_id')
   if (action !== undefined) assertOneOf('action', action, ACTIONS)
+  for (const name of ['actor', 'on_behalf_of'] as const) assertText(name, filter[name])
   if (purpose !== undefined) assertOneOf('purpose', purpose, PURPOSES)
   if (order !== undefined) assertOneOf('order', order, ['asc', 'desc'])
   if (after_id !== undefined) assertWhole('after_id', after_id, 0)
   return {
-    key_id,
-    action,
-    purpose,
+    ...filter,
     context: context && JSON.stringify(context),
     date_from: date_from && readTime(date_from, 'date_from'),
     date_to: date_to && readTime(date_to, 'date_to'),
-    after_id,
-    order,
   }
 }

@@ -9,12 +9,15 @@ import { type Call, daysAfter, type State, timeNow } from './state.js'
 export const auditFakes = { listAudit, verifyAudit, getUsage: readUsage }
 
 function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.EntryList {
-  const { key_id, action, purpose, context = {}, date_from, date_to, after_id = 0, order, offset, limit } = query
+  const { key_id, action, actor, date_from, date_to, after_id = 0, order, offset, limit } = query
+  const { on_behalf_of, purpose, context = {} } = query
   const found = state.entries.filter(
     (entry) =>
       entry.id > after_id &&
       (key_id ?? entry.key_id) === entry.key_id &&
       (action ?? entry.action) === entry.action &&
+      (actor ?? entry.actor) === entry.actor &&
+      (on_behalf_of ?? entry.metadata.on_behalf_of) === entry.metadata.on_behalf_of &&
       (purpose ?? entry.metadata.purpose) === entry.metadata.purpose &&
       Object.entries(context).every(([name, value]) => hasPair(entry, name, value)) &&
       (date_from ?? entry.created_at) <= entry.created_at &&

@@ -1,6 +1,7 @@
 /**
  * `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one.
  */
+import { readId } from '@eaas/audit/command'
 import { PERMISSIONS, type Permission, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
@@ -35,7 +36,7 @@ export function addApiKey(program: Command): void {
 
   addBudgetOptions(apiKey.command('update'), { canRemove: true })
     .description('Change an API key; what no option names stays. The log records it.')
-    .argument('<id>', 'id of the API key')
+    .argument('<id>', 'id of the API key', readId)
     .addOption(TENANT_OPTION)
     .option('--name <name>', 'name of the API key, 1 to 255 characters', readName)
     .option('--permissions <list>', 'comma-separated, or all; these replace the former ones', readPermissions)
@@ -59,7 +60,7 @@ export function addApiKey(program: Command): void {
   apiKey
     .command('revoke')
     .description('Revoke an API key for good.')
-    .argument('<id>', 'id of the API key')
+    .argument('<id>', 'id of the API key', readId)
     .addOption(TENANT_OPTION)
     .addOption(JSON_OPTION)
     .action((id, options) => apiKeyRevoke(commandConfig(), id, options))

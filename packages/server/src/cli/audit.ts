@@ -15,7 +15,16 @@ import {
   viewWitnessed,
   WITNESS_OPTION,
 } from '@eaas/audit/command'
-import { ACTIONS, type Action, isUuid, type wire } from '@eaas/protocol'
+import {
+  ACTIONS,
+  type Action,
+  isUuid,
+  isWrapContext,
+  PURPOSES,
+  type Purpose,
+  type WrapContext,
+  type wire,
+} from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { Config } from '../config.js'
 import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
@@ -43,6 +52,7 @@ import {
   readId,
   readName,
   readPositive,
+  readRepeated,
   readWhole,
   SAME_ENVIRONMENT,
   succeed,
@@ -69,6 +79,12 @@ export function addAudit(program: Command): void {
     .description('Print the newest entries.')
     .addOption(new Option('--action <action>', 'only this action').choices(ACTIONS))
     .option('--key-id <id>', 'only this key', readId)
+    .option('--actor <id>', 'only what this API key did, by its id, or another actor')
+    .option('--on-behalf-of <user>', 'only calls that named this end user')
+    .addOption(new Option('--purpose <purpose>', 'only wraps and unwraps for this purpose').choices(PURPOSES))
+    .option('--context <name=value>', 'only those whose context has this pair; repeatable', readRepeated)
+    .option('--from <time>', 'RFC 3339 with an offset: only entries of this time or later', readTime)
+    .option('--to <time>', 'only entries of this time or earlier', readTime)
     .option('--limit <number>', 'entries at most', readPositive, 50)
     .addOption(JSON_OPTION)
     .action((options) => auditList(commandConfig(), options))
@@ -139,11 +155,11 @@ export function addAudit(program: Command): void {
       'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from the log in the database; from an export: npx @eaas/audit rights. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
     )
     .addOption(TENANT_OPTION)
-    .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
+    .option('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z (default: now)', readTime)
     .addOption(KEY_ID_OPTION)
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
-    .action((options) => judge(() => auditRights(commandConfig(), options)))
+    .action((options) => judge(() => auditRights(commandConfig(), { at: new Date().toISOString(), ...options })))
 
   addLogOptions(audit.command('diff'), ({ all }) => all === true)
     .description(
@@ -188,15 +204,44 @@ interface OfLog extends LogChoice {
 interface ListOptions extends OfLog {
   action?: Action
   keyId?: string
+  actor?: string
+  onBehalfOf?: string
+  purpose?: Purpose
+  context?: readonly string[]
+  from?: string
+  to?: string
   limit: number
 }
 
+/** Reads the pairs of a context. @throws Refusal E_VALIDATION */
+function readPairs(texts: readonly string[]): WrapContext {
+  const pairs = Object.fromEntries(texts.map((text) => text.split(/=(.*)/s) as [string, string]))
+  if (texts.some((text) => !text.includes('=')) || !isWrapContext(pairs)) {
+    throw new Refusal('E_VALIDATION', 'each --context must be a pair, such as row=7')
+  }
+  return pairs
+}
+
 /** Prints the newest entries. */
-async function auditList(config: Config, { action, keyId, limit, json, ...log }: ListOptions): Promise<void> {
+async function auditList(
+  config: Config,
+  { keyId, onBehalfOf, from, to, limit, json, ...options }: ListOptions,
+): Promise<void> {
+  const { action, actor, purpose, context, ...log } = options
+  const filter = {
+    action,
+    actor,
+    purpose,
+    context: context && readPairs(context),
+    key_id: keyId,
+    on_behalf_of: onBehalfOf,
+    date_from: from,
+    date_to: to,
+  }
   const page = { limit, offset: 0, order: 'desc' as const }
   const { owner, list } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
-    const operation = listAudit({ action, key_id: keyId }, page)
+    const operation = listAudit(filter, page)
     return { owner, list: await performAsSystem(services, owner.tenant_id, operation) }
   })
   if (json) {

@@ -12,17 +12,17 @@ import type { Sql } from '../store/db.js'
 import { getHead, signHead } from './shared/audit-log.js'
 
 /**
- * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. By purpose
- * and context it reads every entry of the range.
+ * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. By actor,
+ * end user, purpose and context it reads every entry of the range.
  *
  * @throws Refusal E_VALIDATION if that range is too long
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
-export function listAudit({ purpose, context, ...filter }: Filter, page: Page): Operation<wire.EntryList> {
+export function listAudit({ on_behalf_of, purpose, context, ...filter }: Filter, page: Page): Operation<wire.EntryList> {
   return async ({ state, services }) => ({
     entries: [],
     async release() {
-      const has = membersOf(state, { purpose, context })
+      const has = membersOf(state, { on_behalf_of, purpose, context })
       const { entries, total } = await listProven(services.sql, state, { filter: { ...filter, has }, page })
       const logs = entries.map(viewEntry)
       return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
@@ -33,19 +33,23 @@ export function listAudit({ purpose, context, ...filter }: Filter, page: Page): 
 interface Filter extends Omit<EntryFilter, 'has'>, Use {}
 
 interface Use {
+  on_behalf_of?: string | undefined
   purpose?: string | undefined
   context?: WrapContext | undefined
 }
 
-/** The members that an entry's metadata has for a use, each with its value or its digests (wrapped-key-v2.md 4). */
-function membersOf({ auditKey }: TenantState, { purpose, context = {} }: Use): string[][] {
+/** The members that an entry's metadata has for an end user and a use, each with its value or its digests (wrapped-key-v2.md 4). */
+function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context = {} }: Use): string[][] {
   const member = (name: string, value: string) => `${JSON.stringify(name)}:${JSON.stringify(value)}`
   const contextKeys = allKeys(auditKey).map(deriveContextKey)
   const pairs = Object.entries(context).map(([name, value]) => [
     member(`context.${name}`, value),
     ...contextKeys.map((contextKey) => member(`context_hmac.${name}`, digestContext(contextKey, name, value))),
   ])
-  return [...(purpose === undefined ? [] : [[member('purpose', purpose)]]), ...pairs]
+  const stated = Object.entries({ on_behalf_of, purpose }).flatMap(([name, value]) =>
+    value === undefined ? [] : [[member(name, value)]],
+  )
+  return [...stated, ...pairs]
 }
 
 /** Signs a statement of where the tenant's log ends now. */

@@ -255,6 +255,9 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
     description:
       'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: name a range that has at most 500,000 entries.',
   },
+  actor: {
+    description: 'Only entries of this actor, such as the id of an API key; found as a context is.',
+  },
   checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
   date_from: {
     description: 'Only entries written at this time or later.',
@@ -271,6 +274,7 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
   month: { description: 'The month in UTC, YYYY-MM; the current one by default.' },
   name: { description: 'Only the key of this name.' },
   offset: { description: 'How many to skip.' },
+  on_behalf_of: { description: 'Only entries of calls that named this end user; found as a context is.' },
   order: { description: 'Sorted by id: oldest first or newest first.' },
   purpose: { description: 'Only wraps and unwraps for this purpose; found as a context is.' },
   status: { description: 'Only keys in this state.' },
