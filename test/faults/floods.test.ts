@@ -16,7 +16,7 @@ import { callsOf } from '../support/service/load.js'
 const HEAP = { NODE_OPTIONS: '--max-old-space-size=512' }
 const MIB = 1_048_576
 /** For an answer after the last byte was sent. */
-const WAIT_MS = 2_000
+const WAIT_MS = 5_000
 /** Generous for a busy machine: without its bounds the server answers nobody for longer, or dies. */
 const MOST_P99_MS = 4_000
 /** What the server may grow by, in MiB: its budget for one tenant is 32, beside garbage that is not collected yet. */
