@@ -18,7 +18,10 @@ import { getHead, signHead } from './shared/audit-log.js'
  * @throws Refusal E_VALIDATION if that range is too long
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
-export function listAudit({ on_behalf_of, purpose, context, ...filter }: Filter, page: Page): Operation<wire.EntryList> {
+export function listAudit(
+  { on_behalf_of, purpose, context, ...filter }: Filter,
+  page: Page,
+): Operation<wire.EntryList> {
   return async ({ state, services }) => ({
     entries: [],
     async release() {
