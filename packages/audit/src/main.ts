@@ -1,8 +1,10 @@
 /** The command `eaas-audit`. */
 import { readFileSync } from 'node:fs'
+import { addEntries } from './command/entries.js'
 import { fail } from './command/fail.js'
 import { createProgram, runProgram } from './command/program.js'
 import { addProve, addVerifyProof } from './command/prove.js'
+import { addReport } from './command/report.js'
 import { addRights } from './command/rights.js'
 import { addVerify } from './command/verify.js'
 import { addVerifyArchive } from './command/verify-archive.js'
@@ -17,5 +19,6 @@ const program = createProgram('eaas-audit', { version })
 
 addVerify(program)
 addVerifyArchive(program)
-for (const add of [addProve, addVerifyProof, addRights, addWitness]) add(program)
+addReport(program, version)
+for (const add of [addEntries, addProve, addVerifyProof, addRights, addWitness]) add(program)
 await runProgram(program, { serving: ['witness'], fail })

@@ -1,11 +1,11 @@
 // Several files of one log: `verify-archive`, and the commands that read them as one.
 import { createSecretKey } from 'node:crypto'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
+import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
 import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 import { encodePublicKey, signCheckpoint } from '../formats/checkpoint.js'
@@ -84,6 +84,16 @@ describe('several exports of one log', () => {
       const { code, stdout } = await runAuditCommand(['verify', ...given, ...KEY])
       expect([given, code, stdout]).toEqual([given, 1, expect.stringMatching(reason)])
     }
+  })
+
+  it('are reported on as one, each with its SHA-256', async () => {
+    const html = join(folder, 'report.html')
+    const period = ['--from', '2026-02-01T00:00:00Z', '--to', '2026-07-01T00:00:00Z']
+    expect(await runAuditCommand(['report', ...files, ...period, ...KEY, '--html', html])).toMatchObject({ code: 0 })
+    const page = await readFile(html, 'utf8')
+    expect(page.match(/<dd>[abc]\.ndjson, SHA-256 [0-9a-f]{64}<\/dd>/g)).toHaveLength(3)
+    const { stdout } = await runAuditCommand(['entries', ...files, ...KEY, '--key', ERASED])
+    expect(stdout).toContain('4 entries of a valid export.')
   })
 })
 
