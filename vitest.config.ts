@@ -43,6 +43,7 @@ const ON_BOTH = [
 const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/entries/list.test.ts']
 /** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
 const NOT_QUICK = [
+  'packages/audit/src/command/*.test.ts',
   'packages/sdk/src/http/{redirects,retries,send}.test.ts',
   'packages/server/src/{crypto/restored-memory,store/**/*}.test.ts',
   'test/{browser,examples,packed}/**',
@@ -53,6 +54,7 @@ const NOT_QUICK = [
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/run/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
   'packages/sdk/src/deks/never-zero.test.ts',
+  'packages/audit/src/command/report.test.ts',
   'packages/audit/src/formats/export.test.ts',
   'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',

@@ -99,7 +99,7 @@ export function listSections(root) {
       title: 'The server',
       pages: ['packages/server/README.md', ...inOrder(root, 'packages/server/docs', SERVER_DOCS)],
     },
-    { title: 'The audit log', pages: ['packages/audit/README.md'] },
+    { title: 'The audit log', pages: ['packages/audit/README.md', ...markdownIn(root, 'packages/audit/docs')] },
     { title: 'Formats', pages: specs },
     { title: 'Examples', pages: examples },
     { title: 'The project', pages: [...markdownIn(root, 'docs'), 'CONTRIBUTING.md'] },

@@ -40,6 +40,7 @@ from formats.key_change import key_change_vectors
 from formats.key_hierarchy import key_hierarchy_vectors
 from formats.local_index import li_value, local_index_vectors
 from formats.merkle import merkle_vectors
+from formats.proof import proof_vectors
 from formats.root_key_share import root_key_share_vectors
 from formats.row_mac import row_mac_vectors
 from formats.stream import s1_open, s1_seal, stream_vectors
@@ -64,6 +65,7 @@ FILES = {
     "packages/audit/src/formats/export.vectors.json": export_vectors,
     "packages/audit/src/formats/key-change.vectors.json": key_change_vectors,
     "packages/audit/src/formats/merkle.vectors.json": merkle_vectors,
+    "packages/audit/src/formats/proof.vectors.json": proof_vectors,
     "packages/server/src/audit/formats/row-mac.vectors.json": row_mac_vectors,
     "packages/audit/src/formats/tree.vectors.json": tree_vectors,
     "packages/sdk/src/models/bindings.vectors.json": binding_vectors,

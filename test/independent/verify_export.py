@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verifies an export of an EaaS audit log from the file and a public key alone.
 
-Written from export.md, checkpoint.md, key-change.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
+Written from export.md, proof.md, checkpoint.md, key-change.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
 compared with the checkpoint if one was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
 cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: the
 checkpoint could not be compared; 6: only the file itself vouches for the key, or a statement of the key that was given.
@@ -30,10 +30,11 @@ UNNAMED = re.sub(r"\((?!\?)", "(?:", LINKED)  # its groups are those of each ent
 LINKS = re.compile(rf'{{"tree":{STRING},"proof":\[{PROOF}\],"entries":\[((?:{UNNAMED}(?:,{UNNAMED})*)?)\]}}' + "\n")
 COVERS = re.compile('{"root":"([0-9a-f]{64})","tenants":' + INTEGER + "}")
 INSTALLATION = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}}}\n')
+TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}(?:,"tree":{STRING})?}}\n')
 END = "([1-9][0-9]{0,15})\n(.+)\n"
 NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n\u2014 eaas-audit (.+)\n")
          for kind, ends in (("checkpoint", END), ("stretch", END + END))}
+ENTRIES = re.compile(f"(eaas/audit/entries/v1\n({UUID})\n{INTEGER}\n([1-9][0-9]{{0,15}})\n(.+)\n({TIME})\n)\n\u2014 eaas-audit (.+)\n")
 KEY_CHANGE = re.compile(f"eaas/audit/key-change/v1\n(.+)\n(.+)\n({TIME})\n")
 SIGNATURE = re.compile("\u2014 ([^\\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})")
 TREE = re.compile("(eaas/audit/tree/v1/[0-9a-f]{32})\n([1-9][0-9]{0,15})\n(.+)\n")
@@ -105,15 +106,48 @@ def keys_of(changes):
 
 def read_note(note, public_keys, kind="checkpoint"):
     """The tenant, one or two pairs of an id and its h, and the time. One of the keys must have signed it."""
-    keys = [read_key(public_key) for public_key in ([public_keys] if isinstance(public_keys, str) else public_keys)]
-    text, tenant, *ends, time, signed = read(NOTES[kind], note, f"a {kind}")
-    ends, signature = [(int(id_), unbase64(h, 32)) for id_, h in zip(ends[::2], ends[1::2])], unbase64(signed, 68)
-    key = next((key for known, key in keys if signature[:4] == known), None)
-    demand(key, "the checkpoint was signed by another key")
-    if Ed25519PublicKey:
-        Ed25519PublicKey.from_public_bytes(key[1:]).verify(signature[4:], text.encode())
+    tenant, *ends, time = open_note(NOTES[kind], note, public_keys, f"a {kind}")
+    ends = [(int(id_), unbase64(h, 32)) for id_, h in zip(ends[::2], ends[1::2])]
     demand(ends == sorted(ends) and len({id_ for id_, _ in ends}) == len(ends), "the stretch would end after the log")
     return tenant, ends, time
+
+
+def open_note(form, note, public_keys, what):
+    """The parts of a note's text. One of the keys must have signed it."""
+    keys = [read_key(public_key) for public_key in ([public_keys] if isinstance(public_keys, str) else public_keys)]
+    text, *parts, signed = read(form, note, what)
+    signature = unbase64(signed, 68)
+    key = next((key for known, key in keys if signature[:4] == known), None)
+    demand(key, "the checkpoint was signed by another key")
+    check(key[1:], signature[4:], text.encode())
+    return parts
+
+
+def read_entries(note, public_keys):
+    """The tenant, after_id, last_id, root and time of a tree over entries (proof.md 2)."""
+    tenant, after_id, last_id, root, time = open_note(ENTRIES, note, public_keys, "a statement about entries")
+    demand(int(after_id) < int(last_id), "the statement is about no entry")
+    return tenant, int(after_id), int(last_id), unbase64(root, 32), time
+
+
+class Root:
+    """The root of merkle.md 1 over leaves that come one after another: of each complete subtree the root."""
+
+    def __init__(self):
+        self.count, self.subtrees = 0, []
+
+    def add(self, leaf):
+        node, count = hashlib.sha256(b"\0" + leaf).digest(), self.count
+        while count % 2:
+            node, count = hashlib.sha256(b"\1" + self.subtrees.pop() + node).digest(), count // 2
+        self.subtrees.append(node)
+        self.count += 1
+
+    def root(self):
+        node = None
+        for left in reversed(self.subtrees):
+            node = left if node is None else hashlib.sha256(b"\1" + left + node).digest()
+        return node
 
 
 def signed_by(key, name, kind, text, lines):
@@ -499,7 +533,7 @@ def verify(file, public_key=None, checkpoint=None):
             verdict["checkpoint"] = {"tenant_id": owner, "id": kept[0], "hash": base64.b64encode(kept[1]).decode(), "signed_at": kept_at}
         kept, kept_anchor, anchor, links = (kept, none, None, None) if owner == tenant else (none, kept, None, None)
         verdict.update(tenant_id=tenant, after_id=last_id)
-        rights = Rights(last_id)
+        rights, tree = Rights(last_id), Root()
         while True:
             demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: {ANOTHER_LOG}")
             if anchor and anchor[1][0] == last_id:
@@ -523,6 +557,7 @@ def verify(file, public_key=None, checkpoint=None):
             demand(int(id_) == last_id + 1, f"entry {last_id + 1} is missing")
             last_id, last = last_id + 1, chained(last, tenant, id_, columns)
             demand(last.hex() == hash_, f"entry {last_id} was altered")
+            tree.add(last)
             accepts = columns[0] == '"audit.clock_accepted"' and json.dumps(metadata_of(columns[-2]).get("ahead_until")) == time
             demand(columns[-1] >= time or accepts, f"the time of entry {last_id} went back")
             action, key_id, version, actor = (json.loads(column) for column in columns[:4])
@@ -530,7 +565,7 @@ def verify(file, public_key=None, checkpoint=None):
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
-        note, signer = map(json.loads, rest)
+        note, signer, entries = (text and json.loads(text) for text in rest)
         demand(not keys or keys[-1] == signer, "the statements about new signing keys do not lead to the key that signed the export")
         demand(keys or public_key in (None, signer), "the export names a different public key from the one given")
         owner, ends, signed_at = read_note(note, signer, kind)
@@ -542,6 +577,9 @@ def verify(file, public_key=None, checkpoint=None):
             verdict["signed_through"] = ends[0][0]
             demand(False, f"the file was signed through entry {ends[0][0]}, and ends with entry {last_id}")
         demand(ends[0][1] == last, f"what was signed does not agree with entry {last_id}, the last one")
+        if entries is not None:
+            demand(read_entries(entries, signer)[:4] == (tenant, verdict["after_id"], last_id, tree.root()),
+                   "the tree that was signed is not that of these entries")
         rights.end(last_id)
         head = ends[-1]
         demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at))

@@ -20,7 +20,9 @@ import {
 const protocol = sourcesBelow('packages/protocol/src')
 const audit = sourcesBelow('packages/audit/src')
 /** What `@eaas/audit` itself is made of: the other entries are for Node. */
-const auditInBrowsers = audit.filter(({ path }) => /\/src\/(formats|verify)\/|\/src\/(crypto|index)\.ts$/.test(path))
+const auditInBrowsers = audit.filter(({ path }) =>
+  /\/src\/(formats|verify|report)\/|\/src\/(crypto|index)\.ts$/.test(path),
+)
 const sdk = sourcesBelow('packages/sdk/src')
 const cli = sourcesBelow('packages/cli/src')
 const server = sourcesBelow('packages/server/src')
@@ -448,10 +450,11 @@ const AUDIT_LAYERS: Layers = [
   ['ground', []],
   ['formats', []],
   ['verify', ['formats']],
-  ['index', ['formats', 'verify']],
+  ['report', ['formats', 'verify']],
+  ['index', ['formats', 'verify', 'report']],
   ['node', []],
   ['witness', ['formats', 'node']],
-  ['command', ['formats', 'verify', 'node', 'witness']],
+  ['command', ['formats', 'verify', 'report', 'node', 'witness']],
   ['main', ['command']],
 ]
 

@@ -10,6 +10,7 @@ const folders = [
   '.',
   'docs',
   'packages/audit',
+  'packages/audit/docs',
   'packages/cli',
   'packages/cli/docs',
   'packages/sdk',

@@ -10,16 +10,39 @@ export * from './formats/cosignature.js'
 export * from './formats/export.js'
 export * from './formats/key-change.js'
 export * from './formats/merkle.js'
+export * from './formats/proof.js'
 export * from './formats/signed-note.js'
 export * from './formats/stretch.js'
 export * from './formats/tree.js'
 export * from './formats/witness-request.js'
 export * from './formats/witnessed.js'
+export { writeCsv } from './report/csv.js'
+export { type EntryFilter, type FilteredEntry, matchesFilter } from './report/entry-filter.js'
+export type { Evidence, EvidenceSource } from './report/evidence.js'
+export type { Figure } from './report/figure.js'
+export { writeJson } from './report/json.js'
+export { type PageOptions, writePage } from './report/page.js'
+export { createReportReader, listTables, type Report, type ReportReader } from './report/report.js'
+export type { Cell, Column, Day, Kind, Row, Section, Table, Tone } from './report/table.js'
 export * from './verify/exported-anchor.js'
+export * from './verify/join-exports.js'
 export * from './verify/kept-checkpoint.js'
-export * from './verify/read-export.js'
+export * from './verify/prove-entries.js'
+export {
+  type ExportedEntry,
+  ExportFault,
+  isAnchor,
+  isLinks,
+  isTrailer,
+  readAnchorLine,
+  readEntry,
+  readHeader,
+  readLinksLine,
+  readTrailer,
+} from './verify/read-export.js'
 export * from './verify/recorded-rights.js'
 export * from './verify/rights-history.js'
 export * from './verify/rights-report.js'
 export * from './verify/split-lines.js'
 export * from './verify/verify-export.js'
+export * from './verify/verify-proof.js'

@@ -1,9 +1,13 @@
 /** The command `eaas-audit`. */
 import { readFileSync } from 'node:fs'
+import { addEntries } from './command/entries.js'
 import { fail } from './command/fail.js'
 import { createProgram, runProgram } from './command/program.js'
+import { addProve, addVerifyProof } from './command/prove.js'
+import { addReport } from './command/report.js'
 import { addRights } from './command/rights.js'
 import { addVerify } from './command/verify.js'
+import { addVerifyArchive } from './command/verify-archive.js'
 import { addWitness } from './command/witness.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -11,7 +15,10 @@ const program = createProgram('eaas-audit', { version })
   .description('Verifies the audit log of an EaaS installation from its exports, and cosigns logs as a witness.')
   .addHelpText('after', '\nIf eaas-audit is not on the path: npx @eaas/audit <command>')
   .addHelpText('after', 'Exit codes: 0 done or valid, 1 refused, failed or not valid, 2 usage error;')
-  .addHelpText('after', 'those of verify and rights: see eaas-audit verify --help.')
+  .addHelpText('after', 'those of each command: see its --help, and eaas-audit verify --help.')
 
-for (const add of [addVerify, addRights, addWitness]) add(program)
+addVerify(program)
+addVerifyArchive(program)
+addReport(program, version)
+for (const add of [addEntries, addProve, addVerifyProof, addRights, addWitness]) add(program)
 await runProgram(program, { serving: ['witness'], fail })

@@ -1,9 +1,7 @@
 // The archive that a purge writes before it deletes entries.
-import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { entryHash, genesisHash } from '../../../packages/audit/src/formats/chain.js'
 import { encodePublicKey } from '../../../packages/audit/src/formats/checkpoint.js'
@@ -107,10 +105,11 @@ describe('an archive', () => {
     expect((await eaas('audit', 'export', '--tenant', tenant_id, '--out', today)).code).toBe(0)
     const publicKey = (await eaas('audit', 'public-key')).stdout.trim()
     const verdictOfJoined = async (files: string[]) => {
-      const lines = shellOf('retention.md', 'whole.ndjson').filter((line) => !/^(eaas|npx|set) /.test(line))
-      await promisify(execFile)('sh', ['-c', `set -- ${files.join(' ')}\n${lines.join('\n')}`], { cwd: archiveDir })
-      const whole = join(archiveDir, 'whole.ndjson')
-      const { code, stdout } = await runAuditCommand(['verify', whole, '--public-key', publicKey, '--json'])
+      const [, command = ''] = shellOf('retention.md', 'today.ndjson --public-key')
+      const [, , name = '', ...given] = command.split(' ')
+      expect([name, given.slice(2)]).toEqual(['verify', ['today.ndjson', '--public-key', 'eaas-audit+…']])
+      const paths = files.map((file) => join(archiveDir, file))
+      const { code, stdout } = await runAuditCommand([name, ...paths, '--public-key', publicKey, '--json'])
       return { code, ...JSON.parse(stdout) }
     }
     expect(await verdictOfJoined([...archives, 'today.ndjson'])).toMatchObject({ code: 0, after_id: 0, whole: true })
@@ -118,6 +117,12 @@ describe('an archive', () => {
       code: 1,
       reason: `entry ${OLD + 1} is missing`,
     })
+    await rm(today)
+    const all = await runAuditCommand(['verify-archive', archiveDir, '--public-key', publicKey])
+    expect([all.code, all.stdout]).toEqual([
+      0,
+      expect.stringMatching(new RegExp(`${tenant_id}  2 .* 1 to ${purged_through} .* valid`)),
+    ])
     const alone = await runAuditCommand(['verify', join(archiveDir, archives[1] ?? ''), '--public-key', publicKey])
     expect([alone.code, alone.stdout]).toEqual([
       4,

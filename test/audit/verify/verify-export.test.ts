@@ -9,10 +9,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodePublicKey, signCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
 import { createWitnessKey } from '../../../packages/audit/src/formats/cosignature.js'
 import vectors from '../../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import { writeProof } from '../../../packages/audit/src/formats/proof.js'
 import { encodeNoteKey } from '../../../packages/audit/src/formats/signed-note.js'
 import { signerOf } from '../../../packages/audit/src/node/signing-key.js'
+import { proveEntries } from '../../../packages/audit/src/verify/prove-entries.js'
 import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
+import { verifyProof } from '../../../packages/audit/src/verify/verify-proof.js'
 import { refusedExport } from '../../support/audit/refused-export.js'
 import { runAuditCommand } from '../../support/service/command-host.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
@@ -172,15 +175,16 @@ describe('a real stretch', () => {
 
   it('is signed by nothing that could stand for the end of the log', async () => {
     const [last = ''] = (await stretch('through_id=20')).split(/(?<=\n)/).slice(-1)
-    expect(Object.keys(JSON.parse(last))).toEqual(['stretch', 'public_key'])
-    const note = JSON.parse(last).stretch as string
+    expect(Object.keys(JSON.parse(last))).toEqual(['stretch', 'public_key', 'tree'])
+    const { stretch: note, tree } = JSON.parse(last) as Record<string, string>
     const forged = `${JSON.stringify({ checkpoint: note, public_key: publicKey })}\n`
-    const named = note.replace('eaas/audit/stretch/v1', 'eaas/audit/checkpoint/v1')
+    const named = note?.replace('eaas/audit/stretch/v1', 'eaas/audit/checkpoint/v1')
     const renamed = `${JSON.stringify({ checkpoint: named, public_key: publicKey })}\n`
     const begin = lines.slice(0, 21).join('')
     expect(await agree([begin + last])).toMatchObject([{ valid: true, whole: false }])
-    await expectRefused([begin + forged, begin + renamed])
-    const query = `checkpoint=${encodeURIComponent(note)}`
+    const grown = `${JSON.stringify({ checkpoint: tree, public_key: publicKey })}\n`
+    await expectRefused([begin + forged, begin + renamed, begin + grown])
+    const query = `checkpoint=${encodeURIComponent(note ?? '')}`
     expect((await owner.call('GET', `/v1/audit/verify?${query}`)).status).toBe(400)
   })
 
@@ -189,6 +193,51 @@ describe('a real stretch', () => {
     expect(await agree([short], kept)).toMatchObject([{ valid: true, whole: false, checkpoint_compared: false }])
     const long = await stretch(`through_id=${KEPT + 1}`)
     expect(await agree([long], kept)).toMatchObject([{ valid: true, whole: false, checkpoint_compared: true }])
+  })
+})
+
+describe('the tree over the entries of a real export', () => {
+  const proofOf = async (text: string, ids: number[]) => {
+    const { proof } = await proveEntries(splitLines([Buffer.from(text)]), { ids, publicKey })
+    return proof && writeProof(proof)
+  }
+
+  it('is signed, so that each entry can be proven from the whole log, from a part and from a stretch', async () => {
+    for (const query of ['', '?after_id=40', '?after_id=10&through_id=31', '?through_id=1']) {
+      const text = (await owner.call('GET', `/v1/audit/export${query}`)).body as string
+      const ids = text
+        .split('\n')
+        .slice(1, -2)
+        .map((line) => JSON.parse(line).id as number)
+      const verdict = verifyProof((await proofOf(text, ids)) ?? '', { publicKey })
+      expect(verdict).toMatchObject({
+        valid: true,
+        trusted_key: true,
+        after_id: (ids[0] ?? 0) - 1,
+        last_id: ids.at(-1),
+      })
+      expect(verdict.entries.map(({ id }) => id)).toEqual(ids)
+    }
+  })
+
+  it('is not signed over no entry', async () => {
+    const { body } = await owner.call('GET', `/v1/audit/export?after_id=${LINES - 2}`)
+    expect(JSON.parse((body as string).trimEnd().split('\n').at(-1) ?? '')).not.toHaveProperty('tree')
+  })
+
+  it('is not signed over entries that somebody altered in the database, with their hashes', async () => {
+    const { sql } = service.services
+    const { tenant_id } = owner.tenant
+    const [row] = await sql`select ip_address, hash from audit_log where tenant_id = ${tenant_id} and id = 30`
+    await sql`update audit_log set ip_address = '10.9.9.9', hash = ${randomBytes(32)} where tenant_id = ${tenant_id} and id = 30`
+    try {
+      const text = (await owner.call('GET', '/v1/audit/export')).body as string
+      expect(JSON.parse(text.trimEnd().split('\n').at(-1) ?? '')).not.toHaveProperty('tree')
+      expect(await proofOf(text, [1])).toBeUndefined()
+    } finally {
+      await sql`
+        update audit_log set ip_address = ${row?.ip_address}, hash = ${row?.hash} where tenant_id = ${tenant_id} and id = 30`
+    }
   })
 })
 

@@ -31,6 +31,11 @@ def stretch_text(tenant=TENANT, last_id=42, hash_=CHECKPOINT_HASH, head_id=50, h
     return f"{origin}\n{tenant}\n{last_id}\n{b64(hash_)}\n{head_id}\n{b64(head_hash)}\n{time}\n"
 
 
+def entries_text(tenant=TENANT, after_id=0, last_id=6, root=sha256(b"root"), time="2026-08-12T00:00:00.000Z", origin="eaas/audit/entries/v1"):
+    """What is signed of the tree over entries (proof.md 2)."""
+    return f"{origin}\n{tenant}\n{after_id}\n{last_id}\n{b64(root)}\n{time}\n"
+
+
 def signature_line(signature, key_id, name="eaas-audit", dash="\u2014"):
     return f"{dash} {name} {b64(key_id + signature)}\n"
 

@@ -3,7 +3,7 @@ import json
 
 from .chain import entry_hash, genesis, json_string
 from .checkpoint import (
-    ORIGIN, OTHER_SEED, SIGNED_AT, SIGNING_SEED, checkpoint_text, note_key_id, note_of, public_key_text, stretch_text,
+    ORIGIN, OTHER_SEED, SIGNED_AT, SIGNING_SEED, checkpoint_text, entries_text, note_key_id, note_of, public_key_text, stretch_text,
 )
 from .key_change import THIEF_SEED, THIRD_SEED, key_change, written
 from .common import KEY, MADE_BY, MAX, NIL, OTHER_KEY, OTHER_TENANT, TENANT, b64, ed25519_public, flip, sha256
@@ -49,6 +49,11 @@ class Export:
 
     def trailer(self, **changes):
         return export_members({"checkpoint": self.note(), "public_key": public_key_text(ed25519_public(self.seed)), **changes})
+
+    def tree(self, seed=None, **statement):
+        """The note of the tree over the entries (proof.md 2)."""
+        root = merkle_root([bytes.fromhex(entry["hash"]) for entry in self.entries])
+        return note_of(entries_text(**{"tenant": self.tenant, "after_id": self.after_id, "last_id": self.last_id, "root": root, **statement}), seed or self.seed)
 
     def stretch(self, head_id, head_hash, **statement):
         """The last line where the log goes on behind the last entry."""
@@ -755,6 +760,7 @@ def export_vectors():
     hashes = [good.after_hash] + [bytes.fromhex(entry["hash"]) for entry in good.entries]
     purged = Export([*drafts[3:], purge_draft(3)], 3, hashes[3])
     part = Export(drafts[3:], 3, hashes[3])
+    begun_once = Export(drafts[:1])
     key = public_key_text(ed25519_public(SIGNING_SEED))
     kept = {at: note_of(checkpoint_text(last_id=at, hash_=hashes[at])) for at in range(1, 7)}
 
@@ -790,6 +796,9 @@ def export_vectors():
         note=tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))))
     valid = [
         {"name": "a whole log", "file": file, "verdict": verdict(good, public_key=key)},
+        {"name": "a whole log with a signed tree of its entries", "file": good.file(good.trailer(tree=good.tree())), "verdict": verdict(good, public_key=key)},
+        {"name": "a part with a signed tree of its entries", "file": part.file(part.trailer(tree=part.tree())), "verdict": verdict(part, whole=False)},
+        {"name": "one entry with a signed tree of it", "file": begun_once.file(begun_once.trailer(tree=begun_once.tree())), "verdict": verdict(begun_once)},
         {"name": "a whole log, with a checkpoint of its middle", "file": file, "checkpoint": kept[3],
          "verdict": verdict(good, checkpoint_compared=True)},
         {"name": "a whole log, with a checkpoint of its end", "file": file, "checkpoint": kept[6],
@@ -1319,6 +1328,24 @@ def export_vectors():
     add("the checkpoint by another key", file, 1, note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED))
     add("the checkpoint altered", file, 1, kept[3].replace("\n3\n", "\n2\n"))
     add("the checkpoint of nothing", file, 1, "")
+
+    # The tree over the entries.
+    def with_tree(name, note=None, seed=SIGNING_SEED, **statement):
+        add(f"a tree {name}", good.file(good.trailer(tree=good.tree(seed, **statement) if note is None else note)), last + 2)
+
+    with_tree("with another root", root=sha256(b"another root"))
+    with_tree("of other entries", root=merkle_root(hashes[1:6]))
+    with_tree("of an entry more", last_id=7)
+    with_tree("of an entry less", last_id=5)
+    with_tree("that begins later", after_id=1)
+    with_tree("of another tenant", tenant=OTHER_TENANT)
+    with_tree("by another key", seed=OTHER_SEED)
+    with_tree("with an altered root", note=good.tree().replace(b64(merkle_root(hashes[1:])), b64(sha256(b"another root"))))
+    with_tree("that is a checkpoint", note=kept[6])
+    with_tree("that is nothing", note="")
+    add("a tree before the public key", good.file(export_members({
+        "checkpoint": good.note(), "tree": good.tree(), "public_key": key})), last + 2)
+    add("a tree of no entry", empty.file(empty.trailer(tree=empty.tree(root=sha256(b"")))), 2)
 
     # A new signing key. Its files are not the first one with a fault, so they are given whole.
     def after_change(name, export, line, **more):

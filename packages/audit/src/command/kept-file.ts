@@ -5,7 +5,7 @@ import { readWitnessKey } from '../formats/cosignature.js'
 import type { KeyChange } from '../formats/key-change.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
-import { assertSameChanges, listWitnessedLines } from '../verify/kept-checkpoint.js'
+import { assertSameChanges, listWitnessedLines, mergeKept } from '../verify/kept-checkpoint.js'
 import type { KeptStatement } from '../verify/verify-export.js'
 import { readGiven } from './files.js'
 
@@ -54,7 +54,7 @@ function isKey(text: string, type: number): boolean {
  * CheckpointError
  */
 export async function readWitnessedNote(
-  file: string,
+  files: string | readonly string[],
   {
     publicKey,
     changes = [],
@@ -69,19 +69,23 @@ export async function readWitnessedNote(
   },
 ): Promise<Witnessed> {
   const witnesses = witness.map(readWitnessKey)
-  return readAs(file, (text) => {
+  return readAs(files, (text) => {
     assertSameChanges(text, changes)
     return findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer })
   })
 }
 
-/** Reads a file; an error of a checkpoint in it names the file. @throws CheckpointError */
-export async function readAs<T>(file: string, read: (text: string) => T): Promise<T> {
-  const text = await readGiven(file)
+/**
+ * Reads a file of checkpoints, or several as if their checkpoints stood in one; an error of a checkpoint names the files.
+ * @throws CheckpointError
+ */
+export async function readAs<T>(files: string | readonly string[], read: (text: string) => T): Promise<T> {
+  const paths = [files].flat()
+  const text = mergeKept(await Promise.all(paths.map(readGiven)))
   try {
     return read(text)
   } catch (error) {
-    throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
+    throw error instanceof CheckpointError ? new CheckpointError(`${paths.join(', ')}: ${error.message}`) : error
   }
 }
 

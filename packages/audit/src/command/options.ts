@@ -37,6 +37,11 @@ export const WITNESS_OPTION = new Option(
   "the key of a witness that must have cosigned the checkpoint of the installation's log in --checkpoint; may be repeated",
 ).argParser(readRepeated)
 
+export const CHECKPOINT_OPTION = new Option(
+  '--checkpoint <file>',
+  'a checkpoint that you kept, of the tenant or the installation: the export must agree with it, and the verdict names it; may be repeated, the newest counts; needs --public-key',
+).argParser(readRepeated)
+
 /** Help text: variables of the environment with their meanings. */
 export function describeVariables(variables: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(variables).map((name) => name.length)) + 2
@@ -59,6 +64,16 @@ export function assertWitnessable(command: Command): void {
     const fault = findWitnessKeyFault(key)
     if (fault !== undefined) command.error(`error: option '--witness': ${fault}`, { exitCode: USAGE_ERROR })
   }
+}
+
+/** As above, and makes it a usage error to give --checkpoint without --public-key. */
+export function assertComparable(command: Command): void {
+  assertWitnessable(command)
+  const { publicKey, checkpoint } = command.opts<{ publicKey?: string; checkpoint?: string }>()
+  if (checkpoint === undefined || publicKey !== undefined) return
+  command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint", {
+    exitCode: USAGE_ERROR,
+  })
 }
 
 /** Reads the key that `--public-key` gives, or the file that contains it; a usage error if it is none. */

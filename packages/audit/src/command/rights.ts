@@ -1,6 +1,7 @@
 /** `eaas-audit rights`: who could do what with which key at a time, from an export that verifies. */
-import { BUDGET_KINDS, INSTALLATION_ID } from '@eaas/protocol'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
+import { describeAddresses, describeBudgets } from '../report/rights.js'
 import {
   type ApiKeyRights,
   createRightsReader,
@@ -155,9 +156,9 @@ function describe(
         unknown(apiKey.status),
         apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
         apiKey.permissions === null ? 'unknown' : keysOf(apiKey),
-        apiKey.permissions === null ? 'unknown' : budgetsOf(apiKey),
+        apiKey.permissions === null ? 'unknown' : describeBudgets(apiKey),
         apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
-        apiKey.permissions === null ? 'unknown' : addressesOf(apiKey),
+        apiKey.permissions === null ? 'unknown' : describeAddresses(apiKey),
         unknown(apiKey.entry_id),
       ]),
     ),
@@ -216,18 +217,4 @@ function destroyedOf({ status, version, destroyed_through }: KeyRights): string 
 
 function keysOf({ keys }: ApiKeyRights): string {
   return keys === null ? 'all' : keys.join(' ') || 'none'
-}
-
-function budgetsOf({ budgets }: ApiKeyRights): string {
-  const limits = BUDGET_KINDS.flatMap((kind) => {
-    const { per_minute, per_day } = budgets?.[kind] ?? {}
-    const [minute, day] = [per_minute && `${per_minute} a minute`, per_day && `${per_day} a day`]
-    return minute || day ? [`${kind} ${[minute, day].filter(Boolean).join(' and ')}`] : []
-  })
-  return [...limits, ...(budgets?.when_over === 'expire' ? ['then expires'] : [])].join(', ') || 'none'
-}
-
-function addressesOf({ allowed_ips }: ApiKeyRights): string {
-  if (allowed_ips === null) return 'any'
-  return Array.isArray(allowed_ips) ? allowed_ips.join(' ') : `${allowed_ips.count}, SHA-256 ${allowed_ips.sha256}`
 }

@@ -1,18 +1,11 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
-import { type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
-import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
-import { CheckpointError } from '../formats/signed-note.js'
-import { listComparable } from '../verify/exported-anchor.js'
-import { assertSameChanges, findKeptNote } from '../verify/kept-checkpoint.js'
-import { ExportFault, isAnchor, isLinks, readAnchorLine, readHeader, readLinksLine } from '../verify/read-export.js'
-import { splitLines } from '../verify/split-lines.js'
-import { type ExportVerdict, type KeptStatement, verifyExport } from '../verify/verify-export.js'
-import { openGiven } from './files.js'
-import { describeStatement, describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
+import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
+import { describeStatement, describeWitnessed, viewWitnessed } from './kept-file.js'
 import {
-  assertWitnessable,
+  assertComparable,
+  CHECKPOINT_OPTION,
   EXIT_CODES,
   JSON_OPTION,
   judge,
@@ -20,19 +13,14 @@ import {
   PART,
   UNTRUSTED_KEY,
   UNUSED,
-  USAGE_ERROR,
   VALID,
   WITNESS_OPTION,
   withKey,
 } from './options.js'
-import { print, printJson, showProgress } from './output.js'
+import { print, printJson } from './output.js'
+import { type Trusted, verifyFiles } from './verify-files.js'
 
-interface VerifyCommand {
-  publicKey?: string
-  /** a file with a checkpoint, in any form (kept-checkpoint.ts); requires a public key */
-  checkpoint?: string
-  /** keys of witnesses that must have cosigned the checkpoint of the installation's log in that file */
-  witness?: string[]
+interface VerifyCommand extends Trusted {
   json: boolean
 }
 
@@ -41,58 +29,24 @@ export function addVerify(program: Command): void {
   program
     .command('verify')
     .description('Verify an export of an audit log, without server or secret.')
-    .argument('<export>', 'what eaas audit export wrote, - for standard input')
-    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .option(
-      '--checkpoint <file>',
-      'a checkpoint that you kept, of the tenant or the installation: the export must agree with it, and the verdict names it; needs --public-key',
+    .argument(
+      '<export...>',
+      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
     )
+    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
+    .addOption(CHECKPOINT_OPTION)
     .addOption(WITNESS_OPTION)
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
-    .action(async (file: string, options: VerifyCommand, command: Command) => {
-      assertWitnessable(command)
-      if (options.checkpoint !== undefined && options.publicKey === undefined) {
-        command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint", {
-          exitCode: USAGE_ERROR,
-        })
-      }
-      await judge(async () => verifyFile(file, await withKey(options, command)))
+    .action(async (files: string[], options: VerifyCommand, command: Command) => {
+      assertComparable(command)
+      await judge(async () => verifyAndPrint(files, await withKey(options, command)))
     })
 }
 
-/** Verifies an export, `-` for standard input; returns the exit code. */
-async function verifyFile(file: string, { publicKey, checkpoint, witness, json }: VerifyCommand): Promise<number> {
-  const opened = await openGiven(file)
-  const lines = splitLines(opened.chunks)
-  const { tenant_id, comparable, changes, begun } = await readBeginning(lines)
-  const keys = listKeys(changes)
-  // Those of before a change of keys signed checkpoints that were kept.
-  const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
-  const witnessed =
-    checkpoint === undefined || witness === undefined
-      ? undefined
-      : await readWitnessedNote(checkpoint, {
-          publicKey: signers,
-          changes,
-          witness,
-          prefer: comparable && ((id) => comparable.ids.has(id)),
-        })
-  const note =
-    witnessed?.note ??
-    (checkpoint === undefined || tenant_id === undefined
-      ? undefined
-      : await readNote(checkpoint, { tenant_id, publicKey: signers, changes, comparable }))
-  const progress = showProgress('verified')
-  const verdict = await verifyExport(joined(begun, lines), {
-    ...(publicKey === undefined ? {} : { publicKey }),
-    ...(note === undefined ? {} : { checkpoint: note }),
-    onProgress: (entries) => {
-      const part = opened.progress()
-      progress(`${entries} entries${part === undefined ? '' : `, ${Math.round(100 * part)} %`}`)
-    },
-  })
-  progress.done()
+/** Verifies an export, or several as one; returns the exit code. */
+async function verifyAndPrint(files: readonly string[], { json, ...trusted }: VerifyCommand): Promise<number> {
+  const { verdict, witnessed } = await verifyFiles(files, trusted)
   if (json) printJson({ ...verdict, ...viewWitnessed(witnessed) })
   else print(...describe(verdict), ...(verdict.valid ? describeWitnessed(witnessed) : []))
   return exitCode(verdict)
@@ -174,68 +128,4 @@ function describeCompared(
   if (!isShared || !anchor) return [`checkpoint  agrees: ${what}; nothing before it was rewritten, cut or rolled back`]
   const order = id < anchor.id ? 'goes on from it to the anchor' : 'has the anchor up to it'
   return [`checkpoint  agrees: ${what}; that log ${order}, and nothing before it was rewritten, cut or rolled back`]
-}
-
-/** What the first lines of an export say. */
-interface Beginning {
-  tenant_id?: string
-  /** at which entries of the installation's log it can be compared, if it has an anchor */
-  comparable?: ReturnType<typeof listComparable> | undefined
-  /** of the keys that signed for the installation (key-change.md 4) */
-  changes: KeyChange[]
-  /** the lines that were read */
-  begun: string[]
-}
-
-/**
- * The tenant of the header and what the anchor can be compared with, as far as the file has them without a
- * fault, which the verdict will report.
- */
-async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
-  const begun: string[] = []
-  const read = async () => {
-    const { value, done } = await lines.next()
-    if (!done) begun.push(value)
-    return value ?? ''
-  }
-  const found: Beginning = { changes: [], begun }
-  try {
-    const { tenant_id, key_changes } = readHeader(await read())
-    found.tenant_id = tenant_id
-    found.changes = followKeyChanges(key_changes)
-    const line = await read()
-    if (!isAnchor(line)) return found
-    const anchor = readAnchorLine(line)
-    found.comparable = listComparable(anchor, undefined)
-    const next = await read()
-    if (isLinks(next)) found.comparable = listComparable(anchor, readLinksLine(next))
-  } catch (error) {
-    if (!(error instanceof ExportFault) && !(error instanceof CheckpointError)) throw error
-  }
-  return found
-}
-
-async function* joined(begun: readonly string[], rest: AsyncGenerator<string>): AsyncGenerator<string> {
-  yield* begun
-  yield* rest
-}
-
-// An error of the checkpoint itself is reported as such, not as a fault of the export.
-function readNote(
-  file: string,
-  {
-    tenant_id,
-    publicKey,
-    changes,
-    comparable,
-  }: { tenant_id: string; publicKey: PublicKeys } & Pick<Beginning, 'changes' | 'comparable'>,
-): Promise<string> {
-  // One of a later entry than the log's last one counts: it shows that the log went back.
-  const isComparable = (id: number) => comparable !== undefined && (comparable.ids.has(id) || id > comparable.head_id)
-  return readAs(file, (text) => {
-    assertSameChanges(text, changes)
-    const note = findKeptNote(text, tenant_id, isComparable)
-    readCheckpoint(note, publicKey)
-    return note
-  })
 }

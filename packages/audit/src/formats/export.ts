@@ -51,7 +51,11 @@ export interface LinkedEntry {
  * What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last
  * entry.
  */
-export type ExportTrailer = { public_key: string } & ({ checkpoint: string } | { stretch: string })
+export type ExportTrailer = {
+  public_key: string
+  /** the note of the tree over the entries of the export (proof.md 2) */
+  tree?: string | undefined
+} & ({ checkpoint: string } | { stretch: string })
 
 /** The first line, with its line feed. */
 export function headerLine({ tenant_id, after_id, after_hash, key_changes }: ExportHeader): string {
@@ -61,10 +65,11 @@ export function headerLine({ tenant_id, after_id, after_hash, key_changes }: Exp
 
 /** The line of an entry, with its line feed. */
 export function entryLine(entry: Omit<ChainedEntry, 'mac'>): string {
-  return `${entryText(entry)}\n`
+  return `${writeEntry(entry)}\n`
 }
 
-function entryText(entry: Omit<ChainedEntry, 'mac'>): string {
+/** Writes an entry as a line has it, without the line feed. */
+export function writeEntry(entry: Omit<ChainedEntry, 'mac'>): string {
   const { id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash } = entry
   const line = { id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash: hex(hash) }
   return JSON.stringify(line satisfies Omit<AuditEntry, 'tenant_id'> & { hash: string })
@@ -73,7 +78,7 @@ function entryText(entry: Omit<ChainedEntry, 'mac'>): string {
 /** The line of an anchor, with its line feed. */
 export function anchorLine({ anchor, after_hash, last_id, hash, index, proof, signed }: ExportAnchor): string {
   const rest = { after_hash: hex(after_hash), last_id, hash: hex(hash), index, proof: proof.map(hex), signed }
-  return `{"anchor":${entryText(anchor)},${JSON.stringify(rest).slice(1)}\n`
+  return `{"anchor":${writeEntry(anchor)},${JSON.stringify(rest).slice(1)}\n`
 }
 
 /** The line that links entries of the installation's log to the anchor, with its line feed. */
@@ -83,8 +88,7 @@ export function linksLine({ tree, proof, entries }: ExportLinks): string {
 }
 
 /** The last line, with its line feed. */
-export function trailerLine({ public_key, ...signed }: ExportTrailer): string {
-  const line =
-    'stretch' in signed ? { stretch: signed.stretch, public_key } : { checkpoint: signed.checkpoint, public_key }
-  return `${JSON.stringify(line)}\n`
+export function trailerLine({ public_key, tree, ...signed }: ExportTrailer): string {
+  const end = 'stretch' in signed ? { stretch: signed.stretch } : { checkpoint: signed.checkpoint }
+  return `${JSON.stringify({ ...end, public_key, tree })}\n`
 }

@@ -94,6 +94,33 @@ export class GrowingLeaves {
   }
 }
 
+/** The root over leaves that are added one after another, in memory for their logarithm. */
+export class RunningRoot {
+  #length = 0
+  /** the roots of complete subtrees of falling sizes: one for each bit of the length */
+  readonly #subtrees: Uint8Array[] = []
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Appends a leaf. */
+  add(leaf: Uint8Array): void {
+    let hash = leafHash(leaf)
+    for (let count = this.#length++; isOdd(count); count = half(count)) {
+      hash = nodeHash(this.#subtrees.pop() as Uint8Array, hash)
+    }
+    this.#subtrees.push(hash)
+  }
+
+  /** The root over the leaves so far. */
+  root(): Uint8Array {
+    return this.#subtrees.length === 0
+      ? merkleRoot([])
+      : this.#subtrees.reduceRight((right, left) => nodeHash(left, right))
+  }
+}
+
 /** The root over the leaves (merkle.md 1). */
 export function merkleRoot(leaves: Leaves): Uint8Array {
   return rootOf(leaves, 0, leaves.length)

@@ -71,6 +71,17 @@ export class KeptIds {
   }
 }
 
+/** Merges the texts of several files into one that has the lines of all; a single one stays as it is. */
+export function mergeKept(texts: readonly string[]): string {
+  const [only = '', ...more] = texts
+  if (more.length === 0) return only
+  for (const text of texts) assertNoExport(text)
+  const lines = texts.flatMap((text): KeptMembers[] =>
+    text.startsWith(ORIGIN) ? splitNotes(text).map((checkpoint) => ({ checkpoint })) : readObjects(text),
+  )
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
+}
+
 /** A note, and what stands beside it in its line of the file: no signature covers that. */
 export interface KeptNote {
   checkpoint: string

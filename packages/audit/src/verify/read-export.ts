@@ -30,11 +30,11 @@ export class ExportFault extends Error {
   }
 }
 
-const hash = z.string().check(z.regex(/^[0-9a-f]{64}$/))
+export const hash = z.string().check(z.regex(/^[0-9a-f]{64}$/))
 const uuid = z.string().check(z.refine(isUuid))
-const integer = z.int().check(z.gte(0))
+export const integer = z.int().check(z.gte(0))
 const time = z.string().check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/))
-const text = z.string().check(z.refine((value) => !value.includes('\0') && isWellFormed(value)))
+export const text = z.string().check(z.refine((value) => !value.includes('\0') && isWellFormed(value)))
 const headerSchema = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
   tenant_id: uuid,
@@ -42,7 +42,7 @@ const headerSchema = z.strictObject({
   after_hash: hash,
   key_changes: z.optional(z.array(text)),
 })
-const entrySchema = z.strictObject({
+export const entrySchema = z.strictObject({
   id: integer,
   action: text,
   key_id: z.nullable(uuid),
@@ -68,8 +68,8 @@ const linksSchema = z.strictObject({
   entries: z.array(z.strictObject({ id: integer, hash, proof: z.array(hash) })),
 })
 const trailerSchema = z.union([
-  z.strictObject({ checkpoint: text, public_key: text }),
-  z.strictObject({ stretch: text, public_key: text }),
+  z.strictObject({ checkpoint: text, public_key: text, tree: z.optional(text) }),
+  z.strictObject({ stretch: text, public_key: text, tree: z.optional(text) }),
 ])
 
 /** Reads the first line (export.md 2). @throws ExportFault */
@@ -139,7 +139,8 @@ export function readTrailer(line: string): ExportTrailer {
   return assertSame(line, parse(line, trailerSchema, 'the last line is not the trailer of an export'), trailerLine)
 }
 
-function parse<T>(line: string, schema: z.ZodMiniType<T>, otherwise: string, entry_id?: number): T {
+/** Parses a line by a schema. @throws ExportFault */
+export function parse<T>(line: string, schema: z.ZodMiniType<T>, otherwise: string, entry_id?: number): T {
   const result = schema.safeParse(parseJson(line))
   if (!result.success) throw new ExportFault(otherwise, entry_id)
   return result.data

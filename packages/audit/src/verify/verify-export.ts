@@ -8,6 +8,8 @@ import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack } from '../for
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
 import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
+import { RunningRoot } from '../formats/merkle.js'
+import { readEntryTree } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTreeKey } from '../formats/tree.js'
@@ -186,6 +188,7 @@ class ExportReader {
   private covered: ExportAnchor | undefined
   private links: ExportLinks | undefined
   private isEnded = false
+  private readonly leaves = new RunningRoot()
   private changes: KeyChange[] = []
 
   constructor(
@@ -281,6 +284,7 @@ class ExportReader {
     if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
     if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
     this.last = entry
+    this.leaves.add(entry.hash)
     this.options.onEntry?.(entry)
     verdict.verified_entries += 1
     verdict.last_id = id
@@ -303,6 +307,7 @@ class ExportReader {
     if (!equalBytes(signed.hash, last.hash)) {
       throw new ExportFault(`what was signed does not agree with entry ${last.id}, the last one`, last.id)
     }
+    if (trailer.tree !== undefined) this.assertTree(trailer.tree, trailer.public_key)
     const unfinished = this.history.end()
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
     const { head_id, head_hash } = signed
@@ -325,6 +330,16 @@ class ExportReader {
     ]
     Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
     this.isEnded = true
+  }
+
+  // The server signs a tree over exactly the entries of the file (proof.md 2).
+  private assertTree(note: string, publicKey: string): void {
+    const { header, last, leaves } = this
+    const { tenant_id, after_id, last_id, root } = readEntryTree(note, publicKey)
+    const isOfFile = tenant_id === header?.tenant_id && after_id === header.after_id && last_id === last.id
+    if (!isOfFile || !equalBytes(root, leaves.root())) {
+      throw new ExportFault('the tree that was signed is not that of these entries')
+    }
   }
 
   private assertSigner(signer: string): void {
@@ -391,7 +406,8 @@ class ExportReader {
 }
 
 // What ends with a checkpoint ends where the log ended.
-function readSigned(trailer: ExportTrailer): Stretch {
+/** Reads what the last line of an export states; of a checkpoint, the log ends there. @throws CheckpointError */
+export function readSigned(trailer: ExportTrailer): Stretch {
   if ('stretch' in trailer) return readStretch(trailer.stretch, trailer.public_key)
   const checkpoint = readCheckpoint(trailer.checkpoint, trailer.public_key)
   return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }

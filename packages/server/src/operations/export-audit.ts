@@ -1,8 +1,19 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
 
 import { Readable } from 'node:stream'
-import { anchorLine, type ExportTrailer, entryLine, headerLine, linksLine, trailerLine } from '@eaas/audit'
-import type { Head } from '../audit/formats/chain.js'
+import {
+  type AuditEntry,
+  anchorLine,
+  type ExportTrailer,
+  entryHash,
+  entryLine,
+  headerLine,
+  linksLine,
+  RunningRoot,
+  signEntryTree,
+  trailerLine,
+} from '@eaas/audit'
+import { equalBytes, type Head } from '../audit/formats/chain.js'
 import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
@@ -61,18 +72,42 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
     })
     if (covering) yield anchorLine(covering.anchor)
     if (covering?.links) yield linksLine(covering.links)
+    const tree = createTree(context, { start, end })
     let last = start.last_id
     while (last < end.last_id) {
       const range = { tenant_id, after_id: last, through_id: end.last_id }
       const page = await inTurn(services.readGate, { tenant_id }, () => readPage(services.sql, range))
+      for (const entry of page) tree.add(entry)
       yield page.map(entryLine).join('')
       last += page.length
     }
-    yield trailerLine(await seal(gone.signal))
+    yield trailerLine({ ...(await seal(gone.signal)), tree: tree.sign() })
   }
   const gone = new AbortController()
   const file = Readable.from(lines(), { objectMode: false })
   return file.once('close', () => gone.abort())
+}
+
+/**
+ * Makes the tree over the entries of the export (proof.md 2), of hashes that are computed here. It is not signed if they do not
+ * lead to the end: what the file then lacks is named by whoever verifies it.
+ */
+function createTree({ services, state }: Context, { start, end }: { start: Position; end: Position }) {
+  const { tenant_id } = state.tenant
+  const leaves = new RunningRoot()
+  const created_at = new Date(services.now()).toISOString()
+  let { hash } = start
+  return {
+    add(entry: AuditEntry) {
+      hash = entryHash(hash, entry)
+      leaves.add(hash)
+    },
+    sign() {
+      if (leaves.length === 0 || !equalBytes(hash, end.hash)) return undefined
+      const range = { tenant_id, after_id: start.last_id, last_id: end.last_id }
+      return signEntryTree(services.signingKey, { ...range, root: leaves.root(), created_at })
+    },
+  }
 }
 
 /**

@@ -1,0 +1,134 @@
+/** `eaas-audit entries`: prints the entries of an export that match, once the export has verified. */
+import { encodeHex } from '@eaas/protocol'
+import type { Command } from 'commander'
+import { readMetadata } from '../formats/chain.js'
+import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
+import type { ExportedEntry } from '../verify/read-export.js'
+import { EXIT_CODES, JSON_OPTION, judge, readId, readRepeated, readTime, USAGE_ERROR, withKey } from './options.js'
+import { print, printJson, table } from './output.js'
+import { exitCode } from './verify.js'
+import { type Trusted, verifyFiles } from './verify-files.js'
+
+interface EntriesCommand extends Trusted {
+  key?: string
+  apiKey?: string
+  user?: string
+  withoutUser: boolean
+  action?: string[]
+  address?: string
+  metadata?: string[]
+  context?: string[]
+  from?: string
+  to?: string
+  json: boolean
+}
+
+/** Entries that are printed at a time. */
+const PAGE_ENTRIES = 1_000
+
+/** Adds `eaas-audit entries`. */
+export function addEntries(program: Command): void {
+  program
+    .command('entries')
+    .description(
+      'Print the entries of an export for which all options hold. The exit code tells whether the export is valid: entries of one that is not prove nothing.',
+    )
+    .argument(
+      '<export...>',
+      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
+    )
+    .option('--key <id>', 'about this key', readId)
+    .option('--api-key <id>', 'of this API key, or system', readActor)
+    .option('--user <name>', 'for this end user, as the application named them')
+    .option('--without-user', 'for which no end user was named', false)
+    .option('--action <name>', 'of this action, as key.unwrap; may be repeated', readRepeated)
+    .option('--context <name=value>', 'whose call stated this of its context; may be repeated', readRepeated)
+    .option('--metadata <name=value>', 'whose metadata has this; may be repeated', readRepeated)
+    .option('--address <address>', `from this address; ${NO_ADDRESS}: without one`)
+    .option('--from <time>', 'from this time on, RFC 3339 with an offset', readTime)
+    .option('--to <time>', 'before this time', readTime)
+    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', EXIT_CODES)
+    .action(async (files: string[], options: EntriesCommand, command: Command) => {
+      if (options.withoutUser && options.user !== undefined)
+        command.error("error: '--user' and '--without-user' exclude each other", { exitCode: USAGE_ERROR })
+      const wrong = [...(options.metadata ?? []), ...(options.context ?? [])].find((pair) => pair.indexOf('=') < 1)
+      if (wrong !== undefined) command.error(`error: '${wrong}' must be <name>=<value>`, { exitCode: USAGE_ERROR })
+      await judge(async () => printEntries(files, await withKey(options, command)))
+    })
+}
+
+/** Prints the entries; returns the exit code of the export. */
+async function printEntries(files: readonly string[], options: EntriesCommand): Promise<number> {
+  const filter = filterOf(options)
+  let found: ExportedEntry[] = []
+  let printed = 0
+  const flush = () => {
+    if (found.length === 0) return
+    if (options.json)
+      print(...found.map(({ tenant_id: _, hash, ...entry }) => JSON.stringify({ ...entry, hash: encodeHex(hash) })))
+    else print(...describe(found).slice(printed === 0 ? 0 : 1))
+    printed += found.length
+    found = []
+  }
+  const { verdict } = await verifyFiles(files, options, {
+    onEntry(entry) {
+      if (!matchesFilter(filter, entry)) return
+      found.push(entry)
+      if (found.length === PAGE_ENTRIES) flush()
+    },
+  })
+  flush()
+  if (options.json)
+    printJson({ valid: verdict.valid, entries: printed, trusted_key: verdict.trusted_key, reason: verdict.reason })
+  else if (!verdict.valid)
+    print(`The export is NOT valid, so these entries prove nothing: ${verdict.reason} (line ${verdict.line}).`)
+  else print(`${printed} ${printed === 1 ? 'entry' : 'entries'} of a valid export.`)
+  return exitCode(verdict)
+}
+
+function filterOf({
+  key,
+  apiKey,
+  user,
+  withoutUser,
+  action,
+  address,
+  metadata = [],
+  context = [],
+  from,
+  to,
+}: EntriesCommand): EntryFilter {
+  return {
+    key_id: key,
+    actor: apiKey,
+    user: withoutUser ? null : user,
+    actions: action,
+    address: address === NO_ADDRESS ? null : address,
+    told: [...metadata, ...context.map((pair) => `context.${pair}`)],
+    from,
+    to,
+  }
+}
+
+function describe(entries: readonly ExportedEntry[]): string[] {
+  return table(
+    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'VERSION', 'BY', 'FOR', 'ADDRESS', 'METADATA'],
+    entries.map((entry) => [
+      String(entry.id),
+      entry.created_at,
+      entry.action,
+      entry.key_id ?? '',
+      String(entry.key_version ?? ''),
+      entry.actor,
+      findUser(readMetadata(entry)) ?? '',
+      entry.ip_address ?? '',
+      entry.metadata ?? '',
+    ]),
+  )
+}
+
+function readActor(text: string): string {
+  return text === 'system' ? text : readId(text)
+}

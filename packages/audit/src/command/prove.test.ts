@@ -1,0 +1,94 @@
+// `eaas-audit prove` and `eaas-audit verify-proof` as the two sides of an erasure run them.
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeHex } from '@eaas/protocol'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
+import { publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+import { signCheckpoint } from '../formats/checkpoint.js'
+
+const KEY = ['--public-key', publicKey]
+let folder: string
+let file: string
+let text: string
+/** the ids of the entries that destroyed a key */
+let erasure: string[]
+let number = 0
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-prove-'))
+  file = join(folder, 'acme.ndjson')
+  text = [...writeExport(reportedLog(), SIGNED_AT)].join('')
+  await writeFile(file, text)
+  erasure = text
+    .split('\n')
+    .flatMap((line, at) => (line.includes(ERASED) && line.includes('key.destroy') ? [String(at)] : []))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const fresh = (name: string) => join(folder, `${++number}-${name}`)
+
+function checkpointOf(id: number): string {
+  const { hash } = JSON.parse(text.split('\n')[id] ?? '')
+  return signCheckpoint(signingKey, { tenant_id: TENANT, last_id: id, hash: decodeHex(hash), created_at: SIGNED_AT })
+}
+
+describe('eaas-audit prove', () => {
+  it('writes what verify-proof accepts, by the key and the checkpoint of whoever is given it', async () => {
+    const [proof, kept] = [fresh('erasure.proof'), fresh('kept')]
+    await writeFile(kept, checkpointOf(400))
+    const made = await runAuditCommand(['prove', file, ...erasure, ...KEY, '--checkpoint', kept, '--out', proof])
+    expect(made).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`Wrote ${proof}: 2 of the entries 1 to 876`),
+    })
+    const judged = await runAuditCommand(['verify-proof', proof, ...KEY, '--checkpoint', kept])
+    expect(judged).toMatchObject({ code: 0, stderr: '' })
+    expect(judged.stdout).toMatch(/^The proof is valid/)
+    expect(judged.stdout).toContain(`key         ${ERASED}, version 1`)
+    expect(judged.stdout).toContain('checkpoint  agrees: entry 400 of the log')
+    const { code, stdout } = await runAuditCommand(['verify-proof', proof, '--json'])
+    expect(code).toBe(6)
+    expect(JSON.parse(stdout).entries.map(({ id }: { id: number }) => String(id))).toEqual(erasure)
+  })
+
+  it('ends verify-proof with 5 for a checkpoint of an entry that the file does not have, and with 1 for another log', async () => {
+    const [proof, kept, other] = [fresh('erasure.proof'), fresh('kept'), fresh('other')]
+    await runAuditCommand(['prove', file, ...erasure, ...KEY, '--out', proof])
+    await writeFile(kept, checkpointOf(401))
+    expect(await runAuditCommand(['verify-proof', proof, ...KEY, '--checkpoint', kept])).toMatchObject({ code: 5 })
+    const wrong = { tenant_id: TENANT, last_id: 876, hash: new Uint8Array(32), created_at: SIGNED_AT }
+    await writeFile(other, signCheckpoint(signingKey, wrong))
+    const judged = await runAuditCommand(['verify-proof', proof, ...KEY, '--checkpoint', other])
+    expect(judged).toMatchObject({ code: 1, stdout: expect.stringContaining('NOT valid: entry 876 is not the one') })
+  })
+
+  it('ends verify-proof with 1 for a file that was altered', async () => {
+    const [proof, altered] = [fresh('erasure.proof'), fresh('altered.proof')]
+    await runAuditCommand(['prove', file, ...erasure, ...KEY, '--out', proof])
+    await writeFile(altered, (await readFile(proof, 'utf8')).replace('completed', 'cancelled'))
+    expect(await runAuditCommand(['verify-proof', altered, ...KEY])).toMatchObject({ code: 1 })
+  })
+
+  it('writes nothing from an export that does not verify, that has no such entry or no signed tree', async () => {
+    const [altered, bare, out] = [fresh('altered.ndjson'), fresh('bare.ndjson'), fresh('out')]
+    await writeFile(altered, text.replace('192.0.2.9', '192.0.2.8'))
+    expect(await runAuditCommand(['prove', altered, '1', ...KEY, '--out', out])).toMatchObject({ code: 1 })
+    expect(await runAuditCommand(['prove', file, '1', '877', ...KEY, '--out', out])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('has no entry 877'),
+    })
+    await writeFile(bare, text.replace(/,"tree":"[^"]*"}\n$/, '}\n'))
+    expect(await runAuditCommand(['prove', bare, '1', ...KEY, '--out', out])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('no signed tree'),
+    })
+    await expect(readFile(out)).rejects.toThrow('ENOENT')
+  })
+
+  it.each(['0', '-1', '1.5', 'x', '9007199254740992'])('has a usage error for the entry %s', async (id) => {
+    expect(await runAuditCommand(['prove', file, '--out', fresh('out'), '--', id])).toMatchObject({ code: 2 })
+  })
+})

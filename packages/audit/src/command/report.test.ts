@@ -1,0 +1,228 @@
+// `eaas-audit report` and `eaas-audit entries` as an auditor runs them: files, exit codes, usage errors.
+import { execFile, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERASED, FORMULA, HOSTILE, reportedLog, SHOP, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
+import { publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import { rounds } from '../../../../test/support/run/rounds.js'
+import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+
+const PERIOD = ['--from', '2026-02-01T00:00:00Z', '--to', '2026-07-01T00:00:00Z']
+const KEY = ['--public-key', publicKey]
+const EAAS_AUDIT = fileURLToPath(new URL('../../bin/eaas-audit.mjs', import.meta.url))
+
+let folder: string
+let file: string
+let number = 0
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-report-'))
+  file = join(folder, 'acme.ndjson')
+  await writeFile(file, [...writeExport(reportedLog(), SIGNED_AT)].join(''))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const fresh = (name: string) => join(folder, `${++number}-${name}`)
+
+describe('eaas-audit report', () => {
+  it('writes the page, the tables and the JSON, which only the user may read', async () => {
+    const [html, csv, json] = [fresh('report.html'), fresh('csv'), fresh('report.json')]
+    const args = ['report', file, ...PERIOD, ...KEY, '--html', html, '--csv', csv, '--json', json]
+    expect(await runAuditCommand(args)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^The export is valid/),
+    })
+    const sha256 = createHash('sha256')
+      .update(await readFile(file))
+      .digest('hex')
+    expect(await readFile(html, 'utf8')).toContain(`acme.ndjson, SHA-256 ${sha256}`)
+    expect(await readdir(csv)).toContain('access-by-person.csv')
+    expect(JSON.parse(await readFile(json, 'utf8'))).toMatchObject({ covers_period: true })
+    for (const path of [html, json]) expect((await stat(path)).mode & 0o777).toBe(0o600)
+  })
+
+  it('makes the same page again by the command that the page names', async () => {
+    const names = fresh('names.json')
+    await writeFile(names, JSON.stringify({ [TENANT]: "acme's" }))
+    const first = fresh('report.html')
+    const given = ['report', file, ...PERIOD, ...KEY, '--tenant-names', names]
+    await runAuditCommand([...given, '--html', first])
+    const page = await readFile(first, 'utf8')
+    expect(page).toContain(`acme&#39;s, ${TENANT}`)
+    const [, command = ''] = /<dt>Made again by<\/dt><dd>([^<]+)</.exec(page) ?? []
+    const args = command.split(' ').slice(2, -1) // no part of it is quoted
+    const second = fresh('report.html')
+    await runAuditCommand([...args, second])
+    expect(await readFile(second, 'utf8')).toBe(page)
+  })
+
+  it('ends with 4 if the export ends before the period does, and says so in the page', async () => {
+    const html = fresh('report.html')
+    const args = ['report', file, '--from', '2026-02-01T00:00:00Z', '--to', '2026-08-01T00:00:00Z', ...KEY]
+    expect(await runAuditCommand([...args, '--html', html])).toMatchObject({ code: 4 })
+    expect(await readFile(html, 'utf8')).toContain('which is before the end of the period')
+  })
+
+  it('ends with 1 if the export does not verify, and the page then has nothing but that', async () => {
+    const altered = fresh('altered.ndjson')
+    await writeFile(altered, (await readFile(file, 'utf8')).replace('ada@example.com', 'eve@example.com'))
+    const html = fresh('report.html')
+    const ended = await runAuditCommand(['report', altered, ...PERIOD, ...KEY, '--html', html])
+    expect(ended).toMatchObject({ code: 1, stdout: expect.stringContaining('NOT valid') })
+    const page = await readFile(html, 'utf8')
+    expect(page).not.toContain('<table')
+    expect(page).toContain(
+      createHash('sha256')
+        .update(await readFile(altered))
+        .digest('hex'),
+    )
+  })
+
+  it('ends with 6 without the key, which only the file itself vouches for', async () => {
+    expect(await runAuditCommand(['report', file, ...PERIOD, '--html', fresh('report.html')])).toMatchObject({
+      code: 6,
+    })
+  })
+
+  it('reads a log of any length in 32 MB: 44,000 entries, nearly a million in the slow suite', async () => {
+    const [long, html] = [fresh('long.ndjson'), fresh('report.html')]
+    await pipeline(Readable.from(writeExport(reportedLog(rounds(60, 1_230)), SIGNED_AT)), createWriteStream(long))
+    const args = ['--max-old-space-size=32', EAAS_AUDIT, 'report', long, ...PERIOD, ...KEY, '--html', html]
+    const { stdout } = await promisify(execFile)(process.execPath, args)
+    expect(stdout).toMatch(/^The export is valid: each of its \d{5,6} entries/)
+    expect((await stat(html)).size).toBeLessThan(1_000_000)
+  })
+
+  it('overwrites nothing', async () => {
+    const html = fresh('report.html')
+    await writeFile(html, 'mine')
+    const ended = await runAuditCommand(['report', file, ...PERIOD, ...KEY, '--html', html])
+    expect(ended).toMatchObject({ code: 3, stderr: expect.stringContaining('is not overwritten') })
+    expect(await readFile(html, 'utf8')).toBe('mine')
+  })
+
+  it.each([
+    ['without an output', ['--from', '2026-01-01T00:00:00Z', '--to', '2026-02-01T00:00:00Z'], 'give at least one of'],
+    [
+      'with a period that is none',
+      ['--from', '2026-02-01T00:00:00Z', '--to', '2026-02-01T00:00:00Z', '--html', 'x'],
+      "'--to' must be after",
+    ],
+    ['with a date without a time', ['--from', '2026-02-01', '--to', '2026-02-02', '--html', 'x'], 'RFC 3339'],
+    ['with a checkpoint, but no key', [...PERIOD, '--html', 'x', '--checkpoint', 'x'], "needs '--public-key'"],
+  ])('is a usage error %s', async (_, args, message) => {
+    expect(await runAuditCommand(['report', file, ...args])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(message),
+    })
+  })
+
+  it.each(['[]', '{"x":"y"}', `{"${TENANT}":1}`, 'x'])('refuses names that are none: %s', async (text) => {
+    const names = fresh('names.json')
+    await writeFile(names, text)
+    const args = ['report', file, ...PERIOD, ...KEY, '--tenant-names', names, '--html', fresh('x.html')]
+    expect(await runAuditCommand(args)).toMatchObject({ code: 3, stderr: expect.stringContaining('names must be') })
+  })
+})
+
+describe('eaas-audit entries', () => {
+  const entries = async (...args: string[]) => {
+    const { code, stdout } = await runAuditCommand(['entries', file, ...KEY, ...args])
+    return { code, lines: stdout.trimEnd().split('\n') }
+  }
+
+  it('prints what happened to a key', async () => {
+    const { code, lines } = await entries('--key', ERASED)
+    expect(code).toBe(0)
+    expect(lines.slice(0, -1).map((line) => line.split(/ +/)[2])).toEqual([
+      'ACTION',
+      'key.create',
+      'key.disable',
+      'key.destroy',
+      'key.destroy',
+    ])
+    expect(lines.at(-1)).toBe('4 entries of a valid export.')
+  })
+
+  it('prints what one person opened, by any name that an application gave them', async () => {
+    for (const user of [FORMULA, HOSTILE]) {
+      const { lines } = await entries(
+        '--user',
+        user,
+        '--action',
+        'key.unwrap',
+        '--from',
+        '2026-05-05T00:00:00Z',
+        '--to',
+        '2026-05-06T00:00:00Z',
+        '--json',
+      )
+      const found = lines.slice(0, -1).map((line) => JSON.parse(line))
+      expect(found.length).toBeGreaterThan(5)
+      for (const { metadata, created_at } of found) {
+        expect(JSON.parse(metadata).on_behalf_of).toBe(user)
+        expect(created_at).toMatch(/^2026-05-05/)
+      }
+      expect(JSON.parse(lines.at(-1) ?? '')).toEqual({ valid: true, entries: found.length, trusted_key: true })
+    }
+  })
+
+  it('is named in a page so that a shell reads the command as it is meant', async () => {
+    const html = fresh('report.html')
+    await runAuditCommand(['report', file, ...PERIOD, ...KEY, '--html', html])
+    const page = await readFile(html, 'utf8')
+    const [, escaped = ''] = /<code>npx @eaas\/audit entries (acme[^<]*=cmd[^<]*)<\/code>/.exec(page) ?? []
+    const command = escaped.replaceAll('&#39;', "'")
+    const args = spawnSync('sh', ['-c', `printf '%s\\0' ${command}`], { encoding: 'utf8' }).stdout.split('\0')
+    expect(args).toContain(`--user=${FORMULA}`)
+    const { lines } = await entries(...args.slice(1, -1), '--json')
+    expect(JSON.parse(lines.at(-1) ?? '').entries).toBeGreaterThan(5)
+  })
+
+  it('prints who opened a record, by the context that the call stated', async () => {
+    const { lines } = await entries(
+      '--context',
+      'model=customers',
+      '--context',
+      'row=7',
+      '--to',
+      '2026-06-01T00:00:00Z',
+    )
+    expect(lines.length).toBeGreaterThan(3)
+    for (const line of lines.slice(1, -1)) expect(line).toContain('"context.row":"7"')
+  })
+
+  it('prints what was refused', async () => {
+    const { lines } = await entries('--api-key', SHOP, '--without-user')
+    expect(lines.slice(1, -1).map((line) => line.split(/ +/)[2])).toEqual(['envelope_only.refused', 'budget.refused'])
+  })
+
+  it('says that entries of an export that does not verify prove nothing, and ends with 1', async () => {
+    const altered = fresh('altered.ndjson')
+    await writeFile(altered, (await readFile(file, 'utf8')).replace(/"192.0.2.9"/, '"192.0.2.8"'))
+    const ended = await runAuditCommand(['entries', altered, ...KEY, '--key', ERASED])
+    expect(ended).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('NOT valid, so these entries prove nothing'),
+    })
+  })
+
+  it.each([
+    ['a key that is no id', ['--key', 'x'], 'It must be a UUID'],
+    ['a context that is no pair', ['--context', 'row'], 'must be <name>=<value>'],
+    ['a user and none', ['--user', 'a', '--without-user'], 'exclude each other'],
+  ])('has a usage error for %s', async (_, args, message) => {
+    expect(await runAuditCommand(['entries', file, ...args])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(message),
+    })
+  })
+})

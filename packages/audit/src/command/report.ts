@@ -1,0 +1,152 @@
+/** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
+import { mkdir } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { INSTALLATION_ID, isUuid } from '@eaas/protocol'
+import type { Command } from 'commander'
+import { writeCsv } from '../report/csv.js'
+import { quote } from '../report/entry-filter.js'
+import { writeJson } from '../report/json.js'
+import { writePage } from '../report/page.js'
+import { createReportReader, listTables, type Report } from '../report/report.js'
+import { CommandError, openNew, readGiven } from './files.js'
+import { viewWitnessed } from './kept-file.js'
+import {
+  assertComparable,
+  CHECKPOINT_OPTION,
+  EXIT_CODES,
+  judge,
+  PART,
+  readTime,
+  USAGE_ERROR,
+  WITNESS_OPTION,
+  withKey,
+} from './options.js'
+import { print } from './output.js'
+import { exitCode } from './verify.js'
+import { type Trusted, verifyFiles } from './verify-files.js'
+
+interface ReportCommand extends Trusted {
+  from: string
+  to: string
+  tenantNames?: string
+  html?: string
+  csv?: string
+  json?: string
+}
+
+/** Adds `eaas-audit report`. */
+export function addReport(program: Command, version: string): void {
+  program
+    .command('report')
+    .description(
+      'Report what an export proves of a period: the evidence, who opened what, the register of keys, rights, refusals. Each figure names its entries. Times are of UTC.',
+    )
+    .argument(
+      '<export...>',
+      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
+    )
+    .requiredOption('--from <time>', 'where the period begins: RFC 3339 with an offset', readTime)
+    .requiredOption('--to <time>', 'the time before which the period ends', readTime)
+    .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist')
+    .option('--csv <dir>', 'write each table as CSV into a new directory')
+    .option('--json <file>', 'write JSON; the file must not exist')
+    .option('--tenant-names <file>', 'JSON with names of the tenant, its keys and API keys: {"<id>":"<name>"}')
+    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
+    .addOption(CHECKPOINT_OPTION)
+    .addOption(WITNESS_OPTION)
+    .addHelpText('after', `${EXIT_CODES}\nPART is also the exit code if the export does not cover the period.`)
+    .action(async (files: string[], options: ReportCommand, command: Command) => {
+      assertComparable(command)
+      const fail = (message: string) => command.error(`error: ${message}`, { exitCode: USAGE_ERROR })
+      if (options.html === undefined && options.csv === undefined && options.json === undefined)
+        fail("give at least one of '--html', '--csv' and '--json'")
+      if (options.from >= options.to) fail("'--to' must be after '--from'")
+      const given = command.opts<ReportCommand>()
+      await judge(async () =>
+        reportFiles(files, await withKey(options, command), { command: repeat(files, given, version), version }),
+      )
+    })
+}
+
+/** Reports on an export, or several as one; returns the exit code. */
+async function reportFiles(
+  files: readonly string[],
+  options: ReportCommand,
+  made: { command: string; version: string },
+): Promise<number> {
+  const { from, to, html, csv, json } = options
+  const names = options.tenantNames === undefined ? new Map<string, string>() : await readNames(options.tenantNames)
+  const reader = createReportReader({ from, to })
+  const verified = await verifyFiles(files, options, { onEntry: reader.read })
+  const { verdict, witnessed } = verified
+  if (verdict.tenant_id === INSTALLATION_ID)
+    throw new CommandError(`${files[0]} is the installation's log, which records no keys and no rights`)
+  const report = reader.report({
+    verdict,
+    files: verified.files.map(({ name, sha256 = 'unknown' }) => ({ name, sha256 })),
+    ...viewWitnessed(witnessed),
+    witnesses: options.witness ?? [],
+    tenant_name: names.get(verdict.tenant_id ?? ''),
+    ...made,
+    hasNames: names.size > 0,
+  })
+  const shown = files.map((file) => basename(file))
+  if (html !== undefined) await write(html, writePage(report, { files: shown, names }))
+  if (json !== undefined) await write(json, writeJson(report))
+  if (csv !== undefined) await writeTables(csv, report)
+  print(report.evidence.verdict)
+  const code = exitCode(verdict)
+  return verdict.valid && !report.isCovered ? Math.max(code, PART) : code
+}
+
+async function write(path: string, text: string): Promise<void> {
+  const file = await openNew(path)
+  try {
+    await file.writeFile(text)
+  } finally {
+    await file.close()
+  }
+}
+
+async function writeTables(folder: string, report: Report): Promise<void> {
+  await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') throw new CommandError(`${folder}: it exists already, and must be a new directory`)
+    throw error
+  })
+  for (const table of listTables(report)) await write(join(folder, `${table.name}.csv`), writeCsv(table))
+}
+
+/** Reads names by ids. @throws CommandError */
+async function readNames(file: string): Promise<Map<string, string>> {
+  const value = parseJson(await readGiven(file))
+  const pairs = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : undefined
+  if (!pairs?.every((pair): pair is [string, string] => isUuid(pair[0]) && typeof pair[1] === 'string'))
+    throw new CommandError(`${file}: names must be a JSON object with an id and a text in each member`)
+  return new Map(pairs)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The command that makes the same report, but for where it writes to. */
+function repeat(
+  files: readonly string[],
+  { from, to, publicKey, checkpoint = [], witness = [], tenantNames }: ReportCommand,
+  version: string,
+): string {
+  const options: [name: string, value: string | undefined][] = [
+    ['--from', from],
+    ['--to', to],
+    ['--public-key', publicKey],
+    ...checkpoint.map((file): [string, string] => ['--checkpoint', file]),
+    ...witness.map((key): [string, string] => ['--witness', key]),
+    ['--tenant-names', tenantNames],
+  ]
+  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${quote(value)}`]))
+  return ['npx', `@eaas/audit@${version}`, 'report', ...files.map(quote), ...given, '--html report.html'].join(' ')
+}

@@ -1,0 +1,160 @@
+// Several files of one log: `verify-archive`, and the commands that read them as one.
+import { createSecretKey } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeHex } from '@eaas/protocol'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
+import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+import { encodePublicKey, signCheckpoint } from '../formats/checkpoint.js'
+import { signingKeyOf } from '../node/signing-key.js'
+
+const KEY = ['--public-key', publicKey]
+const otherKey = encodePublicKey(signingKeyOf(createSecretKey(Buffer.alloc(32, 8))))
+let folder: string
+let parts: string[]
+let files: string[]
+let number = 0
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-archive-'))
+  const lines = [...writeExport(reportedLog(), SIGNED_AT)]
+  parts = cutExport(lines, [100, 467], SIGNED_AT)
+  files = ['a.ndjson', 'b.ndjson', 'c.ndjson'].map((name) => join(folder, name))
+  for (const [at, file] of files.entries()) await writeFile(file, parts[at] ?? '')
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+async function archiveOf(...texts: string[]): Promise<string> {
+  const path = join(folder, `archive-${++number}`)
+  await mkdir(path)
+  for (const [at, text] of texts.entries()) await writeFile(join(path, `${TENANT}-through-${9 - at}.ndjson`), text)
+  return path
+}
+
+describe('several exports of one log', () => {
+  it('verify as one, in their order', async () => {
+    const { code, stdout } = await runAuditCommand(['verify', ...files, ...KEY, '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({ valid: true, whole: true, verified_entries: 876, missing: [] })
+  })
+
+  it('do not verify with one missing, altered, cut, of another order or followed by something', async () => {
+    const [one = '', two = '', three = ''] = files
+    const made = async (text: string) => {
+      const path = join(folder, `made-${++number}.ndjson`)
+      await writeFile(path, text)
+      return path
+    }
+    const altered = await made((parts[1] ?? '').replace('192.0.2.9', '192.0.2.8'))
+    const cut = await made((parts[1] ?? '').replace(/\{"stretch".*\n$/, ''))
+    const longer = await made(`${parts[1]}{"more":1}\n`)
+    for (const [given, reason] of [
+      [[one, three], 'entry 101 is missing'],
+      [[two, one, three], 'an export begins with entry 1, and the one before it ends with entry 467'],
+      [[one, one, two, three], 'give exports in the order of their entries, and none twice'],
+      [
+        [one, await made((parts[1] ?? '').replace(/"after_hash":"[0-9a-f]{8}/, '"after_hash":"00000000')), three],
+        'does not continue the one before it',
+      ],
+      [
+        [one, await made((parts[1] ?? '').replace(SIGNED_AT, '2026-07-03T00:00:00.000Z')), three],
+        'its signature does not verify',
+      ],
+      [
+        [
+          one,
+          await made((parts[1] ?? '').replace(/\{"stretch".*\n$/, `${(parts[0] ?? '').split('\n').at(-2)}\n`)),
+          three,
+        ],
+        'does not agree with entry 467',
+      ],
+      [
+        [one, await made((parts[1] ?? '').replace(publicKey, otherKey)), three],
+        'no statement leads from one to the other',
+      ],
+
+      [[one, altered, three], 'was altered'],
+      [[one, cut, three], 'an export was cut short: it ends with entry 467'],
+      [[one, longer, three], 'there is something after the last line of an export'],
+      [[one, two, await made(`${parts[2]}more\n`)], 'there is something after the trailer'],
+    ] as const) {
+      const { code, stdout } = await runAuditCommand(['verify', ...given, ...KEY])
+      expect([given, code, stdout]).toEqual([given, 1, expect.stringMatching(reason)])
+    }
+  })
+
+  it('are reported on as one, each with its SHA-256', async () => {
+    const html = join(folder, 'report.html')
+    const period = ['--from', '2026-02-01T00:00:00Z', '--to', '2026-07-01T00:00:00Z']
+    expect(await runAuditCommand(['report', ...files, ...period, ...KEY, '--html', html])).toMatchObject({ code: 0 })
+    const page = await readFile(html, 'utf8')
+    expect(page.match(/<dd>[abc]\.ndjson, SHA-256 [0-9a-f]{64}<\/dd>/g)).toHaveLength(3)
+    const { stdout } = await runAuditCommand(['entries', ...files, ...KEY, '--key', ERASED])
+    expect(stdout).toContain('4 entries of a valid export.')
+  })
+})
+
+describe('eaas-audit verify-archive', () => {
+  it('takes the archives of a log for valid, though the log went on, in whatever order their names are', async () => {
+    const archive = await archiveOf(parts[0] ?? '', parts[1] ?? '')
+    await writeFile(join(archive, 'x.ndjson.part'), 'a draft')
+    const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...KEY])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`${TENANT}  2 +1 to 467 .* valid\n`))])
+    expect(await runAuditCommand(['verify-archive', archive])).toMatchObject({ code: 6 })
+  })
+
+  it('finds one that is missing, altered, or the first', async () => {
+    const gap = await archiveOf(parts[0] ?? '', parts[2] ?? '')
+    expect(await runAuditCommand(['verify-archive', gap, ...KEY])).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('entry 101 is missing'),
+    })
+    const altered = await archiveOf(parts[0] ?? '', (parts[1] ?? '').replace('192.0.2.9', '192.0.2.8'))
+    expect(await runAuditCommand(['verify-archive', altered, ...KEY])).toMatchObject({ code: 1 })
+    const late = await archiveOf(parts[1] ?? '')
+    expect(await runAuditCommand(['verify-archive', late, ...KEY])).toMatchObject({
+      code: 4,
+      stdout: expect.stringContaining('PART: nothing through entry 100'),
+    })
+  })
+
+  it('says of what is no archive that it is none', async () => {
+    const empty = await archiveOf()
+    expect(await runAuditCommand(['verify-archive', empty])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('has no archive'),
+    })
+    const other = await archiveOf('x\n')
+    expect(await runAuditCommand(['verify-archive', other])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('is not an archive'),
+    })
+    expect(await runAuditCommand(['verify-archive', files[0] ?? ''])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('ENOTDIR'),
+    })
+  })
+})
+
+describe('checkpoints in several files', () => {
+  it('count as if they stood in one: the newest is compared', async () => {
+    const kept = (id: number, hash: Uint8Array, created_at: string) =>
+      signCheckpoint(signingKey, { tenant_id: TENANT, last_id: id, hash, created_at })
+    const { hash } = JSON.parse((parts[1] ?? '').split('\n')[1] ?? '') // of entry 101
+    const [older, newer, wrong] = ['older', 'newer', 'wrong'].map((name) => join(folder, name))
+    await writeFile(older ?? '', kept(101, decodeHex(hash), '2026-02-01T00:00:00.000Z'))
+    await writeFile(newer ?? '', JSON.stringify({ checkpoint: kept(101, decodeHex(hash), '2026-03-01T00:00:00.000Z') }))
+    await writeFile(wrong ?? '', kept(101, new Uint8Array(32), '2026-04-01T00:00:00.000Z'))
+    const verify = async (...names: (string | undefined)[]) => {
+      const given = names.flatMap((name) => ['--checkpoint', name ?? ''])
+      return runAuditCommand(['verify', ...files, ...KEY, ...given, '--json'])
+    }
+    const { code, stdout } = await verify(older, newer)
+    expect([code, JSON.parse(stdout).checkpoint.signed_at]).toEqual([0, '2026-03-01T00:00:00.000Z'])
+    expect(await verify(newer, older)).toMatchObject({ code: 0 })
+    expect(await verify(older, wrong)).toMatchObject({ code: 1 })
+  })
+})

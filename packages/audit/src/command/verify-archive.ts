@@ -1,0 +1,103 @@
+/** `eaas-audit verify-archive`: verifies the archives of purges in a directory, those of each log as one. */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { ExportFault, readHeader } from '../verify/read-export.js'
+import { splitLines } from '../verify/split-lines.js'
+import type { ExportVerdict } from '../verify/verify-export.js'
+import { CommandError, openGiven } from './files.js'
+import { JSON_OPTION, judge, NOT_VALID, PART, UNTRUSTED_KEY, VALID, withKey } from './options.js'
+import { print, printJson, table } from './output.js'
+import { verifyFiles } from './verify-files.js'
+
+interface VerifyArchiveCommand {
+  publicKey?: string
+  json: boolean
+}
+
+interface Archive {
+  path: string
+  tenant_id: string
+  after_id: number
+}
+
+/** Adds `eaas-audit verify-archive`. */
+export function addVerifyArchive(program: Command): void {
+  program
+    .command('verify-archive')
+    .description(
+      'Verify the archives of purges in a directory: of each log that they are as the server wrote them, and that none is missing between them. Exit code 1 if one is not valid or missing, 4 if a log does not begin with entry 1, 6 if the key that signed was not given. That a log goes on after its last archive is no fault.',
+    )
+    .argument('<dir>', 'the directory, as EAAS_AUDIT_ARCHIVE_DIR names it')
+    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in each archive)')
+    .addOption(JSON_OPTION)
+    .action((folder: string, options: VerifyArchiveCommand, command: Command) =>
+      judge(async () => verifyArchive(folder, await withKey(options, command))),
+    )
+}
+
+/** Verifies the logs one after another; returns the highest exit code that applies, or 1 if one is not valid. */
+async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchiveCommand): Promise<number> {
+  const logs = byTenant(await listArchives(folder))
+  if (logs.size === 0) throw new CommandError(`${folder} has no archive: no file whose name ends in .ndjson`)
+  const verdicts: ({ tenant_id: string; archives: number } & ExportVerdict)[] = []
+  for (const [tenant_id, archives] of logs) {
+    const { verdict } = await verifyFiles(
+      archives.map(({ path }) => path),
+      trusted,
+    )
+    verdicts.push({ ...verdict, tenant_id, archives: archives.length })
+  }
+  if (json) for (const verdict of verdicts) printJson(verdict)
+  else print(...table(['TENANT', 'ARCHIVES', 'ENTRIES', 'SIGNED', 'RESULT'], verdicts.map(describe)))
+  const codes = verdicts.map(exitCode)
+  return codes.includes(NOT_VALID) ? NOT_VALID : Math.max(...codes)
+}
+
+/** The archives of each log, in the order of their entries. */
+function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
+  const logs = new Map<string, Archive[]>()
+  for (const archive of archives.toSorted((a, b) => a.after_id - b.after_id)) {
+    logs.set(archive.tenant_id, [...(logs.get(archive.tenant_id) ?? []), archive])
+  }
+  return logs
+}
+
+async function listArchives(folder: string): Promise<Archive[]> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`${folder}: it cannot be read as a directory (${error.code})`)
+  })
+  const archives: Archive[] = []
+  for (const name of names.filter((name) => name.endsWith('.ndjson')).sort()) {
+    const path = join(folder, name)
+    archives.push({ path, ...(await readBeginning(path)) })
+  }
+  return archives
+}
+
+async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 'after_id'>> {
+  const lines = splitLines((await openGiven(path)).chunks)
+  const { value = '' } = await lines.next()
+  await lines.return(undefined)
+  try {
+    return readHeader(value)
+  } catch (error) {
+    if (!(error instanceof ExportFault)) throw error
+    throw new CommandError(`${path} is not an archive: ${error.reason}`)
+  }
+}
+
+function exitCode({ valid, missing = [], trusted_key }: ExportVerdict): number {
+  if (!valid) return NOT_VALID
+  return Math.max(missing.includes('beginning') ? PART : VALID, trusted_key ? VALID : UNTRUSTED_KEY)
+}
+
+function describe(verdict: { tenant_id: string; archives: number } & ExportVerdict): string[] {
+  const { valid, tenant_id, archives, after_id = 0, last_id, signed_at, missing = [], reason } = verdict
+  const result = [
+    valid ? 'valid' : `NOT valid: ${reason}`,
+    ...(valid && missing.includes('beginning') ? [`PART: nothing through entry ${after_id}`] : []),
+    ...(valid && !verdict.trusted_key ? ['WARNING: the key was not given'] : []),
+  ]
+  return [tenant_id, String(archives), `${after_id + 1} to ${last_id}`, signed_at ?? '', result.join('; ')]
+}

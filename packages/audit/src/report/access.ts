@@ -1,0 +1,269 @@
+/** The section of a report that says who opened what: by end user and API key, by key, by day and hour. Pure. */
+import { readMetadata } from '../formats/chain.js'
+import { type EntryFilter, EXPORTING, type FilteredEntry, findUser, OPENING, SEALING } from './entry-filter.js'
+import { countEntry, createFigure, type Figure, Groups } from './figure.js'
+import { type Cell, columns, type Day, type Row, type Section } from './table.js'
+
+const MOST_GROUPS = 10_000
+/** Days of persons that are counted, of all persons together. */
+const MOST_PERSON_DAYS = 200_000
+const DAY_MS = 86_400_000
+/** A spike exceeds the median of this many days with openings, at least, and by this many openings. */
+const SPIKE_DAYS = 5
+const SPIKE_LEAST = 10
+
+export const SPIKE_RULE = `A spike is a day on which an end user by an API key opened more than twice the median of their days with openings in the period, and at least ${SPIKE_LEAST} more than it. Of whom fewer than ${SPIKE_DAYS} such days are known, no day is called a spike.`
+
+interface Counted {
+  opened: Figure
+  sealed: Figure
+  exported: Figure
+}
+
+interface Person extends Counted {
+  user: string | null
+  actor: string
+  days: Map<string, Figure>
+}
+
+interface KeyUse extends Counted {
+  key_id: string
+  user: string | null
+  actor: string
+}
+
+interface DayUse {
+  opened: Figure
+  exported: number
+  hours: number[]
+}
+
+export interface AccessReader {
+  read(entry: FilteredEntry): void
+  section(): Section
+}
+
+/** Reads who opened what in a period; other entries are passed over. */
+export function createAccessReader(period: { from: string; to: string }): AccessReader {
+  const persons = new Groups<Person>(MOST_GROUPS)
+  const uses = new Groups<KeyUse>(MOST_GROUPS)
+  const days = new Map<string, DayUse>()
+  let personDays = 0
+  let uncountedDays = 0
+
+  function readDay(entry: FilteredEntry): void {
+    const day = entry.created_at.slice(0, 10)
+    const found = days.get(day) ?? createDay(day, period)
+    days.set(day, found)
+    if (entry.action === 'key.export') {
+      found.exported += 1
+      return
+    }
+    countEntry(found.opened, entry)
+    const hour = Number(entry.created_at.slice(11, 13))
+    found.hours[hour] = (found.hours[hour] ?? 0) + 1
+  }
+
+  function readPersonDay(person: Person, entry: FilteredEntry): void {
+    const day = entry.created_at.slice(0, 10)
+    let figure = person.days.get(day)
+    if (!figure && personDays >= MOST_PERSON_DAYS) {
+      uncountedDays += 1
+      return
+    }
+    if (!figure) {
+      personDays += 1
+      const { user, actor } = person
+      figure = createFigure(`Opened on ${day}`, { user, actor, actions: OPENING, ...within(day, period) })
+      person.days.set(day, figure)
+    }
+    countEntry(figure, entry)
+  }
+
+  return {
+    read(entry) {
+      const { created_at, action, key_id, actor } = entry
+      if (created_at < period.from || created_at >= period.to || key_id === null) return
+      const kind = kindOf(action)
+      if (!kind) return
+      if (kind !== 'sealed') readDay(entry)
+      const user = findUser(readMetadata(entry))
+      const person = persons.get([user, actor], () => ({
+        user,
+        actor,
+        days: new Map(),
+        ...createCounted({ user, actor, ...period }),
+      }))
+      const use = uses.get([key_id, user, actor], () => ({
+        key_id,
+        user,
+        actor,
+        ...createCounted({ key_id, user, actor, ...period }),
+      }))
+      if (person) countEntry(person[kind], entry)
+      if (use) countEntry(use[kind], entry)
+      if (person && kind === 'opened') readPersonDay(person, entry)
+    },
+    section() {
+      const spikes = persons.all().flatMap(findSpikes)
+      const spikeDays = new Set(spikes.map(({ day }) => day))
+      const left = (groups: Groups<unknown>) =>
+        groups.left_out === 0
+          ? []
+          : [`${groups.left_out} entries of further ones are not in this table: it has the first ${MOST_GROUPS}.`]
+      return {
+        id: 'access',
+        title: 'Who opened what',
+        about: [
+          'Opened: a data key was unwrapped, or a value was decrypted by the server. Sealed: wrapped or encrypted. Exported: the secrets of a key left the server, which opens all that its versions sealed, without any further entry.',
+          'An entry is not a record: where rows share a data key, one entry can open all of them; where a program keeps a data key for a while, it opens more without a further entry.',
+          SPIKE_RULE,
+          ...(uncountedDays > 0
+            ? [
+                `${uncountedDays} entries were not counted by day and person, because there were too many; a spike among them is missing.`,
+              ]
+            : []),
+        ],
+        days: [...days.entries()].map(
+          ([day, { opened, exported, hours }]): Day => ({
+            day,
+            opened: opened.count,
+            exported,
+            hours,
+            figure: opened,
+            isSpike: spikeDays.has(day),
+          }),
+        ),
+        tables: [
+          {
+            name: 'access-by-person',
+            title: 'By end user and API key',
+            columns: columns(
+              ['user', 'End user', 'user'],
+              ['api_key', 'API key', 'id'],
+              ['opened', 'Opened', 'count'],
+              ['sealed', 'Sealed', 'count'],
+              ['exported', 'Exported', 'count'],
+              ['first_opened', 'First opened', 'time'],
+              ['last_opened', 'Last opened', 'time'],
+            ),
+            rows: sorted(persons.all()).map((person) =>
+              rowOf(person, [
+                person.user,
+                person.actor,
+                person.opened,
+                person.sealed,
+                person.exported,
+                ...timesOf(person),
+              ]),
+            ),
+            empty: 'Nobody used a key in the period.',
+            notes: left(persons),
+          },
+          {
+            name: 'access-by-key',
+            title: 'By key',
+            columns: columns(
+              ['key', 'Key', 'id'],
+              ['user', 'End user', 'user'],
+              ['api_key', 'API key', 'id'],
+              ['opened', 'Opened', 'count'],
+              ['sealed', 'Sealed', 'count'],
+              ['exported', 'Exported', 'count'],
+              ['last_opened', 'Last opened', 'time'],
+            ),
+            rows: byKey(uses.all()).map((use) =>
+              rowOf(use, [
+                use.key_id,
+                use.user,
+                use.actor,
+                use.opened,
+                use.sealed,
+                use.exported,
+                timesOf(use)[1] ?? null,
+              ]),
+            ),
+            empty: 'No key was used in the period.',
+            notes: left(uses),
+          },
+          {
+            name: 'spikes',
+            title: 'Spikes',
+            columns: columns(
+              ['day', 'Day', 'text'],
+              ['user', 'End user', 'user'],
+              ['api_key', 'API key', 'id'],
+              ['opened', 'Opened', 'count'],
+              ['median', 'Median', 'number'],
+            ),
+            rows: spikes
+              .sort((a, b) => (a.day < b.day ? -1 : 1))
+              .map(({ day, person, figure, median }) => ({
+                cells: [day, person.user, person.actor, figure, median],
+                tones: { opened: 'due' as const },
+              })),
+            empty: 'No day in the period was a spike by this rule.',
+          },
+        ],
+      }
+    },
+  }
+}
+
+function kindOf(action: string): keyof Counted | undefined {
+  if ((OPENING as readonly string[]).includes(action)) return 'opened'
+  if ((SEALING as readonly string[]).includes(action)) return 'sealed'
+  return (EXPORTING as readonly string[]).includes(action) ? 'exported' : undefined
+}
+
+function createCounted(filter: EntryFilter): Counted {
+  return {
+    opened: createFigure('Opened', { ...filter, actions: OPENING }),
+    sealed: createFigure('Sealed', { ...filter, actions: SEALING }),
+    exported: createFigure('Exported', { ...filter, actions: EXPORTING }),
+  }
+}
+
+function createDay(day: string, period: { from: string; to: string }): DayUse {
+  const opened = createFigure(`Opened on ${day}`, { actions: OPENING, ...within(day, period) })
+  return { opened, exported: 0, hours: new Array<number>(24).fill(0) }
+}
+
+/** The part of a day that is in the period. */
+function within(day: string, { from, to }: { from: string; to: string }): { from: string; to: string } {
+  const begin = `${day}T00:00:00.000Z`
+  const end = new Date(Date.parse(begin) + DAY_MS).toISOString()
+  return { from: begin > from ? begin : from, to: end < to ? end : to }
+}
+
+function findSpikes(person: Person): { day: string; person: Person; figure: Figure; median: number }[] {
+  const counts = [...person.days.values()].map(({ count }) => count).sort((a, b) => a - b)
+  if (counts.length < SPIKE_DAYS) return []
+  const middle = counts.length >> 1
+  const median =
+    counts.length % 2 === 1 ? (counts[middle] ?? 0) : ((counts[middle - 1] ?? 0) + (counts[middle] ?? 0)) / 2
+  return [...person.days]
+    .filter(([, { count }]) => count > 2 * median && count >= median + SPIKE_LEAST)
+    .map(([day, figure]) => ({ day, person, figure, median }))
+}
+
+function timesOf({ opened }: Counted): (string | null)[] {
+  return [opened.first?.created_at ?? null, opened.last?.created_at ?? null]
+}
+
+function rowOf({ exported }: Counted, cells: Cell[]): Row {
+  return { cells, tones: exported.count > 0 ? { exported: 'alarm' } : {} }
+}
+
+/** Exports first, then whoever opened most. */
+function sorted<Group extends Counted>(groups: readonly Group[]): Group[] {
+  return groups.toSorted((a, b) => b.exported.count - a.exported.count || b.opened.count - a.opened.count)
+}
+
+/** Key by key, that which was opened most first; of a key as above. */
+function byKey(uses: readonly KeyUse[]): KeyUse[] {
+  const totals = new Map<string, number>()
+  for (const { key_id, opened } of uses) totals.set(key_id, (totals.get(key_id) ?? 0) + opened.count)
+  const total = ({ key_id }: KeyUse) => totals.get(key_id) ?? 0
+  return sorted(uses).sort((a, b) => total(b) - total(a) || (a.key_id === b.key_id ? 0 : a.key_id < b.key_id ? -1 : 1))
+}

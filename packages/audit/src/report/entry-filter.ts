@@ -1,0 +1,89 @@
+/** Which entries of a log a question is about: what `eaas-audit entries` prints, and each figure of a report counts. Pure. */
+import { type AuditEntry, readMetadata } from '../formats/chain.js'
+
+/** The fields of an entry that a filter reads. An export may hold actions that this version does not know. */
+export type FilteredEntry = Pick<AuditEntry, 'id' | 'key_id' | 'actor' | 'metadata' | 'created_at'> & {
+  action: string
+  ip_address?: string | null
+}
+
+/** All that is given must hold. */
+export interface EntryFilter {
+  key_id?: string | undefined
+  /** the id of an API key, or `system` */
+  actor?: string | undefined
+  /** the end user whom the application named; null: entries that name none */
+  user?: string | null | undefined
+  /** one of these */
+  actions?: readonly string[] | undefined
+  /** from this time on: RFC 3339, UTC, milliseconds */
+  from?: string | undefined
+  /** before this time */
+  to?: string | undefined
+  /** members of the metadata, as `name=value`; of the context that a call stated `context.<name>=value` */
+  told?: readonly string[] | undefined
+  /** null: entries without an address */
+  address?: string | null | undefined
+}
+
+/** The actions by which data can be read: a data key is handed out, a value is decrypted, or a key's secrets leave. */
+export const OPENING = ['key.unwrap', 'decrypt'] as const
+export const SEALING = ['key.wrap', 'encrypt'] as const
+export const EXPORTING = ['key.export'] as const
+
+/** Whether an entry is one of those that a filter is about. */
+export function matchesFilter(filter: EntryFilter, entry: FilteredEntry): boolean {
+  const { key_id, actor, actions, from, to, user, address, told: pairs = [] } = filter
+  if (from !== undefined && entry.created_at < from) return false
+  if (to !== undefined && entry.created_at >= to) return false
+  if (key_id !== undefined && entry.key_id !== key_id) return false
+  if (actor !== undefined && entry.actor !== actor) return false
+  if (actions !== undefined && !actions.includes(entry.action)) return false
+  if (address !== undefined && (entry.ip_address ?? null) !== address) return false
+  if (user === undefined && pairs.length === 0) return true
+  const told = readMetadata(entry)
+  if (user !== undefined && findUser(told) !== user) return false
+  return pairs.every((pair) => {
+    const at = pair.indexOf('=')
+    const name = pair.slice(0, at)
+    return Object.hasOwn(told, name) && String(told[name]) === pair.slice(at + 1)
+  })
+}
+
+/** The end user whom the metadata of an entry names; null if it names none. */
+export function findUser(told: Readonly<Record<string, unknown>>): string | null {
+  return typeof told.on_behalf_of === 'string' ? told.on_behalf_of : null
+}
+
+/** The options of `eaas-audit entries` that mean a filter, quoted for a shell. */
+export function filterOptions({
+  key_id,
+  actor,
+  user,
+  actions = [],
+  from,
+  to,
+  told = [],
+  address,
+}: EntryFilter): string {
+  const options: [name: string, value: string | undefined][] = [
+    ['--key', key_id],
+    ['--api-key', actor],
+    ['--user', user ?? undefined],
+    ...actions.map((action): [string, string] => ['--action', action]),
+    ['--address', address === null ? NO_ADDRESS : address],
+    ...told.map((pair): [string, string] => ['--metadata', pair]),
+    ['--from', from],
+    ['--to', to],
+  ]
+  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${quote(value)}`]))
+  return [...(user === null ? ['--without-user'] : []), ...given].join(' ')
+}
+
+/** As the value of `--address`: entries without one. */
+export const NO_ADDRESS = 'none'
+
+/** Quotes a word for a POSIX shell, if it needs that. */
+export function quote(word: string): string {
+  return /^[\w@%+:,./=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}

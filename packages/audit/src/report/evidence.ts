@@ -1,0 +1,178 @@
+/** The first page of a report: the verdict, what it rests on, and what it does not prove. Pure. */
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { sha256 } from '../crypto.js'
+import { readPublicKey } from '../formats/checkpoint.js'
+import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
+
+/** What the sheet is made of. */
+export interface EvidenceSource {
+  verdict: ExportVerdict
+  from: string
+  to: string
+  /** of the first and the last entry of the export; undefined if it has none */
+  first_at?: string | undefined
+  last_at?: string | undefined
+  /** of the files that were read, as `name` and SHA-256 in hexadecimal */
+  files: readonly { name: string; sha256: string }[]
+  /** what witnesses cosigned */
+  witnessed?: { entry_id: number; cosigned_at: string } | undefined
+  witnesses?: readonly string[] | undefined
+  /** the tenant's name, from the file of names */
+  tenant_name?: string | undefined
+  version: string
+  /** the command that makes the same report */
+  command: string
+  hasNames: boolean
+}
+
+export interface Evidence {
+  /** in one sentence */
+  verdict: string
+  tone: 'good' | 'due' | 'alarm'
+  facts: readonly { name: string; text: string }[]
+  not_proven: readonly string[]
+}
+
+/** Why a valid export says nothing of a part of the period; undefined if it covers it. */
+export function findUncovered({ verdict, from, to, first_at, last_at }: EvidenceSource): string | undefined {
+  const { after_id = 0, missing = [], signed_at = '' } = verdict
+  if (missing.includes('end') ? (last_at ?? '') < to : signed_at < to) {
+    const end = missing.includes('end')
+      ? `with entry ${verdict.last_id} of ${last_at}`
+      : `where it was signed, at ${signed_at}`
+    return `the export ends ${end}, which is before the end of the period`
+  }
+  if (after_id > 0 && (first_at ?? to) > from) {
+    const why = verdict.purged_through === after_id ? 'were purged' : 'are missing'
+    return `entries through ${after_id} ${why}, and the first that is left is of ${first_at ?? 'no time'}, after the beginning of the period`
+  }
+  return undefined
+}
+
+/** Makes the sheet. */
+export function createEvidence(source: EvidenceSource): Evidence {
+  const { verdict, from, to } = source
+  const uncovered = verdict.valid ? findUncovered(source) : undefined
+  return {
+    ...judge(source, uncovered),
+    facts: [
+      ...(verdict.tenant_id === undefined
+        ? []
+        : [{ name: 'Tenant', text: [source.tenant_name, verdict.tenant_id].filter(Boolean).join(', ') }]),
+      { name: 'Period', text: `from ${from} until before ${to}` },
+      ...(verdict.valid ? listProven(source) : []),
+      ...source.files.map(({ name, sha256 }) => ({ name: 'File', text: `${name}, SHA-256 ${sha256}` })),
+      { name: 'Made by', text: `@eaas/audit ${source.version}` },
+      { name: 'Made again by', text: source.command },
+    ],
+    not_proven: verdict.valid ? listUnproven(source, uncovered) : [],
+  }
+}
+
+function judge({ verdict }: EvidenceSource, uncovered: string | undefined): Pick<Evidence, 'verdict' | 'tone'> {
+  const { valid, reason, line, broken_at, trusted_key, checkpoint_compared, verified_entries } = verdict
+  if (!valid) {
+    const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
+    return { verdict: `The export is NOT valid, so nothing is reported from it: ${reason} (${where}).`, tone: 'alarm' }
+  }
+  const faults = [
+    ...(trusted_key ? [] : ['the key that signed it was not given by the auditor']),
+    ...(checkpoint_compared === false ? ['the checkpoint that was given could not be compared with it'] : []),
+    ...(uncovered === undefined ? [] : [uncovered]),
+  ]
+  const proven = `The export is valid: each of its ${verified_entries} entries is as the server signed it`
+  if (faults.length > 0) return { verdict: `${proven}; but ${faults.join('; ')}.`, tone: 'due' }
+  const rest = checkpoint_compared
+    ? ', it covers the period, and it agrees with the checkpoint that was kept elsewhere'
+    : ', and it covers the period'
+  return { verdict: `${proven}${rest}.`, tone: 'good' }
+}
+
+function listProven({ verdict, first_at, last_at, witnessed, witnesses }: EvidenceSource): Evidence['facts'] {
+  const {
+    after_id = 0,
+    last_id = after_id,
+    head_id = last_id,
+    public_key = '',
+    anchor,
+    checkpoint,
+    key_changes,
+  } = verdict
+  const isEmpty = last_id === after_id
+  return [
+    {
+      name: 'Entries',
+      text: isEmpty ? 'none' : `${after_id + 1} of ${first_at} to ${last_id} of ${last_at}`,
+    },
+    {
+      name: 'Before and after',
+      text: [
+        after_id === 0
+          ? 'nothing is missing before'
+          : verdict.purged_through === after_id
+            ? `purged through entry ${after_id}`
+            : `entries through ${after_id} are not in the file`,
+        head_id > last_id ? `the log went on to entry ${head_id}` : 'the log ended there when this was signed',
+      ].join('; '),
+    },
+    { name: 'Signed', text: `${verdict.signed_at}` },
+    { name: 'By key', text: public_key },
+    { name: 'Fingerprint', text: `SHA-256 ${encodeHex(sha256(readPublicKey(public_key).key))}` },
+    {
+      name: 'Key compared',
+      text: verdict.trusted_key
+        ? 'it is the key that the auditor gave'
+        : 'no: compare it with what eaas audit public-key prints, over another way',
+    },
+    ...(key_changes ?? []).map(({ from, to, created_at }) => ({
+      name: 'Key changed',
+      text: `${created_at}: from ${from} to ${to}`,
+    })),
+    {
+      name: 'Checkpoint',
+      text: checkpoint
+        ? `${verdict.checkpoint_compared ? 'agrees' : 'NOT compared'}: ${describeKept(checkpoint)}`
+        : 'none was given',
+    },
+    ...(anchor
+      ? [
+          {
+            name: 'Anchor',
+            text: `entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
+          },
+        ]
+      : []),
+    {
+      name: 'Witnesses',
+      text: witnessed
+        ? `${(witnesses ?? []).map((key) => key.split('+')[0]).join(', ')} cosigned entry ${witnessed.entry_id} of the installation's log; the oldest cosignature is of ${witnessed.cosigned_at}`
+        : 'none was given',
+    },
+  ]
+}
+
+function describeKept({ tenant_id, id, hash, signed_at }: KeptStatement): string {
+  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
+  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
+}
+
+function listUnproven({ verdict, witnessed, hasNames }: EvidenceSource, uncovered: string | undefined): string[] {
+  const { trusted_key, checkpoint_compared, after_id = 0 } = verdict
+  return [
+    ...(uncovered === undefined ? [] : [`The whole period: ${uncovered}.`]),
+    ...(trusted_key ? [] : ['Who signed: the public key came from the file itself, or a statement of an earlier key.']),
+    checkpoint_compared
+      ? `That nothing was rewritten after the checkpoint${witnessed ? ' that witnesses saw' : ''}, by whoever held the server's keys.`
+      : "That the log was not rewritten, or rolled back and written on, by whoever held the server's keys: no checkpoint from elsewhere was compared.",
+    'What happened after the export was signed.',
+    'That the server recorded the truth when it wrote an entry: a server in the hands of an attacker can leave out what it does.',
+    'Who an end user was: the application names them, and the server takes its word.',
+    'Which rows were read: an entry tells of a data key. Where rows share one, it opens all of them; a program that keeps it opens more without an entry.',
+    'What was done with an exported key: it opens data without the server, and so without an entry.',
+    'Which calls were refused for an unknown API key or a missing permission: such calls leave no entry.',
+    ...(after_id > 0
+      ? [`What only the entries through ${after_id} recorded: rights and states that they set are shown as unknown.`]
+      : []),
+    ...(hasNames ? ['Names: they come from a file that no signature covers. The log records ids.'] : []),
+  ]
+}

@@ -1,0 +1,170 @@
+/** The section of a report that is the register of keys: state, since when, by whom, rotations, exports, destruction. Pure. */
+import { readMetadata } from '../formats/chain.js'
+import type { KeyRights } from '../verify/rights-report.js'
+import { EXPORTING, type FilteredEntry, OPENING, SEALING } from './entry-filter.js'
+import { countEntry, createFigure, type Figure, Groups } from './figure.js'
+import { columns, type Row, type Section } from './table.js'
+
+const MOST_KEYS = 50_000
+const DAY_MS = 86_400_000
+
+/** What an entry did that the register names. */
+interface Deed {
+  id: number
+  created_at: string
+  actor: string
+}
+
+interface KeyRecord {
+  created: Deed | undefined
+  /** the change after which the state is as it is */
+  changed: Deed | undefined
+  rotated: Deed | undefined
+  destroyed: Deed | undefined
+  interval_days: number | null
+  exported: Figure
+  opened: Figure
+  sealed: Figure
+}
+
+export interface KeysReader {
+  read(entry: FilteredEntry): void
+  /** @param keys the state of each key at the end of the period */
+  section(keys: readonly KeyRights[]): Section
+}
+
+/** Reads the history of keys until the end of a period, and how often each was used in it. */
+export function createKeysReader(period: { from: string; to: string }): KeysReader {
+  const { from, to } = period
+  const records = new Groups<KeyRecord>(MOST_KEYS)
+
+  function readChange(record: KeyRecord, entry: FilteredEntry): void {
+    const told = readMetadata(entry)
+    const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }
+    if (typeof told.interval_days === 'number' || told.interval_days === null) record.interval_days = told.interval_days
+    switch (entry.action) {
+      case 'key.create':
+        record.created = deed
+        record.rotated = deed
+        record.changed = deed
+        return
+      case 'key.rotate':
+        record.rotated = deed
+        return
+      case 'key.enable':
+      case 'key.disable':
+        record.changed = deed
+        return
+      case 'key.destroy':
+        if (told.step === 'version') return
+        record.changed = deed
+        record.destroyed = told.step === 'completed' ? deed : undefined
+        return
+      case 'key.export':
+        countEntry(record.exported, entry)
+        return
+      default:
+    }
+  }
+
+  return {
+    read(entry) {
+      const { key_id, action, created_at } = entry
+      if (key_id === null || created_at >= to) return
+      const record = records.get([key_id], () => createRecord(key_id, period))
+      if (!record) return
+      if ((OPENING as readonly string[]).includes(action)) {
+        if (created_at >= from) countEntry(record.opened, entry)
+      } else if ((SEALING as readonly string[]).includes(action)) {
+        if (created_at >= from) countEntry(record.sealed, entry)
+      } else readChange(record, entry)
+    },
+    section: (keys) => ({
+      id: 'keys',
+      title: 'Register of keys',
+      about: [
+        `State of ${to}. Since: the entry after which the state is as it is. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
+        'Exports count from the beginning of the log: a copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.',
+      ],
+      tables: [
+        {
+          name: 'keys',
+          title: 'Keys',
+          columns: columns(
+            ['key', 'Key', 'id'],
+            ['folder', 'Folder', 'text'],
+            ['state', 'State', 'text'],
+            ['since', 'Since', 'time'],
+            ['by', 'By', 'id'],
+            ['entry', 'Entry', 'entry'],
+            ['version', 'Version', 'number'],
+            ['rotated', 'Last rotated', 'time'],
+            ['rotation_entry', 'Entry', 'entry'],
+            ['interval_days', 'Interval, days', 'number'],
+            ['overdue_days', 'Overdue, days', 'number'],
+            ['exported', 'Exported', 'count'],
+            ['destroyed', 'Destroyed', 'time'],
+            ['destruction_entry', 'Entry', 'entry'],
+            ['opened', 'Opened', 'count'],
+            ['sealed', 'Sealed', 'count'],
+          ),
+          rows: keys.slice(0, MOST_KEYS).map((key) => {
+            const record = records.get([key.key_id], () => createRecord(key.key_id, period))
+            return rowOf(key, record ?? createRecord(key.key_id, period), to)
+          }),
+          empty: 'There is no key.',
+          notes: keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : [],
+        },
+      ],
+    }),
+  }
+}
+
+function createRecord(key_id: string, { from, to }: { from: string; to: string }): KeyRecord {
+  return {
+    created: undefined,
+    changed: undefined,
+    rotated: undefined,
+    destroyed: undefined,
+    interval_days: null,
+    exported: createFigure('Exported until the end of the period', { key_id, actions: EXPORTING, to }),
+    opened: createFigure('Opened', { key_id, actions: OPENING, from, to }),
+    sealed: createFigure('Sealed', { key_id, actions: SEALING, from, to }),
+  }
+}
+
+function rowOf(key: KeyRights, record: KeyRecord, to: string): Row {
+  const { changed, rotated, destroyed, interval_days, exported, opened, sealed } = record
+  const overdue = key.status === 'active' && rotated ? overdueDays(rotated.created_at, interval_days, to) : null
+  return {
+    cells: [
+      key.key_id,
+      key.folder === '' ? null : key.folder,
+      key.status ?? 'unknown',
+      changed?.created_at ?? null,
+      changed?.actor ?? null,
+      changed?.id ?? key.entry_id,
+      key.version,
+      rotated?.created_at ?? null,
+      rotated?.id ?? null,
+      interval_days,
+      overdue,
+      exported,
+      destroyed?.created_at ?? null,
+      destroyed?.id ?? null,
+      opened,
+      sealed,
+    ],
+    tones: {
+      ...(exported.count > 0 && { exported: 'alarm' as const }),
+      ...(overdue !== null && { overdue_days: 'due' as const }),
+    },
+  }
+}
+
+/** By how many whole days a rotation is overdue; null if it is not. */
+function overdueDays(rotated: string, interval_days: number | null, at: string): number | null {
+  if (interval_days === null) return null
+  const late = Math.floor((Date.parse(at) - Date.parse(rotated)) / DAY_MS - interval_days)
+  return late > 0 ? late : null
+}

@@ -1,0 +1,29 @@
+/** HTML in which every text is escaped. Pure. */
+import { visible } from './visible.js'
+
+/** Markup that was escaped already. Nothing else is taken for it. */
+export class Markup {
+  constructor(readonly text: string) {}
+}
+
+type Part = Markup | string | number | null | undefined | false | readonly Part[]
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+/** Writes markup; what is put in is escaped, unless it is markup. Attributes need quotation marks. */
+export function html(literals: TemplateStringsArray, ...parts: Part[]): Markup {
+  return new Markup(literals.map((literal, at) => literal + write(parts[at])).join(''))
+}
+
+function write(part: Part): string {
+  if (part === null || part === undefined || part === false) return ''
+  if (part instanceof Markup) return part.text
+  if (typeof part === 'object') return part.map(write).join('')
+  return visible(String(part)).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+}

@@ -1,0 +1,275 @@
+// Reports of a written log: each figure is what its command lists, each section says what the entries say, and no text of others becomes markup or a formula.
+import { createHash } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import {
+  CLERK,
+  CUSTOMERS,
+  ERASED,
+  FORMULA,
+  HOSTILE,
+  ORDERS,
+  OWNER,
+  reportedLog,
+  SHOP,
+  SIGNED_AT,
+} from '../../../../test/support/audit/reported-log.js'
+import { type Draft, publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import type { ExportedEntry } from '../verify/read-export.js'
+import { verifyExport } from '../verify/verify-export.js'
+import { writeCsv } from './csv.js'
+import { matchesFilter } from './entry-filter.js'
+import { writeJson } from './json.js'
+import { writePage } from './page.js'
+import { createReportReader, listTables, type Report } from './report.js'
+import { STYLE } from './style.js'
+import { isFigure } from './table.js'
+
+const FROM = '2026-02-01T00:00:00.000Z'
+const TO = '2026-07-01T00:00:00.000Z'
+const NAMES = new Map([
+  [TENANT, 'acme <b>'],
+  [CUSTOMERS, '</td><script>'],
+])
+
+interface Options {
+  from?: string
+  to?: string
+  key?: string | undefined
+  signed_at?: string
+  alter?: (line: string) => string
+}
+
+async function reportOn(
+  drafts: Iterable<Draft> = reportedLog(),
+  { from = FROM, to = TO, key = publicKey, signed_at = SIGNED_AT, alter = (line) => line }: Options = {},
+) {
+  const reader = createReportReader({ from, to })
+  const entries: ExportedEntry[] = []
+  const lines = [...writeExport(drafts, signed_at)].map((line) => alter(line.slice(0, -1)))
+  const verdict = await verifyExport(lines, {
+    ...(key === '' ? {} : { publicKey: key }),
+    onEntry(entry) {
+      entries.push(entry)
+      reader.read(entry)
+    },
+  })
+  const made = { version: '1.2.3', command: 'npx @eaas/audit report', hasNames: true, tenant_name: NAMES.get(TENANT) }
+  const report = reader.report({ verdict, files: [{ name: 'acme.ndjson', sha256: 'ab' }], ...made })
+  return { report, entries, verdict }
+}
+
+function rowsOf({ sections }: Report, name: string): Record<string, unknown>[] {
+  const table = sections.flatMap(({ tables }) => tables).find((each) => each.name === name)
+  return (table?.rows ?? []).map(({ cells }) =>
+    Object.fromEntries(
+      (table?.columns ?? []).map((column, at) => {
+        const cell = cells[at] ?? null
+        return [column.name, isFigure(cell) ? cell.count : cell]
+      }),
+    ),
+  )
+}
+
+describe('a report', () => {
+  it('counts in each figure exactly the entries that its command lists', async () => {
+    const { report, entries } = await reportOn()
+    expect(report.figures.length).toBeGreaterThan(100)
+    for (const { filter, count, entries: named, title } of report.figures) {
+      const listed = entries.filter((entry) => matchesFilter(filter, entry)).map(({ id }) => id)
+      expect([title, filter, listed.length]).toEqual([title, filter, count])
+      expect(named).toEqual(listed.slice(0, 20))
+    }
+  })
+
+  it('says who opened what, exports first', async () => {
+    const { report } = await reportOn()
+    expect(rowsOf(report, 'access-by-person')).toMatchObject([
+      { user: null, api_key: OWNER, opened: 0, exported: 1 },
+      { user: 'ada@example.com', api_key: SHOP },
+      { user: FORMULA, api_key: SHOP },
+      { user: HOSTILE, api_key: SHOP },
+    ])
+    expect(rowsOf(report, 'access-by-key').map(({ key }) => key)).toEqual([
+      ...Array(4).fill(CUSTOMERS),
+      ...Array(3).fill(ORDERS),
+    ])
+  })
+
+  it('marks as spikes the days that the rule names', async () => {
+    const { report } = await reportOn()
+    expect(rowsOf(report, 'spikes')).toMatchObject([
+      { day: '2026-05-05', user: 'ada@example.com', opened: 41, median: 4 },
+      { day: '2026-05-05', user: FORMULA, opened: 12, median: 1 },
+    ])
+    expect(report.sections[0]?.days?.filter(({ isSpike }) => isSpike).map(({ day }) => day)).toEqual(['2026-05-05'])
+  })
+
+  it('registers each key with its state, since when, by whom, and what is overdue', async () => {
+    const { report } = await reportOn()
+    expect(rowsOf(report, 'keys')).toMatchObject([
+      { key: CUSTOMERS, state: 'active', by: OWNER, exported: 1, overdue_days: null, destroyed: null },
+      { key: ORDERS, folder: 'shop/', interval_days: 30, overdue_days: 146, exported: 0 },
+      { key: ERASED, state: 'destroyed', by: 'system', destroyed: '2026-04-23T18:42:00.000Z' },
+    ])
+  })
+
+  it('registers the keys as they were at the end of the period, whatever came later', async () => {
+    const { report } = await reportOn(undefined, { to: '2026-04-20T00:00:00.000Z' })
+    expect(rowsOf(report, 'keys')[2]).toMatchObject({ state: 'pending_destruction', by: OWNER, destroyed: null })
+  })
+
+  it('names for each permission the entry by which the API key has it, and what differs', async () => {
+    const { report, entries } = await reportOn()
+    const [granted, changed] = entries.filter(({ metadata }) => metadata?.includes(CLERK)).map(({ id }) => id)
+    const clerk = rowsOf(report, 'rights').find(({ api_key }) => api_key === CLERK)
+    expect(clerk).toMatchObject({ unwrap: granted, hash: changed, decrypt: null, state: 'active' })
+    expect(rowsOf(report, 'rights-changes')).toEqual([
+      { api_key: CLERK, what: 'permissions gained', before: 'no', after: 'hash', entry: changed },
+    ])
+  })
+
+  it('lists refusals by reason, API key, address and day, and what stands out', async () => {
+    const { report } = await reportOn()
+    expect(rowsOf(report, 'refusals')).toMatchObject([
+      { day: '2026-02-14', reason: 'server mode is closed: decrypt', api_key: SHOP, address: '192.0.2.9', refused: 1 },
+      { day: '2026-02-24', reason: 'over the budget: unwrap, 600 a minute', refused: 1 },
+    ])
+    expect(rowsOf(report, 'notable').map(({ action, why }) => [action, why])).toEqual([
+      ['key.export', 'the secrets of a key left the server'],
+      ['key.destroy', 'the destruction of a key was scheduled'],
+      ['key.destroy', 'a key was destroyed'],
+    ])
+  })
+
+  it('has the entries that its tables name, by which each link leads somewhere', async () => {
+    const { report } = await reportOn()
+    const page = writePage(report, { files: ['acme.ndjson'], names: NAMES })
+    const targets = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
+    const links = [...page.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
+    expect(links.length).toBeGreaterThan(200)
+    expect(links.filter((id) => !targets.has(id))).toEqual([])
+  })
+
+  it('says nothing of a log that does not verify', async () => {
+    const { report } = await reportOn(undefined, { alter: (line) => line.replace('"192.0.2.9"', '"192.0.2.8"') })
+    expect(report.evidence).toMatchObject({ tone: 'alarm', not_proven: [] })
+    expect(report.evidence.verdict).toMatch(/^The export is NOT valid, so nothing is reported from it: .*entry \d+/)
+    expect(report).toMatchObject({ sections: [], figures: [], entries: [], isCovered: false })
+    expect(writePage(report, { files: ['acme.ndjson'], names: NAMES })).not.toContain('<table')
+  })
+
+  it('does not cover a period that ends after the export was signed', async () => {
+    const { report } = await reportOn(undefined, { signed_at: '2026-06-30T23:00:00.000Z' })
+    expect(report.isCovered).toBe(false)
+    expect(report.evidence).toMatchObject({ tone: 'due' })
+    expect(report.evidence.verdict).toContain('before the end of the period')
+  })
+
+  it('says that the key was not given', async () => {
+    const { report } = await reportOn(undefined, { key: '' })
+    expect(report.evidence.tone).toBe('due')
+    expect(report.evidence.not_proven).toContainEqual(
+      expect.stringContaining('the public key came from the file itself'),
+    )
+  })
+
+  it('stays small however many end users there are, and says what it left out', async () => {
+    const users = 10_050
+    function* crowded(): Generator<Draft> {
+      for (const draft of reportedLog()) {
+        yield draft
+        if (draft.created_at > '2026-01-08') break
+      }
+      for (let at = 0; at < users; at++) {
+        const metadata = { on_behalf_of: `user ${at}` }
+        yield {
+          action: 'key.unwrap',
+          created_at: '2026-03-01T00:00:00.000Z',
+          key_id: CUSTOMERS,
+          key_version: 1,
+          actor: SHOP,
+          metadata,
+        }
+      }
+    }
+    const { report } = await reportOn(crowded())
+    const [persons] = report.sections[0]?.tables ?? []
+    expect(persons?.rows.length).toBe(10_000)
+    expect(persons?.notes).toEqual(['50 entries of further ones are not in this table: it has the first 10000.'])
+    expect(writePage(report, { files: ['acme.ndjson'], names: NAMES }).length).toBeLessThan(2_000_000)
+  })
+})
+
+describe('the page', () => {
+  it('has no markup but its own, whatever texts the log and the names hold', async () => {
+    const { report } = await reportOn()
+    const page = writePage(report, { files: [`it's <b>`], names: NAMES })
+    const body = page.slice(page.indexOf('<body>'))
+    const tags = new Set([...body.matchAll(/<\/?([a-z0-9]+)/gi)].map(([, tag]) => tag))
+    const allowed =
+      'body header h1 nav ul li a main section p dl dt dd h2 h3 div table thead tbody tr th td span svg g rect title code time wbr b i html'
+    expect([...tags].filter((tag) => !allowed.split(' ').includes(tag ?? ''))).toEqual([])
+    expect(body).toContain('&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&#39;&amp;\\u202eexe.txt\\u0007')
+    expect(body).toContain('&lt;/td&gt;&lt;script&gt;')
+    expect(body).not.toMatch(/[\p{Cf}\u2028\u2029]/u)
+    expect(body).not.toMatch(/<[^>]+ (on\w+|style|src|action)=/)
+  })
+
+  it('allows its own style alone, by its hash, and loads nothing', async () => {
+    const { report } = await reportOn()
+    const page = writePage(report, { files: ['acme.ndjson'], names: NAMES })
+    const hash = createHash('sha256').update(STYLE).digest('base64')
+    const policy = `default-src &#39;none&#39;; style-src &#39;sha256-${hash}&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;`
+    expect(page).toContain(`<meta http-equiv="Content-Security-Policy" content="${policy}">`)
+    expect(page).toContain(`<style>${STYLE}</style>`)
+    expect(page.indexOf('Content-Security-Policy')).toBeLessThan(page.indexOf('<style>'))
+    expect(page).not.toMatch(/https?:|<script|<link|<img|url\(|@import/)
+  })
+
+  it('is the same for the same export', async () => {
+    const pages = await Promise.all([reportOn(), reportOn()])
+    const [one, other] = pages.map(({ report }) => writePage(report, { files: ['acme.ndjson'], names: NAMES }))
+    expect(one).toBe(other)
+  })
+})
+
+describe('the files for programs', () => {
+  it('hold no text that a spreadsheet calculates or that breaks out of its cell', async () => {
+    const { report } = await reportOn()
+    const tables = Object.fromEntries(listTables(report).map((table) => [table.name, writeCsv(table)]))
+    expect(Object.keys(tables).sort()).toEqual([
+      'access-by-key',
+      'access-by-person',
+      'days',
+      'evidence',
+      'keys',
+      'limits',
+      'notable',
+      'refusals',
+      'rights',
+      'rights-changes',
+      'spikes',
+    ])
+    const persons = tables['access-by-person'] ?? ''
+    expect(persons).toContain(`"'=cmd|' /C calc'!A0",`)
+    expect(persons).toContain(`"<script>alert('x')</script>""'&\\u202eexe.txt\\u0007",`)
+    for (const csv of Object.values(tables)) expect(csv).not.toMatch(/(^|,)"?\s*[=+@\uff1d]/m)
+  })
+
+  it.each(['=1', '+1', '-1', '@x', ' =1', '\uff1d1'])('have an apostrophe before %j', (text) => {
+    const table = { name: 't', title: '', columns: [], rows: [{ cells: [text] }], empty: '' }
+    expect(writeCsv(table)).toBe(`\r\n"'${text}"\r\n`)
+  })
+
+  it('are JSON with each table, each figure and each named entry', async () => {
+    const { report } = await reportOn()
+    const read = JSON.parse(writeJson(report))
+    expect(read).toMatchObject({ covers_period: true, evidence: { tone: 'good' } })
+    expect(read['access-by-person'][1]).toMatchObject({
+      user: 'ada@example.com',
+      opened: { count: expect.any(Number) },
+    })
+    expect(read.figures.length).toBe(report.figures.length)
+    expect(read.entries.map(({ id }: { id: number }) => id)).toEqual(report.entries.map(({ id }) => id))
+  })
+})

@@ -1,0 +1,114 @@
+/** Reads a log into a report: evidence, access, keys, rights, refusals, and the entries behind each figure. Pure. */
+import type { ExportedEntry } from '../verify/read-export.js'
+import { createAccessReader } from './access.js'
+import { CitedEntries } from './cited-entries.js'
+import { createEvidence, type Evidence, type EvidenceSource, findUncovered } from './evidence.js'
+import type { Figure } from './figure.js'
+import { createKeysReader } from './keys.js'
+import { createRefusalsReader } from './refusals.js'
+import { createRightsSectionReader } from './rights.js'
+import { type Cell, columns, isFigure, type Section, type Table } from './table.js'
+
+export interface Report {
+  evidence: Evidence
+  /** none if the export is not valid */
+  sections: readonly Section[]
+  /** all figures above 0 that the sections show, in their order: their number is the position, from 1 */
+  figures: readonly Figure[]
+  /** the entries that the sections name */
+  entries: readonly ExportedEntry[]
+  /** whether the export is valid and covers the period */
+  isCovered: boolean
+}
+
+export interface ReportReader {
+  /** Reads the next entry; to be given to `verifyExport` as `onEntry`. */
+  read(entry: ExportedEntry): void
+  /** Makes the report, once the log was read; it has nothing but the verdict if that is not valid. */
+  report(source: Omit<EvidenceSource, 'from' | 'to' | 'first_at' | 'last_at'>): Report
+}
+
+/** Creates a reader of a period: from a time until before another one, RFC 3339 in UTC with milliseconds. */
+export function createReportReader(period: { from: string; to: string }): ReportReader {
+  const access = createAccessReader(period)
+  const keys = createKeysReader(period)
+  const rights = createRightsSectionReader(period)
+  const refusals = createRefusalsReader(period)
+  const cited = new CitedEntries()
+  let first_at: string | undefined
+  let last_at: string | undefined
+  return {
+    read(entry) {
+      first_at ??= entry.created_at
+      last_at = entry.created_at
+      access.read(entry)
+      keys.read(entry)
+      rights.read(entry)
+      refusals.read(entry)
+      cited.read(entry)
+    },
+    report(source) {
+      const whole = { ...source, ...period, first_at, last_at }
+      const { valid } = source.verdict
+      const sections = valid
+        ? [access.section(), keys.section(rights.keys()), rights.section(), refusals.section()]
+        : []
+      return {
+        evidence: createEvidence(whole),
+        sections,
+        figures: [...new Set(sections.flatMap(listFigures))],
+        entries: [...new Set(sections.flatMap(listCited))].sort((a, b) => a - b).flatMap((id) => cited.find(id) ?? []),
+        isCovered: valid && findUncovered(whole) === undefined,
+      }
+    },
+  }
+}
+
+/** All tables of a report as they are written as CSV: those of the sections, the facts of the evidence, and the days. */
+export function listTables({ evidence, sections }: Report): Table[] {
+  const facts = [
+    { name: 'verdict', text: evidence.verdict },
+    ...evidence.facts,
+    ...evidence.not_proven.map((text) => ({ name: 'not proven', text })),
+  ]
+  const days = sections.flatMap(({ days = [] }) => days)
+  const hours = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
+  return [
+    {
+      name: 'evidence',
+      title: 'Evidence',
+      columns: columns(['fact', 'Fact', 'text'], ['text', 'Text', 'text']),
+      rows: facts.map(({ name, text }) => ({ cells: [name, text] })),
+      empty: '',
+    },
+    ...sections.flatMap(({ tables }) => tables),
+    {
+      name: 'days',
+      title: 'Opened by day and hour',
+      columns: columns(
+        ['day', 'Day', 'text'],
+        ['opened', 'Opened', 'number'],
+        ['exported', 'Exported', 'number'],
+        ...hours.map((hour): [string, string, 'number'] => [hour, hour, 'number']),
+      ),
+      rows: days.map(({ day, opened, exported, hours }) => ({ cells: [day, opened, exported, ...hours] })),
+      empty: '',
+    },
+  ]
+}
+
+function listFigures({ tables, days = [] }: Section): Figure[] {
+  const shown = tables.flatMap(({ rows }) => rows.flatMap(({ cells }) => cells.filter(isFigure)))
+  return [...days.map(({ figure }) => figure), ...shown].filter(({ count }) => count > 0)
+}
+
+function listCited({ tables }: Section): number[] {
+  return tables.flatMap(({ columns, rows }) =>
+    rows.flatMap(({ cells }) =>
+      cells.filter((cell: Cell, at): cell is number => {
+        const kind = columns[at]?.kind
+        return typeof cell === 'number' && (kind === 'entry' || kind === 'mark')
+      }),
+    ),
+  )
+}

@@ -1,0 +1,160 @@
+/** The section of a report that says which API key could do what: at the end of a period, and what changed in it. Pure. */
+import { BUDGET_KINDS, PERMISSIONS } from '@eaas/protocol'
+import { readMetadata } from '../formats/chain.js'
+import { type ApiKeyRights, createRightsReader, type KeyRights } from '../verify/rights-report.js'
+import type { FilteredEntry } from './entry-filter.js'
+import { type Cell, type Column, columns, type Row, type Section } from './table.js'
+
+export interface RightsSectionReader {
+  read(entry: FilteredEntry & { key_version: number | null }): void
+  section(): Section
+  /** the state of each key at the end of the period */
+  keys(): KeyRights[]
+}
+
+/** What an API key has, as texts that can be compared. */
+const ASPECTS: readonly [name: string, of: (apiKey: ApiKeyRights) => string][] = [
+  ['state', ({ status }) => status ?? 'unknown'],
+  ['keys', (apiKey) => ifKnown(apiKey, ({ keys }) => (keys === null ? 'all' : keys.join(' ') || 'none'))],
+  ['budgets', (apiKey) => ifKnown(apiKey, describeBudgets)],
+  ['expires', (apiKey) => ifKnown(apiKey, ({ expires_at }) => expires_at ?? 'never')],
+  ['addresses', (apiKey) => ifKnown(apiKey, describeAddresses)],
+]
+
+/** Reads the rights at both ends of a period. */
+export function createRightsSectionReader({ from, to }: { from: string; to: string }): RightsSectionReader {
+  const before = createRightsReader(from)
+  const after = createRightsReader(to)
+  /** by API key and permission, the entry since which it has it without a break */
+  const since = new Map<string, Map<string, number>>()
+
+  function readGrant(entry: FilteredEntry): void {
+    const { api_key_id, permissions } = readMetadata(entry)
+    if (typeof api_key_id !== 'string' || typeof permissions !== 'string') return
+    const held = since.get(api_key_id)
+    const granted = permissions.split(' ').filter((name) => name !== '')
+    since.set(api_key_id, new Map(granted.map((name) => [name, held?.get(name) ?? entry.id])))
+  }
+
+  return {
+    read(entry) {
+      before.read(entry)
+      after.read(entry)
+      if (entry.action.startsWith('api_key.') && entry.created_at <= to) readGrant(entry)
+    },
+    keys: () => after.report().keys,
+    section() {
+      const [earlier, later] = [before.report(), after.report()]
+      const known = new Map(earlier.api_keys.map((apiKey) => [apiKey.api_key_id, apiKey]))
+      return {
+        id: 'rights',
+        title: 'Rights',
+        about: [
+          `Which API key could do what at ${to}, and how that differs from ${from}. Each cell of the table names the entry by which the API key has the permission; an API key that is revoked or expired can do nothing. encrypt includes wrap and hash, decrypt includes unwrap.`,
+          `The tenant was ${later.tenant.status ?? 'in an unknown state'}; server mode was ${describeMode(later.tenant.envelope_only)}.`,
+        ],
+        tables: [
+          {
+            name: 'rights',
+            title: `Permissions at ${to}`,
+            columns: [
+              ...columns(['api_key', 'API key', 'id'], ['state', 'State', 'text']),
+              ...PERMISSIONS.map((name): Column => ({ name, title: name, kind: 'mark' })),
+            ],
+            rows: later.api_keys.map((apiKey) => ({
+              cells: [
+                apiKey.api_key_id,
+                apiKey.status ?? 'unknown',
+                ...PERMISSIONS.map((name): Cell => {
+                  if (apiKey.permissions === null) return 'unknown'
+                  if (!apiKey.permissions.includes(name)) return null
+                  return since.get(apiKey.api_key_id)?.get(name) ?? apiKey.entry_id
+                }),
+              ],
+            })),
+            empty: 'There was no API key.',
+          },
+          {
+            name: 'limits',
+            title: `Limits at ${to}`,
+            columns: columns(
+              ['api_key', 'API key', 'id'],
+              ['keys', 'Keys', 'text'],
+              ['budgets', 'Budgets', 'text'],
+              ['expires', 'Expires', 'text'],
+              ['addresses', 'Addresses', 'text'],
+              ['entry', 'Entry', 'entry'],
+            ),
+            rows: later.api_keys.map((apiKey) => ({
+              cells: [apiKey.api_key_id, ...ASPECTS.slice(1).map(([, describe]) => describe(apiKey)), apiKey.entry_id],
+            })),
+            empty: 'There was no API key.',
+          },
+          {
+            name: 'rights-changes',
+            title: `Differences between ${from} and ${to}`,
+            columns: columns(
+              ['api_key', 'API key', 'id'],
+              ['what', 'What', 'text'],
+              ['before', 'Before', 'text'],
+              ['after', 'After', 'text'],
+              ['entry', 'Entry', 'entry'],
+            ),
+            rows: later.api_keys.flatMap((apiKey) => differences(known.get(apiKey.api_key_id), apiKey)),
+            empty: 'No API key had other rights at the end than at the beginning.',
+            notes: [
+              'What was granted and taken back in between is not a difference: the annex and the command entries have it.',
+            ],
+          },
+        ],
+      }
+    },
+  }
+}
+
+function differences(before: ApiKeyRights | undefined, after: ApiKeyRights): Row[] {
+  const { api_key_id, entry_id } = after
+  const row = (what: string, was: string, is: string): Row => ({ cells: [api_key_id, what, was, is, entry_id] })
+  if (!before) {
+    return [
+      row('created', 'did not exist', `${after.status ?? 'unknown'}, ${after.permissions?.join(' ') ?? 'unknown'}`),
+    ]
+  }
+  const had = before.permissions
+  const has = after.permissions
+  const gained = had && has ? has.filter((name) => !had.includes(name)) : []
+  const lost = had && has ? had.filter((name) => !has.includes(name)) : []
+  return [
+    ...(gained.length > 0 ? [row('permissions gained', 'no', gained.join(' '))] : []),
+    ...(lost.length > 0 ? [row('permissions lost', lost.join(' '), 'no')] : []),
+    ...ASPECTS.flatMap(([name, describe]) => {
+      const [was, is] = [describe(before), describe(after)]
+      return was === is ? [] : [row(name, was, is)]
+    }),
+  ]
+}
+
+function ifKnown(apiKey: ApiKeyRights, describe: (apiKey: ApiKeyRights) => string): string {
+  return apiKey.permissions === null ? 'unknown' : describe(apiKey)
+}
+
+/** Describes how much an API key may open and hash. */
+export function describeBudgets({ budgets }: ApiKeyRights): string {
+  const limits = BUDGET_KINDS.flatMap((kind) => {
+    const { per_minute, per_day } = budgets?.[kind] ?? {}
+    const [minute, day] = [per_minute && `${per_minute} a minute`, per_day && `${per_day} a day`]
+    return minute || day ? [`${kind} ${[minute, day].filter(Boolean).join(' and ')}`] : []
+  })
+  return [...limits, ...(budgets?.when_over === 'expire' ? ['then expires'] : [])].join(', ') || 'none'
+}
+
+/** Describes from where an API key may call. */
+export function describeAddresses({ allowed_ips }: ApiKeyRights): string {
+  if (allowed_ips === null) return 'any'
+  return Array.isArray(allowed_ips) ? allowed_ips.join(' ') : `${allowed_ips.count}, SHA-256 ${allowed_ips.sha256}`
+}
+
+function describeMode(envelope_only: boolean | null): string {
+  if (envelope_only === null) return 'open or closed, which is unknown'
+  return envelope_only ? 'closed (envelope-only)' : 'open'
+}

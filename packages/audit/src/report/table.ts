@@ -1,0 +1,69 @@
+/** What the sections of a report consist of. Each table becomes a table of the page, a file of CSV, and a member of the JSON. */
+import type { Figure } from './figure.js'
+
+/** A figure stands in a column of kind `count`. */
+export type Cell = string | number | null | Figure
+
+/**
+ * How a column is shown: `id` of a key, an API key or the tenant, by its name if one was given; `entry` is the id of an
+ * entry, linked to it; `user` is what the application named an end user.
+ */
+export type Kind = 'text' | 'user' | 'id' | 'time' | 'number' | 'count' | 'entry' | 'mark'
+
+export interface Column {
+  /** in CSV and JSON */
+  name: string
+  title: string
+  kind: Kind
+}
+
+/** Red and amber. */
+export type Tone = 'alarm' | 'due'
+
+export interface Row {
+  /** in the order of the columns */
+  cells: readonly Cell[]
+  /** by the names of columns */
+  tones?: Readonly<Record<string, Tone>>
+}
+
+export interface Table {
+  /** of the file of CSV, and the member of the JSON */
+  name: string
+  title: string
+  columns: readonly Column[]
+  rows: readonly Row[]
+  /** said in place of a table without rows */
+  empty: string
+  /** said below the table */
+  notes?: readonly string[]
+}
+
+export interface Section {
+  id: string
+  title: string
+  /** what the section says, and the rules by which it was made */
+  about: readonly string[]
+  tables: readonly Table[]
+  days?: readonly Day[]
+}
+
+/** How much was opened in a day of UTC. */
+export interface Day {
+  /** as in 2026-05-03 */
+  day: string
+  opened: number
+  exported: number
+  /** opened by the hour, 24 of them */
+  hours: readonly number[]
+  figure: Figure
+  isSpike: boolean
+}
+
+export function columns(...described: readonly [name: string, title: string, kind: Kind][]): Column[] {
+  return described.map(([name, title, kind]) => ({ name, title, kind }))
+}
+
+export function isFigure(cell: Cell): cell is Figure {
+  return typeof cell === 'object' && cell !== null
+}

@@ -1,0 +1,146 @@
+// A history of half a year with everything that a report shows: end users, a spike, an export, rights that change, an erasure, refusals.
+import type { Draft } from './written-export.js'
+
+export const OWNER = '6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f01'
+export const SHOP = '6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f02'
+export const CLERK = '6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f03'
+export const CUSTOMERS = 'a1b2c3d4-0000-4000-8000-000000000001'
+export const ORDERS = 'a1b2c3d4-0000-4000-8000-000000000002'
+export const ERASED = 'a1b2c3d4-0000-4000-8000-000000000003'
+/** An end user whom an application named to harm whoever reads the report. */
+export const HOSTILE = `<script>alert('x')</script>"'&\u202eexe.txt\u0007`
+export const FORMULA = "=cmd|' /C calc'!A0"
+export const SIGNED_AT = '2026-07-02T00:00:00.000Z'
+const ALL =
+  'api_keys:manage api_keys:read audit:on_behalf_of audit:read decrypt encrypt hash keys:create keys:destroy keys:disable keys:export keys:read keys:rotate'
+
+/** The history from 5 January to 1 July 2026; `busy` multiplies the days' openings. */
+export function* reportedLog(busy = 1): Generator<Draft> {
+  const key: Record<string, number> = { [CUSTOMERS]: 0, [ORDERS]: 0, [ERASED]: 0 }
+  let id = 0
+  const at = (day: number, minute = 0) =>
+    new Date(Date.parse('2026-01-05T08:00:00.000Z') + day * 86_400_000 + minute * 60_000).toISOString()
+  const grant = (api_key_id: string, permissions: string, more: object = {}) => ({
+    api_key_id,
+    permissions,
+    expires_at: null,
+    allowed_ips: null,
+    ...more,
+  })
+  const numbered = (draft: Draft): Draft => {
+    id += 1
+    return draft
+  }
+  const change = (key_id: string, draft: Draft): Draft => {
+    const replaces = key[key_id] === 0 ? {} : { replaces: key[key_id] }
+    key[key_id] = id + 1
+    return numbered({ key_id, key_version: 1, actor: OWNER, ...draft, metadata: { ...draft.metadata, ...replaces } })
+  }
+  yield numbered({
+    action: 'api_key.create',
+    created_at: at(0),
+    metadata: { ...grant(OWNER, ALL), envelope_only: true },
+  })
+  for (const key_id of [CUSTOMERS, ORDERS, ERASED])
+    yield change(key_id, {
+      action: 'key.create',
+      created_at: at(0, 1),
+      metadata: { folder: key_id === ORDERS ? 'shop/' : '' },
+    })
+  yield numbered({
+    action: 'api_key.create',
+    created_at: at(0, 2),
+    actor: OWNER,
+    metadata: grant(SHOP, 'audit:on_behalf_of decrypt encrypt'),
+  })
+  const clerkEntry = id + 1
+  yield numbered({
+    action: 'api_key.create',
+    created_at: at(0, 3),
+    actor: OWNER,
+    metadata: grant(CLERK, 'audit:on_behalf_of unwrap', { keys: `["${CUSTOMERS}"]` }),
+  })
+  yield change(ORDERS, {
+    action: 'key.rotation_policy',
+    created_at: at(1),
+    metadata: { interval_days: 30, interval_days_before: null, status: 'active' },
+  })
+  for (let day = 2; day < 178; day++) {
+    const isWeekend = [5, 6].includes(day % 7)
+    const openings = busy * (day === 120 ? 60 : isWeekend ? 1 : 4 + (day % 3))
+    for (let at_ = 0; at_ < openings; at_++) {
+      const minute = Math.floor((600 * at_) / openings)
+      const user = at_ % 5 === 4 ? FORMULA : at_ % 7 === 6 ? HOSTILE : 'ada@example.com'
+      yield numbered({
+        action: 'key.unwrap',
+        created_at: at(day, minute),
+        key_id: day % 4 === 0 && at_ % 2 === 0 ? ORDERS : CUSTOMERS,
+        key_version: 1,
+        actor: SHOP,
+        ip_address: '192.0.2.7',
+        metadata: { on_behalf_of: user, 'context.model': 'customers', 'context.row': String(at_ % 9), purpose: 'data' },
+      })
+    }
+    if (!isWeekend) {
+      yield numbered({
+        action: 'key.wrap',
+        created_at: at(day, 601),
+        key_id: CUSTOMERS,
+        key_version: 1,
+        actor: SHOP,
+        ip_address: '192.0.2.7',
+        metadata: { on_behalf_of: 'ada@example.com' },
+      })
+    }
+    if (day === 40)
+      yield numbered({
+        action: 'envelope_only.refused',
+        created_at: at(day, 610),
+        key_id: CUSTOMERS,
+        key_version: 1,
+        actor: SHOP,
+        ip_address: '192.0.2.9',
+        metadata: { operation: 'decrypt' },
+      })
+    if (day === 50)
+      yield numbered({
+        action: 'budget.refused',
+        created_at: at(day, 610),
+        actor: SHOP,
+        ip_address: '192.0.2.9',
+        metadata: { operation: 'unwrap', window: 'minute', limit: 600 },
+      })
+    if (day === 60)
+      yield numbered({
+        action: 'api_key.update',
+        created_at: at(day, 620),
+        actor: OWNER,
+        metadata: {
+          ...grant(CLERK, 'audit:on_behalf_of hash unwrap', { keys: `["${CUSTOMERS}"]` }),
+          permissions_before: 'audit:on_behalf_of unwrap',
+          changed: 'permissions',
+          replaces: clerkEntry,
+        },
+      })
+    if (day === 90)
+      yield numbered({
+        action: 'key.export',
+        created_at: at(day, 630),
+        key_id: CUSTOMERS,
+        key_version: 1,
+        actor: OWNER,
+        ip_address: '198.51.100.4',
+      })
+    if (day === 100) {
+      yield change(ERASED, { action: 'key.disable', created_at: at(day, 640) })
+      yield change(ERASED, { action: 'key.destroy', created_at: at(day, 641), metadata: { step: 'scheduled' } })
+    }
+    if (day === 108)
+      yield change(ERASED, {
+        action: 'key.destroy',
+        created_at: at(day, 642),
+        actor: 'system',
+        metadata: { step: 'completed', versions: 1 },
+      })
+  }
+}
