@@ -33,7 +33,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
 const ON_BOTH = [
   'test/api/{batch,counted-wraps,keys}.test.ts',
   'test/audit/{entries/list,retention/command}.test.ts',
-  'test/cli/{data-directory,dev,no-database,root-key}.test.ts',
+  'test/cli/{backup,data-directory,dev,no-database,root-key}.test.ts',
   'test/custody/{destroyed-versions,frozen,killed,killed-process,providers,rotation,shares}.test.ts',
   'test/custody/{new-audit-keys,new-pepper,new-signing-key}.test.ts',
   'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',

@@ -62,6 +62,7 @@ const SERVER_DOCS = [
   'postgresql',
   'configuration',
   'find-a-call',
+  'upgrade',
   'several-processes',
   'listening',
   'monitoring',

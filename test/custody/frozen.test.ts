@@ -1,18 +1,45 @@
-// A database that the server of schema 14 wrote, from before there were store keys: this version migrates it, and everything in it still opens.
+// Databases that servers of earlier schemas wrote: this version migrates them, and everything in them still opens. Schema 14 is of before there
+// were store keys. A release adds its own: the rows of pg_dump --inserts, and beside them what opens them.
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openStore } from '../../packages/server/src/store/open-store.js'
-import frozen from '../frozen/schema-14.json' with { type: 'json' }
+import schema14 from '../frozen/schema-14.json' with { type: 'json' }
+import schema24 from '../frozen/schema-24.json' with { type: 'json' }
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { connectTo } from '../support/service/eaas-process.js'
 import { type Service, startService } from '../support/service/service.js'
 
-const DUMP = readFileSync(new URL('../frozen/schema-14.sql', import.meta.url), 'utf8')
+interface Frozen {
+  root_key: string
+  tenants: {
+    api_key: string
+    key_id: string
+    dek: string
+    wrapped: { wrapped_key: string }[]
+    hash: { hash: string }
+    disabled: string
+    destroyed: string
+    /** a key whose first version is closed and destroyed */
+    closed?: string
+    /** an API key for one key, with a budget, and one that was revoked */
+    limited?: string
+    revoked?: string
+  }[]
+}
+
+const FROZEN: [number, Frozen][] = [
+  [14, schema14],
+  [24, schema24],
+]
+
+/** What is said of a tenant's row that was edited: before there were store keys, the migration writes the row again, and so judges it first. */
+const QUOTA: Record<number, object> = { 14: { code: 'E_TAMPERED' }, 24: { valid: false, reason: 'row_forged' } }
 
 /** A database with the rows of then, and whatever `tamper` does to them. */
-async function frozenDatabase(tamper = ''): Promise<TestDatabase> {
+async function frozenDatabase(schema: number, tamper = ''): Promise<TestDatabase> {
   const database = await freshDatabase('frozen')
-  const statements = `${DUMP}\n;set search_path = public;${tamper}`
+  const dump = readFileSync(new URL(`../frozen/schema-${schema}.sql`, import.meta.url), 'utf8')
+  const statements = `${dump}\n;set search_path = public;${tamper}`
   if (database.backend === 'postgres') {
     const sql = connectTo(database)
     await sql.unsafe(statements)
@@ -28,10 +55,7 @@ async function frozenDatabase(tamper = ''): Promise<TestDatabase> {
   return database
 }
 
-const start = (database: TestDatabase, environment: Record<string, string> = {}) =>
-  startService({ database, environment: { EAAS_ROOT_KEY: frozen.root_key, ...environment } })
-
-async function expectAllThere(service: Service): Promise<void> {
+async function expectAllThere(service: Service, frozen: Frozen): Promise<void> {
   for (const tenant of frozen.tenants) {
     const { call } = service.caller(tenant.api_key)
     for (const { wrapped_key } of tenant.wrapped) {
@@ -43,16 +67,28 @@ async function expectAllThere(service: Service): Promise<void> {
     expect((await call('GET', `/v1/keys/${tenant.disabled}`)).body.status).toBe('disabled')
     expect((await call('GET', `/v1/keys/${tenant.destroyed}`)).body.status).toBe('destroyed')
     expect((await call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+    if (tenant.limited && tenant.revoked) {
+      const limited = service.caller(tenant.limited)
+      const [wrapped] = tenant.wrapped
+      expect((await limited.call('POST', `/v1/keys/${tenant.key_id}/unwrap`, wrapped)).body.dek).toBe(tenant.dek)
+      const other = await limited.call('POST', `/v1/keys/${tenant.closed}/unwrap`, wrapped)
+      expect([403, 404]).toContain(other.status)
+      expect((await call('GET', `/v1/keys/${tenant.closed}`)).body).toMatchObject({ min_unwrap_version: 2 })
+      expect((await service.caller(tenant.revoked).call('GET', '/v1/keys')).status).toBe(401)
+    }
     const { status } = await call('POST', `/v1/keys/${tenant.key_id}/rotate`)
     expect(status).toBe(200)
   }
 }
 
-describe('a database of schema 14', () => {
+describe.each(FROZEN)('a database of schema %i', (schema, frozen) => {
+  const start = (database: TestDatabase, environment: Record<string, string> = {}) =>
+    startService({ database, environment: { EAAS_ROOT_KEY: frozen.root_key, ...environment } })
+
   it('opens whole, with everything sealed under the first store key', async () => {
-    const database = await frozenDatabase()
+    const database = await frozenDatabase(schema)
     const service = await start(database)
-    await expectAllThere(service)
+    await expectAllThere(service, frozen)
     const { sql } = service.services
     for (const [table, secret] of [
       ['instance', 'wrapped_pepper'],
@@ -68,23 +104,23 @@ describe('a database of schema 14', () => {
     }
     await service.close()
     const again = await start(database)
-    await expectAllThere(again)
+    await expectAllThere(again, frozen)
     await again.close()
   })
 
   it('is left as it is by a server with another root key', async () => {
-    const database = await frozenDatabase()
+    const database = await frozenDatabase(schema)
     const other = Buffer.alloc(32, 'b').toString('base64')
     await expect(start(database, { EAAS_ROOT_KEY: other })).rejects.toThrow('does not belong to this database')
     const service = await start(database)
-    await expectAllThere(service)
+    await expectAllThere(service, frozen)
     await service.close()
   })
 
   it.skipIf(backend() === 'embedded')('is migrated once by two servers that start together', async () => {
-    const database = await frozenDatabase()
+    const database = await frozenDatabase(schema)
     const services = await Promise.all([start(database), start(database)])
-    for (const service of services) await expectAllThere(service)
+    for (const service of services) await expectAllThere(service, frozen)
     const [row] = await (services[0] as Service).services.sql`select count(*)::integer as count from store_keys`
     expect(row).toEqual({ count: 1 })
     for (const service of services) await service.close()
@@ -101,9 +137,9 @@ describe('a database of schema 14', () => {
       { valid: false, reason: 'row_forged' },
       `update key_versions set wrapped_kek = (select wrapped_hash_key from keys where name = 'users' limit 1) where status = 'active'`,
     ],
-    ['a quota that was lifted', { code: 'E_TAMPERED' }, `update tenants set monthly_encrypt_quota = 7`],
+    ['a quota that was lifted', QUOTA[schema] ?? {}, `update tenants set monthly_encrypt_quota = 7`],
   ])('does not come out authentic where it was tampered with: %s', async (_, answer, tamper) => {
-    const service = await start(await frozenDatabase(tamper))
+    const service = await start(await frozenDatabase(schema, tamper))
     const [tenant] = frozen.tenants
     const { call } = service.caller(tenant?.api_key ?? '')
     expect((await call('GET', '/v1/audit/verify')).body).toMatchObject(answer)

@@ -1,11 +1,18 @@
 /**
- * Encrypts to recipients of age (age-encryption.org/v1), armored, so that any age tool opens it. Nothing here
- * decrypts: identities stay with their owners.
+ * Encrypts to recipients of age (age-encryption.org/v1), so that any age tool opens it: texts armored, and streams in
+ * bounded memory. Only a stream of a backup is decrypted, by who restores it.
  */
+
+import type { Encrypter } from 'age-encryption'
 
 /** Thrown when a recipient is none; the message says what to give. */
 export class RecipientError extends Error {
   override readonly name = 'RecipientError'
+}
+
+/** Thrown when what was encrypted does not open; the message says why. */
+export class DecryptError extends Error {
+  override readonly name = 'DecryptError'
 }
 
 /** Encrypts bytes, which stay the caller's, to a text of lines. */
@@ -17,8 +24,51 @@ export type Encrypt = (bytes: Uint8Array) => Promise<string>
  * @throws RecipientError if one is malformed, or given twice
  */
 export async function encryptTo(recipients: readonly string[]): Promise<Encrypt> {
+  const encrypter = await readRecipients(recipients)
+  const { armor } = await import('age-encryption')
+  return async (bytes) => armor.encode(await encrypter.encrypt(new Uint8Array(bytes)))
+}
+
+/** A stream of bytes, as browsers have it and the library takes it. */
+type Bytes = ReadableStream<Uint8Array>
+
+/** Reads recipients, at least one; what is returned encrypts a stream. @throws RecipientError */
+export async function encryptStreamTo(recipients: readonly string[]): Promise<(plain: Bytes) => Promise<Bytes>> {
+  const encrypter = await readRecipients(recipients)
+  return (plain) => encrypter.encrypt(plain)
+}
+
+/** What begins each file that is not armored. */
+export const AGE_MAGIC = 'age-encryption.org/v1\n'
+
+/**
+ * Decrypts a stream, not armored, by the text of a file of identities, as age-keygen writes it.
+ *
+ * @throws DecryptError if the text has none, or none of them opens the stream; what is returned fails if the stream
+ * was changed or cut short
+ */
+export async function decryptStreamBy(identities: string, sealed: Bytes): Promise<Bytes> {
+  const { Decrypter } = await import('age-encryption')
+  const decrypter = new Decrypter()
+  const lines = identities.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('#'))
+  if (lines.length === 0)
+    throw new DecryptError('the file of the identity has none: a line that begins with AGE-SECRET-KEY-')
+  try {
+    for (const line of lines) decrypter.addIdentity(line.trim())
+  } catch {
+    // No cause: its message may have the identity.
+    throw new DecryptError('the file of the identity has a line that is none; it may be encrypted itself')
+  }
+  try {
+    return await decrypter.decrypt(sealed)
+  } catch (error) {
+    throw new DecryptError('none of the identities opens it, or it was changed', { cause: error })
+  }
+}
+
+async function readRecipients(recipients: readonly string[]): Promise<Encrypter> {
   // Loaded where it is used: no start of the server needs it.
-  const { armor, Encrypter } = await import('age-encryption')
+  const { Encrypter } = await import('age-encryption')
   const encrypter = new Encrypter()
   for (const [at, recipient] of recipients.entries()) {
     if (recipients.indexOf(recipient) < at) throw new RecipientError(`The recipient ${recipient} is given twice.`)
@@ -38,5 +88,5 @@ export async function encryptTo(recipients: readonly string[]): Promise<Encrypt>
       )
     }
   }
-  return async (bytes) => armor.encode(await encrypter.encrypt(new Uint8Array(bytes)))
+  return encrypter
 }

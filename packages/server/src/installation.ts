@@ -16,7 +16,7 @@ import { compareWithAnchor } from './audit/watch/anchor-watch.js'
 import type { KeysOfHeads } from './audit/watch/follow.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
-import type { Config } from './config.js'
+import type { Config, RootKeySetting } from './config.js'
 import { openSecretOfFormat1, type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, foreignRootKey, NEEDED_KEY, RefusedPinError, RootKeyError } from './crypto/root-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
@@ -381,6 +381,11 @@ function watchStoreKeys(
   }
 }
 
+/** The settings of the root key, where the embedded database's own is a file like any other. */
+export function rootKeySettingOf({ rootKey, transitLogin, dataDir }: Config): RootKeySetting {
+  return rootKey ?? { kind: 'file', value: embeddedRootKeyPath(dataDir), login: transitLogin }
+}
+
 /** What wraps the store keys, by a configuration alone. @throws RootKeyError */
 export async function providerOf(config: Config): Promise<RootKeyProvider> {
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
@@ -443,7 +448,11 @@ async function migrateUnlocked(
  *
  * @throws RootKeyError if the root key is not this database's
  */
-async function prepareAdoption(sql: Sql, provider: RootKeyProvider, known: InstanceRow): Promise<Adoption | undefined> {
+async function prepareAdoption(
+  sql: Queryable,
+  provider: RootKeyProvider,
+  known: InstanceRow,
+): Promise<Adoption | undefined> {
   if (await hasStoreKeys(sql)) {
     await openSigningKey(sql, await openStoreKeys(sql, provider), known)
     return undefined
@@ -501,6 +510,16 @@ export async function openSigningKey(
       'The secrets of the installation do not open under its store keys: somebody changed the database. Restore a backup.',
     )
   }
+}
+
+/**
+ * Opens the secrets of the installation in a database, of any schema that is served or migrated. @throws RootKeyError if
+ * there is none, or the root key is not its own
+ */
+export async function assertOpens(sql: Queryable, provider: RootKeyProvider): Promise<void> {
+  const known = await findInstance(sql)
+  if (!known) throw new RootKeyError('There is no installation whose secrets could be opened.')
+  await prepareAdoption(sql, provider, known)
 }
 
 function openPepperOfFormat1(rootKey: KeyObject, { wrapped_pepper }: InstanceRow): void {

@@ -16,13 +16,21 @@ const PRIVATE_FOLDER = 0o700
  * @returns false if there is something at the path already, which is left as it is
  */
 export async function createFile(path: string, makeText: () => string | Promise<string>): Promise<boolean> {
+  return createFileBy(path, async (file) => file.writeFile(await makeText()))
+}
+
+/** The same, where `write` writes into the file, as what is larger than the memory. */
+export async function createFileBy(path: string, write: (file: FileHandle) => Promise<void>): Promise<boolean> {
   const draft = draftOf(path)
   await rm(draft, { force: true }) // left by a crash: process ids are reused, in containers at every start
   const file = await open(draft, 'wx', PRIVATE_FILE)
   const release = beforeEnd(() => rmSync(draft, { force: true }))
   try {
     const exists = existsSync(path)
-    if (!exists) await writeAll(file, await makeText())
+    if (!exists) {
+      await write(file)
+      await file.sync()
+    }
     // Linked: a crash leaves the whole file or none.
     const isCreated = !exists && (await link(draft, path).then(() => true, refuseUnlessExists))
     await syncDirectory(dirname(path)) // also if another process made it: whatever is sealed later needs it

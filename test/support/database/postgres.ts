@@ -175,6 +175,12 @@ function scramOf(password: string): string {
   return `SCRAM-SHA-256$1:${salt.toString('base64')}$${storedKey}:${keyed('Server Key').toString('base64')}`
 }
 
+/** The major version of the programs in a folder. */
+function majorVersion(bin: string): number {
+  const said = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' })
+  return Number(/ (\d+)\D/.exec(said)?.[1] ?? 0)
+}
+
 /** Finds the data and the password of the run's cluster, which no server has used, or makes it. */
 async function clusterOfRun(runDir: string, { bin, account }: Pick<Cluster, 'bin' | 'account'>) {
   const folder = await madeOnce(runDir, 'postgres', async (draft) => {
@@ -204,7 +210,8 @@ async function initCluster(
   password: string,
 ): Promise<void> {
   const passwordFile = join(guard.path, 'password')
-  writeFileSync(passwordFile, scramOf(password), { mode: 0o600 })
+  // That of PostgreSQL 13 reads 99 characters at most.
+  writeFileSync(passwordFile, majorVersion(bin) < 14 ? password : scramOf(password), { mode: 0o600 })
   if (account) for (const path of [guard.path, passwordFile]) chownSync(path, account.uid, account.gid)
   const args = ['-D', data, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`]
   const child = run({ bin, guard, account, logFile }, [

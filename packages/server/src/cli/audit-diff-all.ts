@@ -2,6 +2,7 @@
  * `eaas audit diff --all`: compares the installation's log and every tenant's with the checkpoints in a file.
  * Changes nothing.
  */
+import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
@@ -41,16 +42,29 @@ export async function auditDiffAll(config: Config, { checkpoint, json }: DiffAll
   const file = checkpointFile(config, checkpoint)
   if (file === undefined) throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint')
   const progress = showProgress('compared')
-  const verdicts = await withServices(config, async (services) =>
-    compareAll(services, await readKeptCheckpoints(services, file), progress),
+  let alarms = 0
+  const { verdicts, public_key } = await withServices(
+    config,
+    async (services) => ({
+      verdicts: await compareAll(services, await readKeptCheckpoints(services, file), progress),
+      public_key: encodePublicKey(services.signingKey),
+    }),
+    { onAlarm: () => alarms++ },
   ).finally(progress.done)
+  printAlarms(alarms)
   const [different, uncompared] = [verdicts.filter(isFault), verdicts.filter(isUncompared)]
-  if (json) printJson({ same: different.length + uncompared.length === 0, logs: verdicts.map(view) })
+  if (json) printJson({ same: different.length + uncompared.length === 0, public_key, logs: verdicts.map(view) })
   else print(...describe(verdicts, file))
   if (different.length === 0 && uncompared.length > 0) {
     throw new Refusal('E_VALIDATION', `${counted(uncompared.length, 'log')} could not be compared`)
   }
   return different.length === 0
+}
+
+/** One line, however many logs are alarmed about. */
+export function printAlarms(alarms: number): void {
+  if (alarms > 0)
+    process.stderr.write(`eaas: there ${alarms === 1 ? 'is an alarm' : `are ${alarms} alarms`} about logs\n`)
 }
 
 async function compareAll(

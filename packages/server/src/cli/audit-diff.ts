@@ -93,17 +93,26 @@ function viewDiff({ head_fault, lost, ...diff }: AuditDiff, { tenant_id }: Found
   return { ...diff, head_fault: head_fault?.reason ?? null, lost: lost?.map(viewEntry) ?? null, tenant_id }
 }
 
-async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: PublicKeys }) {
+/** @throws Refusal if an export does not verify by the installation's keys, or is of another log */
+export async function assertExport(
+  file: string,
+  { tenant_id, publicKey }: { tenant_id: string; publicKey: PublicKeys },
+  read: Read = createReadStream,
+) {
   await assertFile(file)
-  const verdict = await verifyExport(splitLines(createReadStream(file)), { publicKey })
+  const verdict = await verifyExport(splitLines(read(file)), { publicKey })
   if (!verdict.valid)
     throw new Refusal('E_VALIDATION', `${file} does not verify: ${verdict.reason}, line ${verdict.line}`)
   if (verdict.tenant_id !== tenant_id) throw new Refusal('E_VALIDATION', `${file} is the log of another tenant`)
 }
 
-async function* readEntries(file: string): AsyncGenerator<ExportedEntry> {
+/** How a file is read, which happens twice. */
+type Read = (file: string) => AsyncIterable<Uint8Array>
+
+/** The entries of an export that verifies. */
+export async function* readEntries(file: string, read: Read = createReadStream): AsyncGenerator<ExportedEntry> {
   let position: { tenant_id: string; id: number } | undefined
-  for await (const line of splitLines(createReadStream(file))) {
+  for await (const line of splitLines(read(file))) {
     if (!position) {
       const { tenant_id, after_id } = readHeader(line)
       position = { tenant_id, id: after_id }

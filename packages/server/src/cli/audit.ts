@@ -35,10 +35,12 @@ import { verifyAudit } from '../operations/verify-audit.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { auditAcceptAll } from './audit-accept-all.js'
 import { auditAcceptClock } from './audit-accept-clock.js'
 import { auditDiff } from './audit-diff.js'
 import { auditDiffAll } from './audit-diff-all.js'
 import { auditFollow } from './audit-follow.js'
+import { auditReplay } from './audit-replay.js'
 import { auditRights } from './audit-rights.js'
 import { auditVerifyAll } from './audit-verify-all.js'
 import {
@@ -177,14 +179,42 @@ export function addAudit(program: Command): void {
       judge(() => (options.all ? auditDiffAll(commandConfig(), options) : auditDiff(commandConfig(), options))),
     )
 
-  addLogOptions(audit.command('accept-rollback'))
+  addLogOptions(audit.command('accept-rollback'), ({ all, fromDiff }) => all === true && fromDiff !== undefined)
     .description(
       'Accept that a log lost entries in a restore or a failover. The log records it, and the tenant is served again.',
+    )
+    .addOption(
+      new Option('--all', 'every log that a diff shows as different (--from-diff)')
+        .conflicts(['tenant', 'installation'])
+        .default(false),
+    )
+    .addOption(
+      new Option(
+        '--from-diff <file>',
+        'what eaas audit diff --all --json printed: a log that differs more by now is refused',
+      ).conflicts(['tenant', 'installation']),
     )
     .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
-    .action((options) => auditAcceptRollback(commandConfig(), options))
+    .action((options) =>
+      options.all ? succeed(auditAcceptAll(commandConfig(), options)) : auditAcceptRollback(commandConfig(), options),
+    )
+
+  audit
+    .command('replay')
+    .description(
+      'Show which revocations of API keys, disablings and destructions of keys a tenant lost in a rollback that was accepted, by exports of the abandoned database. With --yes, repeat them. Never enables or grants anything.',
+    )
+    .addOption(
+      new Option('--export <file>', 'an export that has the lost entries; may be repeated, for other tenants')
+        .argParser(readRepeated)
+        .makeOptionMandatory(),
+    )
+    .option('--yes', 'repeat what is shown', false)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => succeed(auditReplay(commandConfig(), options)))
 
   audit
     .command('accept-clock')
@@ -441,16 +471,20 @@ async function auditAcceptRollback(
 ): Promise<void> {
   const progress = showProgress('verified')
   let owner: FoundTenant | undefined
-  const accepted = await withServices(config, async (services) => {
-    const { tenant = '' } = log
-    const isLost = isUuid(tenant) && (await findTenant(services, tenant)) === undefined
-    if (isLost) return acceptLostTenant(services, tenant, reason)
-    owner = await getLogOwner(services, log)
-    return acceptRollback(services, owner.tenant_id, {
-      reason,
-      onProgress: (entries) => progress(`${entries} entries`),
-    })
-  }).finally(progress.done)
+  const accepted = await withServices(
+    config,
+    async (services) => {
+      const { tenant = '' } = log
+      const isLost = isUuid(tenant) && (await findTenant(services, tenant)) === undefined
+      if (isLost) return acceptLostTenant(services, tenant, reason)
+      owner = await getLogOwner(services, log)
+      return acceptRollback(services, owner.tenant_id, {
+        reason,
+        onProgress: (entries) => progress(`${entries} entries`),
+      })
+    },
+    { comparesAll: true },
+  ).finally(progress.done)
   if (json) {
     printJson('entry_id' in accepted ? accepted : { ...accepted, tenant_gone: true, reason })
     return

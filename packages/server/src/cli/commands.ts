@@ -1,13 +1,16 @@
 /** The commands of `eaas`, in the order of its help. */
 import { addApiKey } from './api-key.js'
 import { addAudit } from './audit.js'
+import { addBackup } from './backup.js'
 import { addConfig } from './config.js'
 import { addDev } from './dev.js'
 import { addDoctor } from './doctor.js'
 import { addKey } from './key.js'
 import { addMigrate } from './migrate.js'
+import { addMoveToPostgres } from './move-to-postgres.js'
 import { addPurge } from './purge.js'
 import { addRecoveryKit } from './recovery-kit.js'
+import { addRestore } from './restore.js'
 import { addRootKey } from './root-key.js'
 import { addSchema } from './schema.js'
 import { addStart } from './start.js'
@@ -26,6 +29,9 @@ export const COMMANDS = [
   addApiKey,
   addKey,
   addRecoveryKit,
+  addBackup,
+  addRestore,
+  addMoveToPostgres,
   addAudit,
   addSchema,
   addPurge,

@@ -2,17 +2,19 @@
 import { CheckpointError } from '@eaas/audit'
 import { CommandError } from '@eaas/audit/command'
 import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
-import { RecipientError } from '../age.js'
+import { DecryptError, RecipientError } from '../age.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import { ConfigError } from '../config.js'
 import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 import { TlsError } from '../http/tls-listener.js'
 import { PIN_REFUSED } from '../root-key/program.js'
 import { Refusal } from '../runner/refusal.js'
+import { RowsError, UsedDatabaseError } from '../store/all-rows.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
 import { CreationKilledError } from '../store/embedded/cluster.js'
 import {
   ForeignDataDirectoryError,
+  MovedInstallationError,
   UnlockedServerError,
   UnusableDataDirectoryError,
 } from '../store/embedded/database.js'
@@ -35,23 +37,27 @@ const EXPECTED = [
   DataDirectoryInUseError,
   DatabaseDeadlineError,
   DatabaseEncodingError,
+  DecryptError,
   EmbeddedStoppedError,
   ForeignDataDirectoryError,
   ForeignServerError,
   ListenError,
   LockedTablesError,
   LockLostError,
+  MovedInstallationError,
   NoDatabaseError,
   RecipientError,
   WrongFormatError,
   Refusal,
   RoleError,
   RootKeyError,
+  RowsError,
   SchemaVersionError,
   TamperedRowError,
   TlsError,
   UnlockedServerError,
   UnusableDataDirectoryError,
+  UsedDatabaseError,
 ]
 
 /** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or says more. */

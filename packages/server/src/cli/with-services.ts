@@ -7,7 +7,7 @@ import { hostname, userInfo } from 'node:os'
 import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
-import { openInstallation } from '../installation.js'
+import { type Installation, openInstallation } from '../installation.js'
 import { createWitnessEmitter } from '../jobs/emit-checkpoints.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { EntryNote, Operation, Services } from '../runner/operation.js'
@@ -19,6 +19,14 @@ import { findTenantByName, type TenantRow } from '../store/tenants.js'
 import type { LogChoice } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 
+interface OpenedBy {
+  mayCreate?: boolean
+  /** compare every log with what the checkpoint file and the anchors know first, and raise the alarms */
+  comparesAll?: boolean
+  /** called with each alarm; by default standard error says it */
+  onAlarm?: typeof printAlarm
+}
+
 /**
  * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation
  * only with `mayCreate`: a command in the wrong directory should fail and leave nothing there.
@@ -26,7 +34,7 @@ import { failWithoutDatabase } from './fail.js'
 export async function withServices<T>(
   config: Config,
   work: (services: Services) => Promise<T>,
-  { mayCreate = false } = {},
+  { mayCreate = false, comparesAll = false, onAlarm = printAlarm }: OpenedBy = {},
 ): Promise<T> {
   const installation = await openInstallation({
     config,
@@ -35,14 +43,29 @@ export async function withServices<T>(
     actor: operatorName(),
     onDatabaseFailure: failWithoutDatabase,
     onMigrationLocked: (message) => process.stderr.write(`eaas: ${message}\n`),
-    onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
+    onAlarm,
   })
   try {
+    if (comparesAll) await compareAll(installation)
     return await work(installation.services)
   } finally {
     await keepCommitted(installation.services, config.checkpointFile)
     await installation.close()
   }
+}
+
+// Opening compares some logs, as a server does each second: until every one had its turn, an alarm may be missing.
+async function compareAll({ services, sharedAlarms }: Installation): Promise<void> {
+  const { comparisons } = services.committer.watches
+  const from = performance.now()
+  do {
+    const [error] = await sharedAlarms.compare()
+    if (error !== undefined) return // of a tenant, whose own turn says it
+  } while (comparisons.age > performance.now() - from)
+}
+
+function printAlarm(message: string, details: Record<string, unknown>): void {
+  process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`)
 }
 
 // Where no server runs, nobody else sees what a command writes before somebody undoes it. A file that does

@@ -31,13 +31,16 @@ import { readValidLog } from '../runner/valid-log.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { findEntryHash, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { makeHead } from './shared/make-head.js'
 import { unwrittenAlarm } from './shared/unwritten-alarm.js'
 
 export interface AcceptOptions {
   /** for the log; 1 to 255 characters */
   reason: string
-  onProgress?: (entries: number) => void
+  /** what the operator was shown; by default whatever was lost is accepted */
+  shown?: Shown | undefined
+  onProgress?: ((entries: number) => void) | undefined
 }
 
 /** An entry of the log, and its time. */
@@ -71,47 +74,128 @@ const LOST_RENEWAL =
  * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, or if the remaining log does
  * not verify
  */
-export async function acceptRollback(
+export async function acceptRollback(services: Services, tenant_id: string, options: AcceptOptions): Promise<Accepted> {
+  const prepared = await prepare(services, tenant_id, { ...options, alarms: await listAlarms(services.sql) })
+  const [accepted] = await acceptPrepared(services, [prepared], options.reason)
+  if (!accepted) throw new Error('nothing was accepted')
+  return accepted
+}
+
+/** How many losses one transaction accepts: each has one anchor over all tenants. */
+const AT_ONCE = 100
+
+/** What the operator was shown of a log: only that much of a loss is accepted. */
+export interface Shown {
+  tenant_id: string
+  /** the entry that the log ends with */
+  last_id: number
+  /** the last entry that is known to have been written */
+  witnessed_through: number
+}
+
+/**
+ * Accepts the losses of many tenants, as `acceptRollback` does that of one, by a transaction for each hundred. What is
+ * wrong with one does not keep the others.
+ */
+export async function acceptRollbacks(
+  services: Services,
+  shown: readonly Shown[],
+  { reason, onProgress }: AcceptOptions,
+): Promise<{ accepted: Accepted[]; refused: { tenant_id: string; error: unknown }[] }> {
+  const accepted: Accepted[] = []
+  const refused: { tenant_id: string; error: unknown }[] = []
+  const alarms = await listAlarms(services.sql)
+  const attempt = async (prepared: Prepared[]) => {
+    try {
+      accepted.push(...(await acceptPrepared(services, prepared, reason)))
+    } catch (error) {
+      const [only] = prepared
+      if (!only || !isOfOneLog(error)) throw error
+      if (prepared.length === 1) refused.push({ tenant_id: only.state.tenant.tenant_id, error })
+      else for (const each of prepared) await attempt([each])
+    }
+  }
+  for (let at = 0; at < shown.length; at += AT_ONCE) {
+    const prepared: Prepared[] = []
+    for (const each of shown.slice(at, at + AT_ONCE)) {
+      try {
+        prepared.push(await prepare(services, each.tenant_id, { reason, alarms, shown: each }))
+      } catch (error) {
+        if (!isOfOneLog(error)) throw error
+        refused.push({ tenant_id: each.tenant_id, error })
+      }
+      onProgress?.(accepted.length + prepared.length)
+    }
+    if (prepared.length > 0) await attempt(prepared)
+  }
+  return { accepted, refused }
+}
+
+function isOfOneLog(error: unknown): boolean {
+  return error instanceof Refusal || error instanceof TamperedRowError
+}
+
+/** A log that verifies, and whose loss can be accepted. */
+interface Prepared {
+  state: TenantState
+  fault: HeadFault | undefined
+  end: ValidLog
+  shown: Shown | undefined
+  /** what this process alarmed about, before a transaction that may fail ends that */
+  witness: Witness | undefined
+}
+
+async function prepare(
   services: Services,
   tenant_id: string,
-  { reason, onProgress }: AcceptOptions,
-): Promise<Accepted> {
+  { alarms, shown, onProgress }: AcceptOptions & { alarms: readonly ChainAlarm[] },
+): Promise<Prepared> {
   if (tenant_id !== INSTALLATION_ID) assertRecordable(services)
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   const { auditKey } = state
-  const alarms = await listAlarms(services.sql)
   const fault = await findHeadFault(services.sql, { tenant_id, auditKey })
   if (!fault && !alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(services, state)
-  const isHeadIgnored = fault !== undefined && fault.reason !== 'head_repeated'
-  const end = await readEnd(services, state, { isHeadIgnored, onProgress })
-  const { heads, ...accepted } = await services.sql.begin(async (sql) => {
-    const head = isHeadIgnored ? await makeHead(sql, { tenant_id, auditKey }, end) : await lockHead(sql, tenant_id)
-    if (!head || !isHeadAuthentic(auditKey, head)) throw notValid('head_forged', undefined)
-    if (head.last_id < firstOfCurrent(auditKey)) throw new Refusal('E_STATE', LOST_RENEWAL)
-    const alarm = await lockAlarm(sql, tenant_id)
-    if (!alarm && !fault) throw noAlarm(services, state)
-    return accept(services, sql, { state, head, alarm, reason, fault })
+  const end = await readEnd(services, state, { isHeadIgnored: isIgnored(fault), onProgress })
+  const { alarm } = services.committer.watches.get(tenant_id)
+  return { state, fault, end, shown, witness: alarm?.witness }
+}
+
+function isIgnored(fault: HeadFault | undefined): boolean {
+  return fault !== undefined && fault.reason !== 'head_repeated'
+}
+
+/** Accepts all in one transaction, the installation's log alone. */
+async function acceptPrepared(services: Services, all: readonly Prepared[], reason: string): Promise<Accepted[]> {
+  const { accepted, heads } = await services.sql.begin(async (sql) => {
+    const accepted: (Accepted & { entry_hash: string })[] = []
+    const heads: Head[] = []
+    for (const each of all) {
+      const { head, ...one } = await acceptOne(services, sql, { ...each, reason })
+      accepted.push(one)
+      heads.push(head)
+    }
+    const anchored = await recordAcceptances(services, sql, accepted)
+    return { accepted, heads: [...heads, ...(anchored ? [anchored] : [])] }
   })
   const { watches } = services.committer
   for (const head of heads) watches.get(head.tenant_id).commit(head)
-  return accepted
+  return accepted.map(({ entry_hash: _, ...each }) => each)
 }
 
-async function accept(
+async function acceptOne(
   services: Services,
   sql: Transaction,
-  {
-    state,
-    head,
-    alarm,
-    reason,
-    fault,
-  }: { state: TenantState; head: Head; alarm: ChainAlarm | undefined; reason: string; fault: HeadFault | undefined },
-): Promise<Accepted & { heads: Head[] }> {
+  { state, fault, end, shown, reason, witness: own }: Prepared & { reason: string },
+): Promise<Accepted & { entry_hash: string; head: Head }> {
   const { clock } = services.committer
   const { auditKey, tenant } = state
   const { tenant_id } = tenant
+  const head = isIgnored(fault) ? await makeHead(sql, { tenant_id, auditKey }, end) : await lockHead(sql, tenant_id)
+  if (!head || !isHeadAuthentic(auditKey, head)) throw notValid('head_forged', undefined)
+  if (head.last_id < firstOfCurrent(auditKey)) throw new Refusal('E_STATE', LOST_RENEWAL)
+  const alarm = await lockAlarm(sql, tenant_id)
+  if (!alarm && !fault) throw noAlarm(services, state)
   const watch = services.committer.watches.get(tenant_id)
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
@@ -122,7 +206,8 @@ async function accept(
   const known = fault && watch.held.proven
   const named = await findNamedEnd(sql, tenant_id)
   const lost = named && !(await isThere(sql, { tenant_id, auditKey, named })) ? named : undefined
-  const told = latest([row, watch.alarm?.witness, known, lost && witnessOf(lost)])
+  const told = latest([row, watch.alarm?.witness ?? own, known, lost && witnessOf(lost)])
+  assertShown(shown, { head, told, fault })
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
   // The entries that a head was made of are known to be what was written, as far as an alarm knows.
@@ -146,30 +231,50 @@ async function accept(
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
-  const accepted = { tenant_id, entry_id: next.head.last_id, ...metadata }
-  const anchored = await recordAcceptance(services, sql, { ...accepted, entry_hash: encodeHex(next.head.hash) })
   const seen = isContinued ? await readAuthenticEntry(sql, { tenant_id, auditKey, id: told.last_id }) : undefined
-  const compared = seen ? { id: seen.id, created_at: seen.created_at } : null
-  const heads = [next.head, ...(anchored ? [anchored] : [])]
-  return { ...accepted, compared, last: { id: head.last_id, created_at: head.created_at }, heads }
+  return {
+    tenant_id,
+    entry_id: next.head.last_id,
+    ...metadata,
+    compared: seen ? { id: seen.id, created_at: seen.created_at } : null,
+    last: { id: head.last_id, created_at: head.created_at },
+    entry_hash: encodeHex(next.head.hash),
+    head: next.head,
+  }
+}
+
+// What the operator did not see, the operator did not accept.
+function assertShown(
+  shown: Shown | undefined,
+  { head, told, fault }: { head: Head; told: Witness; fault: HeadFault | undefined },
+): void {
+  if (!shown) return
+  const isOther = fault === undefined && head.last_id !== shown.last_id
+  if (!isOther && told.last_id <= shown.witnessed_through) return
+  const what = isOther
+    ? `the log ends with entry ${head.last_id}, and the diff shows ${shown.last_id}`
+    : `a server saw entry ${told.last_id}, and the diff knows of ${shown.witnessed_through} at most`
+  throw new Refusal('E_STATE', `${what}: make the diff again`)
 }
 
 function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witness {
   return others.reduce<Witness>((most, other) => (other && other.last_id > most.last_id ? other : most), first)
 }
 
-// The anchor that follows covers the log that is left: the alarm of this process must not keep it from being
+// The anchor that follows covers the logs that are left: the alarms of this process must not keep them from being
 // covered.
-async function recordAcceptance(
+async function recordAcceptances(
   services: Services,
   sql: Transaction,
-  metadata: { tenant_id: string; entry_id: number } & Record<string, string | number>,
+  all: readonly (Accepted & { entry_hash: string })[],
 ): Promise<Head | undefined> {
-  const { tenant_id } = metadata
-  services.committer.watches.get(tenant_id).release()
-  if (tenant_id === INSTALLATION_ID) return anchorHeads(services, sql, { afresh: true })
-  const note = { action: 'installation.rollback_accepted' as const, metadata }
-  return anchorHeads(services, sql, { notes: [note], accepted: tenant_id })
+  for (const { tenant_id } of all) services.committer.watches.get(tenant_id).release()
+  if (all.some(({ tenant_id }) => tenant_id === INSTALLATION_ID)) return anchorHeads(services, sql, { afresh: true })
+  const notes = all.map(({ compared: _, last: __, ...metadata }) => ({
+    action: 'installation.rollback_accepted' as const,
+    metadata: metadata as Record<string, string | number>,
+  }))
+  return anchorHeads(services, sql, { notes, accepted: new Set(all.map(({ tenant_id }) => tenant_id)) })
 }
 
 /** Verifies the log, and returns its end. @throws Refusal E_STATE if it is not valid */

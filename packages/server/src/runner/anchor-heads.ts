@@ -32,8 +32,8 @@ export interface AnchorOptions {
   notes?: readonly EntryNote[]
   /** a tenant whose loss was accepted: it is no longer covered */
   without?: string
-  /** a tenant whose rollback is being accepted, whatever was anchored of it */
-  accepted?: string
+  /** tenants whose rollback is being accepted, whatever was anchored of them */
+  accepted?: ReadonlySet<string>
   /** write an anchor even if every head is covered already */
   evenIfSame?: boolean
   /**
@@ -163,7 +163,7 @@ async function judgeHeads(
   services: Services,
   sql: Transaction,
   anchored: ReadonlyMap<string, AnchoredHead>,
-  { accepted, mayLeave }: { accepted: string | undefined; mayLeave: boolean },
+  { accepted, mayLeave }: { accepted: ReadonlySet<string> | undefined; mayLeave: boolean },
 ): Promise<{ changed: Head[]; left: Map<string, string> }> {
   // Taken before the heads are read, which need not show what is committed meanwhile.
   const { watches } = services.committer
@@ -180,7 +180,9 @@ async function judgeHeads(
     const isExplained = mayLeave || found?.is_contradicted || alarmed.has(head.tenant_id)
     const fault = isExplained ? undefined : findBehind(head, witnessed?.last_id)
     if (fault !== undefined) left.set(head.tenant_id, fault)
-    else if (head.is_changed) judged.push({ head, anchored: found, held, isAccepted: head.tenant_id === accepted })
+    else if (head.is_changed) {
+      judged.push({ head, anchored: found, held, isAccepted: accepted?.has(head.tenant_id) === true })
+    }
   }
   const changed: Head[] = []
   for (const { tenant_id, proven } of await proveHeads(services, sql, judged)) {

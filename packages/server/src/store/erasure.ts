@@ -3,9 +3,13 @@
  * of its rows, and rotating the store key deletes one. What was there before stays in the tables until these are
  * vacuumed, and in the write-ahead log until its files are removed.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Queryable, Sql } from './db.js'
 
 const TABLES = ['keys', 'key_versions', 'store_keys']
+
+/** How long the counts of a vacuum may come after it, in milliseconds. */
+const COUNTED_MS = 2_000
 
 /** What became of what destroyed keys left in the files. */
 export interface Erasure {
@@ -75,14 +79,28 @@ async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
   await sql`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`
-  const after = await findVacuums(sql)
+  const after = await untilCounted(sql, before.least)
   return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
 }
 
+/**
+ * What is counted after a vacuum. Before PostgreSQL 15 another process counts, half a second later. A table that was
+ * skipped because of its lock is never counted, so this does not wait for long.
+ */
+async function untilCounted(sql: Queryable, least: number): Promise<{ least: number; dead: number }> {
+  const until = performance.now() + COUNTED_MS
+  for (;;) {
+    const found = await findVacuums(sql)
+    if (found.least > least || !found.is_late || performance.now() >= until) return found
+    await sleep(COUNTED_MS / 20)
+  }
+}
+
 /** How often the table that was vacuumed less was, and how many earlier versions of rows are left. */
-async function findVacuums(sql: Queryable): Promise<{ least: number; dead: number }> {
-  const [row] = await sql<{ least: number; dead: number }[]>`
-    select coalesce(pg_catalog.min(vacuum_count), 0)::bigint as least, coalesce(pg_catalog.sum(n_dead_tup), 0)::bigint as dead
+async function findVacuums(sql: Queryable): Promise<{ least: number; dead: number; is_late: boolean }> {
+  const [row] = await sql<{ least: number; dead: number; is_late: boolean }[]>`
+    select coalesce(pg_catalog.min(vacuum_count), 0)::bigint as least, coalesce(pg_catalog.sum(n_dead_tup), 0)::bigint as dead,
+           pg_catalog.current_setting('server_version_num')::integer < 150000 as is_late
     from pg_catalog.pg_stat_all_tables
     where relid in (select pg_catalog.to_regclass(name) from pg_catalog.unnest(${TABLES}::text[]) as t (name))`
   if (!row) throw new Error('the statistics of the tables could not be read')

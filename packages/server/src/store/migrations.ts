@@ -3,7 +3,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sql, Transaction } from './db.js'
+import type { Queryable, Sql, Transaction } from './db.js'
 import { withDeadline } from './deadline.js'
 import { describeHolders, watchHolders } from './lock-holders.js'
 
@@ -177,7 +177,7 @@ export async function compareSchemas(sql: Sql, directory: URL): Promise<{ versio
 }
 
 /** The number of the last migration that was applied; 0 for a new database. */
-export async function findSchemaVersion(sql: Sql): Promise<number> {
+export async function findSchemaVersion(sql: Queryable): Promise<number> {
   if (!(await hasTable(sql))) return 0
   const [row] = await sql<{ version: number }[]>`select version from schema_version where id = 1`
   return row?.version ?? 0
@@ -201,20 +201,46 @@ function assertMigrated(version: number, newest: number): void {
   )
 }
 
-async function hasTable(sql: Sql): Promise<boolean> {
+async function hasTable(sql: Queryable): Promise<boolean> {
   const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('schema_version') is not null as found`
   return table?.found ?? false
+}
+
+/**
+ * Makes the tables of a schema in a database that has none, for rows of another one.
+ *
+ * @throws SchemaVersionError if this version does not migrate that schema
+ */
+export async function makeTables(transaction: Transaction, directory: URL, version: number): Promise<void> {
+  const migrations = await readMigrations(directory)
+  if (!migrations.some((migration) => migration.version === version)) {
+    throw new SchemaVersionError(
+      `The rows are of schema ${version}, which no migration of this server ends with: its newest is ${newestVersion(migrations)}. Use the version of eaas that wrote them.`,
+    )
+  }
+  assertMigrated(version, newestVersion(migrations))
+  await createVersionTable(transaction)
+  for (const migration of migrations) if (migration.version <= version) await transaction.unsafe(migration.text)
+  await transaction`update schema_version set version = ${version} where id = 1`
 }
 
 // PostgreSQL requires the right to create tables even if `if not exists` finds one, and a role without that
 // right must be able to start.
 async function ensureTable(sql: Sql): Promise<void> {
   try {
-    if (!(await hasTable(sql)))
-      await sql`create table if not exists schema_version (id integer primary key check (id = 1), version integer not null)`
+    if (!(await hasTable(sql))) await createVersionTable(sql)
   } catch (error) {
     if (!CREATED_MEANWHILE.includes((error as { code?: string }).code ?? '')) throw error
   }
+  await insertVersion(sql)
+}
+
+async function createVersionTable(sql: Queryable): Promise<void> {
+  await sql`create table if not exists schema_version (id integer primary key check (id = 1), version integer not null)`
+  await insertVersion(sql)
+}
+
+async function insertVersion(sql: Queryable): Promise<void> {
   await sql`insert into schema_version (id, version) values (1, 0) on conflict (id) do nothing`
 }
 

@@ -1,10 +1,10 @@
 // The embedded database: PGlite in this process, reached through a unix socket like any PostgreSQL.
 //
-// In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and
+// In the data directory: `postgres/` (the database), `moved` once the installation is elsewhere, `.s.PGSQL.5432` (the socket), `server.lock.*` and
 // `alive-*.sock` (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out
 // of git).
 
-import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -23,6 +23,8 @@ import type { DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 import { removeUnreferencedFiles } from './unreferenced-files.js'
 
+/** Says that the installation of a data directory is in another database now. */
+const MOVED_NAME = 'moved'
 /** The database's directory within the data directory. */
 const CLUSTER = 'postgres'
 /** The name that libpq and psql look for when they are given the directory as host. */
@@ -95,6 +97,7 @@ export interface RunningEmbedded {
  * @throws DataDirectoryInUseError when another process has it open.
  * @throws UnlockedServerError when another process has it open whose lock was removed.
  * @throws ForeignDataDirectoryError when it is another user's.
+ * @throws MovedInstallationError when the installation is in another database now.
  * @throws UnusableDataDirectoryError when it cannot be made or written.
  * @throws CreationKilledError when a signal ended the process that creates the database.
  * @throws Error when the directory or the database cannot be opened.
@@ -113,6 +116,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
   keepFromGit(directory)
   const lock = await lockDataDirectory(directory)
   try {
+    assertNotMoved(directory)
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
     await assertNotServed(socketPath)
     const cluster = join(directory, CLUSTER)
@@ -300,6 +304,25 @@ async function vacuumIfDue(database: PGlite): Promise<void> {
 /** Thrown when the data directory is another user's. */
 export class ForeignDataDirectoryError extends Error {
   override readonly name = 'ForeignDataDirectoryError'
+}
+
+/** Thrown when the installation of the data directory was moved to another database. */
+export class MovedInstallationError extends Error {
+  override readonly name = 'MovedInstallationError'
+}
+
+/** Has every later opening of the data directory refused: its log would go on differently from the real one. */
+export function markAsMoved(dataDir: string, text: string): void {
+  const path = join(resolve(dataDir), MOVED_NAME)
+  writeFileSync(path, `${text}\n`, { mode: 0o600, flush: true })
+}
+
+function assertNotMoved(directory: string): void {
+  const path = join(directory, MOVED_NAME)
+  if (!existsSync(path)) return
+  throw new MovedInstallationError(
+    `${readFileSync(path, 'utf8').trim()} What is left in ${directory} is old: a server on it would write another log than the real one, and keys that were disabled or destroyed since would work. Set EAAS_DATABASE_URL_FILE to the new database.`,
+  )
 }
 
 /** What the system says of a directory that cannot be written, and what to do about it. */

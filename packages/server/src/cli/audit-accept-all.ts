@@ -1,0 +1,124 @@
+/**
+ * `eaas audit accept-rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
+ * different. The file only says which, and how much of a loss was shown: nothing else in it is believed.
+ */
+import { readFile, stat } from 'node:fs/promises'
+import { encodePublicKey } from '@eaas/audit'
+import { assertFile, CommandError } from '@eaas/audit/command'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import type { Config } from '../config.js'
+import { acceptRollbacks, type Shown } from '../operations/accept-rollback.js'
+import type { Services } from '../runner/operation.js'
+import { listAlarms } from '../store/alarms.js'
+import { printAlarms } from './audit-diff-all.js'
+import { counted, print, printJson, showProgress } from './output.js'
+import { messageOf, withServices } from './with-services.js'
+
+/** Some 100,000 logs. */
+const MAX_DIFF_BYTES = 64 * 1_048_576
+
+const entryId = z.int().check(z.gte(0))
+const logSchema = z.object({
+  tenant_id: z.uuid(),
+  outcome: z.enum(['same', 'different', 'missing', 'not compared']),
+  last_id: z.nullable(entryId),
+  witnessed_through: z.nullable(entryId),
+})
+const diffSchema = z.object({ public_key: z.string(), logs: z.array(logSchema) })
+type Diff = z.infer<typeof diffSchema>
+
+interface AcceptAllOptions {
+  /** what `eaas audit diff --all --json` printed */
+  fromDiff: string
+  reason: string
+  json: boolean
+}
+
+/**
+ * Accepts the losses, that of the installation's log first; returns whether no alarm is left. To be repeated if it is
+ * interrupted: what was accepted is refused then, because there is no alarm about it.
+ *
+ * @throws CommandError if the file is no diff of this installation
+ */
+export async function auditAcceptAll(config: Config, { fromDiff, reason, json }: AcceptAllOptions): Promise<boolean> {
+  const diff = await readDiff(fromDiff)
+  const progress = showProgress('accepted')
+  let alarms = 0
+  const done = await withServices(
+    config,
+    (services) => acceptAll(services, diff, { reason, file: fromDiff, progress }),
+    { comparesAll: true, onAlarm: () => alarms++ },
+  ).finally(progress.done)
+  const { accepted, refused, left, missing } = done
+  if (json) {
+    printJson({
+      accepted,
+      refused: refused.map(({ tenant_id, error }) => ({ tenant_id, error: messageOf(error) })),
+      left,
+      missing,
+    })
+    return left.length === 0
+  }
+  const [first] = refused
+  if (accepted.length === 0) printAlarms(alarms)
+  print(
+    [
+      `Accepted: ${counted(accepted.length, 'log')} of ${counted(diff.logs.filter(isDifferent).length, 'that differs', 'that differ')}.`,
+      ...(first ? [`Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`] : []),
+      ...(missing.length > 0
+        ? [`Missing: ${counted(missing.length, 'tenant')}, to be accepted one by one (--tenant).`]
+        : []),
+      left.length === 0 ? 'No alarm is left.' : `${counted(left.length, 'alarm')} left: eaas doctor names them.`,
+      'Now repeat what was lost: eaas audit replay --help',
+    ].join(' '),
+  )
+  return left.length === 0
+}
+
+const isOwn = ({ tenant_id }: Shown) => tenant_id === INSTALLATION_ID
+const isDifferent = ({ outcome }: Diff['logs'][number]) => outcome === 'different'
+
+async function readDiff(file: string): Promise<Diff> {
+  await assertFile(file)
+  if ((await stat(file)).size > MAX_DIFF_BYTES) throw new CommandError(`${file} is too large for a diff.`)
+  const text = await readFile(file, 'utf8')
+  try {
+    return diffSchema.parse(JSON.parse(text))
+  } catch {
+    throw new CommandError(`${file} is not what eaas audit diff --all --json prints. Make it again.`)
+  }
+}
+
+async function acceptAll(
+  services: Services,
+  { public_key, logs }: Diff,
+  { reason, file, progress }: { reason: string; file: string; progress: (state: string) => void },
+) {
+  if (public_key !== encodePublicKey(services.signingKey)) {
+    throw new CommandError(
+      `${file} is of another installation, or of before its signing key was replaced. Make it again.`,
+    )
+  }
+  const shown = logs.filter(isDifferent).map(({ tenant_id, last_id, witnessed_through }): Shown => {
+    // A log whose audit key was tampered with has neither: it must be repaired.
+    if (last_id === null || witnessed_through === null) return { tenant_id, last_id: -1, witnessed_through: -1 }
+    return { tenant_id, last_id, witnessed_through }
+  })
+  if (new Set(shown.map(({ tenant_id }) => tenant_id)).size < shown.length) {
+    throw new CommandError(`${file} names a log twice.`)
+  }
+  // Until its loss is accepted, nothing can be recorded of another log.
+  const own = await acceptRollbacks(services, shown.filter(isOwn), { reason })
+  const tenants = shown.filter((each) => !isOwn(each))
+  const others = await acceptRollbacks(services, tenants, {
+    reason,
+    onProgress: (count) => progress(`${count} of ${tenants.length}`),
+  })
+  return {
+    accepted: [...own.accepted, ...others.accepted],
+    refused: [...own.refused, ...others.refused],
+    left: (await listAlarms(services.sql)).map(({ tenant_id }) => tenant_id),
+    missing: logs.filter(({ outcome }) => outcome === 'missing').map(({ tenant_id }) => tenant_id),
+  }
+}

@@ -1,0 +1,93 @@
+/** The file of a backup: the lines of `store/all-rows.ts`, compressed, and encrypted to recipients of age. */
+import { createReadStream } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { ReadableStream } from 'node:stream/web'
+import { constants, createGunzip, createGzip } from 'node:zlib'
+import { assertFile, CommandError } from '@eaas/audit/command'
+import { AGE_MAGIC, decryptStreamBy, encryptStreamTo } from '../age.js'
+import { RowsError } from '../store/all-rows.js'
+
+const GZIP_MAGIC = '\u001f\u008b'
+/** An identity is a line of some 2,000 characters at most. */
+const MAX_IDENTITY_BYTES = 65_536
+
+/** Whom a backup is encrypted to, read before anything is made for them. @throws RecipientError */
+export async function createWriter(
+  recipients: readonly string[],
+): Promise<(file: FileHandle, lines: AsyncIterable<string>) => Promise<void>> {
+  const encrypt = recipients.length === 0 ? undefined : await encryptStreamTo(recipients)
+  return async (file, lines) => {
+    // The bytes are in hexadecimal, of which the fastest level takes as much as any.
+    const packed = Readable.from(lines).compose(createGzip({ level: constants.Z_BEST_SPEED })) as unknown as Readable
+    const sealed = encrypt ? fromWeb(await encrypt(toWeb(packed))) : packed
+    await pipeline(sealed, async (chunks: AsyncIterable<Uint8Array>) => {
+      for await (const chunk of chunks) await file.writeFile(chunk)
+    })
+  }
+}
+
+/**
+ * Opens a backup, `-` for standard input; returns its lines as bytes.
+ *
+ * @param identity the file with the identity of a recipient
+ * @throws CommandError, DecryptError; RowsError while it is read, if it was changed or cut short
+ */
+export async function openBackup(path: string, identity: string | undefined): Promise<AsyncIterable<Uint8Array>> {
+  if (path !== '-') await assertFile(path)
+  const source = path === '-' ? process.stdin : createReadStream(path)
+  const { begin, whole } = await peek(source)
+  if (begin.startsWith(GZIP_MAGIC)) return unpack(whole)
+  if (!begin.startsWith(AGE_MAGIC)) throw new RowsError(`${path} is no backup of eaas, or was changed.`)
+  if (identity === undefined) {
+    throw new CommandError(
+      `${path} is encrypted: give the file of an identity that it is encrypted to (--identity), or decrypt it: age -d -i identity ${path} | eaas restore -`,
+    )
+  }
+  return unpack(fromWeb(await decryptStreamBy(await readIdentity(identity), toWeb(whole))))
+}
+
+async function readIdentity(path: string): Promise<string> {
+  await assertFile(path)
+  const chunks: Buffer[] = []
+  for await (const chunk of createReadStream(path, { end: MAX_IDENTITY_BYTES })) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}
+
+/** Reads the first bytes, as text, and gives them back with the rest. */
+async function peek(source: Readable): Promise<{ begin: string; whole: Readable }> {
+  const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  let first = Buffer.alloc(0)
+  while (first.length < AGE_MAGIC.length) {
+    const { done, value } = await chunks.next()
+    if (done) break
+    first = Buffer.concat([first, value])
+  }
+  async function* all() {
+    yield first
+    for (;;) {
+      const { done, value } = await chunks.next()
+      if (done) return
+      yield value
+    }
+  }
+  return { begin: first.subarray(0, AGE_MAGIC.length).toString('latin1'), whole: Readable.from(all()) }
+}
+
+async function* unpack(packed: Readable): AsyncGenerator<Uint8Array> {
+  try {
+    yield* packed.compose(createGunzip()) as unknown as AsyncIterable<Uint8Array>
+  } catch (error) {
+    throw new RowsError('The backup was changed or cut short', { cause: error })
+  }
+}
+
+// The types of Node's streams and of the library's differ in name only.
+function toWeb(stream: Readable): globalThis.ReadableStream<Uint8Array> {
+  return Readable.toWeb(stream) as unknown as globalThis.ReadableStream<Uint8Array>
+}
+
+function fromWeb(stream: globalThis.ReadableStream<Uint8Array>): Readable {
+  return Readable.fromWeb(stream as unknown as ReadableStream)
+}

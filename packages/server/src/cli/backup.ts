@@ -1,0 +1,75 @@
+/** `eaas backup`: all rows of the installation in one file, from one snapshot. */
+import { resolve } from 'node:path'
+import { CommandError } from '@eaas/audit/command'
+import { type Command, Option } from 'commander'
+import { beforeEnd } from '../before-end.js'
+import type { Config } from '../config.js'
+import { createFileBy, explainUnwritten } from '../new-file.js'
+import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
+import { openStore } from '../store/open-store.js'
+import { VERSION } from '../version.js'
+import { createWriter } from './backup-file.js'
+import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, SAME_ENVIRONMENT } from './command.js'
+import { failWithoutDatabase } from './fail.js'
+import { counted, print, printJson, showProgress } from './output.js'
+
+/** Adds `eaas backup`. */
+export function addBackup(program: Command): void {
+  program
+    .command('backup <file>')
+    .description(
+      'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in it are sealed under the root key, which it does not have; names, audit entries and addresses are not. On the embedded database calls wait until it is done.',
+    )
+    .addOption(RECIPIENT_OPTION)
+    .addOption(new Option('--plain', 'do not encrypt the file').conflicts('recipient').default(false))
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((file: string, options, command: Command) => {
+      if (!options.plain && options.recipient === undefined) {
+        command.error("error: option '--recipient <age1…>' not specified; '--plain' leaves the file unencrypted", {
+          exitCode: 2,
+        })
+      }
+      return backup(commandConfig(), file, options)
+    })
+}
+
+interface BackupOptions {
+  /** none: it is not encrypted */
+  recipient?: string[]
+  json: boolean
+}
+
+/** @throws RecipientError, CommandError, RowsError, or the errors of openStore */
+async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
+  const path = resolve(file)
+  const write = await createWriter(recipient)
+  const progress = showProgress('backup:')
+  const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
+  let done: { header: RowsHeader; counts: RowCounts } | undefined
+  const isCreated = await createFileBy(path, async (handle) => {
+    const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
+    async function* lines() {
+      done = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
+    }
+    await write(handle, lines()).finally(() => store.close())
+  })
+    .catch((error: NodeJS.ErrnoException) => {
+      throw new CommandError(explainUnwritten(path, error))
+    })
+    .finally(() => {
+      release()
+      progress.done()
+    })
+  if (!isCreated || !done) throw new CommandError(`${path} exists already and was left as it is. Name another path.`)
+  const { header, counts } = done
+  const rows = countAll(counts)
+  if (json) return printJson({ file: path, ...header, rows, recipients: recipient.length })
+  print(
+    `${counted(rows, 'row')} of schema ${header.schema} in ${path}, as they were at ${header.created_at}.`,
+    recipient.length === 0
+      ? 'It is not encrypted. Its secrets are sealed under the root key; names, audit entries and addresses can be read.'
+      : `It is encrypted to ${counted(recipient.length, 'recipient')}.`,
+    'It opens nothing without the root key: keep that elsewhere. Try it: eaas restore --check',
+  )
+}

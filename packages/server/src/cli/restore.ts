@@ -1,0 +1,121 @@
+/** `eaas restore`: makes an empty database of a backup, or with `--check` a temporary one that is verified. */
+import { rmSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { beforeEnd } from '../before-end.js'
+import type { Config } from '../config.js'
+import { assertOpens, findProvider, rootKeySettingOf } from '../installation.js'
+import { verifyAll } from '../jobs/verify-all.js'
+import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import { openProvider } from '../root-key/open-provider.js'
+import { countAll, type RowCounts, type RowsHeader, writeAllRows } from '../store/all-rows.js'
+import { openStore } from '../store/open-store.js'
+import { openBackup } from './backup-file.js'
+import { commandConfig, JSON_OPTION, NOT_VALID, SAME_ENVIRONMENT } from './command.js'
+import { failWithoutDatabase } from './fail.js'
+import { counted, print, printJson, showProgress } from './output.js'
+import { withServices } from './with-services.js'
+
+/** Adds `eaas restore`. */
+export function addRestore(program: Command): void {
+  program
+    .command('restore <file>')
+    .description(
+      'Make the database of a backup, in one transaction. It must be empty, and the root key must open what is in the backup. File - is standard input. On PostgreSQL, run it as the role that is to own the tables.',
+    )
+    .option('--identity <file>', 'the identity of age that the backup is encrypted to, as age-keygen writes it')
+    .option(
+      '--check',
+      'restore into a temporary embedded database instead, verify every log and print the verdict; exit code 1 if one is not valid',
+      false,
+    )
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((file, options) => (options.check ? check : restore)(commandConfig(), file, options))
+}
+
+interface RestoreOptions {
+  identity?: string
+  json: boolean
+}
+
+interface Restored {
+  header: RowsHeader
+  counts: RowCounts
+}
+
+async function restore(config: Config, file: string, options: RestoreOptions): Promise<void> {
+  const release = beforeEnd(() => process.stderr.write('eaas: interrupted: the database is as empty as it was\n'))
+  const restored = await restoreInto(config, file, options).finally(release)
+  if (options.json) return printJson(view(file, restored))
+  print(
+    `${describe(restored)} restored.`,
+    'Before servers use it: eaas audit verify --all, with a checkpoint that you kept (--checkpoint). It says what was lost since.',
+    ...(config.databaseUrl === undefined ? [] : ['If servers have a role of their own: eaas migrate --role ROLE']),
+  )
+}
+
+/** Restores into the database of the settings, whose root key must open it. */
+async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<Restored> {
+  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
+  const isEmbedded = config.databaseUrl === undefined
+  const provider = await findProvider({ isEmbedded }, config, { fromEnvironment, mayCreate: false })
+  const chunks = await openBackup(file, identity)
+  const store = await openStore(config, { beside: false, mayCreate: true, onFailure: failWithoutDatabase })
+  const progress = showProgress('restore:')
+  try {
+    return await writeAllRows(store.sql, chunks, {
+      directory: MIGRATIONS_DIRECTORY,
+      check: (transaction) => assertOpens(transaction, provider),
+      onRows: (rows) => progress(counted(rows, 'row')),
+    })
+  } finally {
+    progress.done()
+    await store.close()
+  }
+}
+
+/** Restores into a temporary database and verifies it there: nothing of the installation is touched. */
+async function check(config: Config, file: string, options: RestoreOptions): Promise<void> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-'))
+  const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))
+  try {
+    const trial: Config = {
+      ...config,
+      databaseUrl: undefined,
+      databaseUrlFile: undefined,
+      dataDir,
+      rootKey: rootKeySettingOf(config),
+      checkpointFile: undefined, // it would keep what the trial wrote
+    }
+    const restored = await restoreInto(trial, file, options)
+    const progress = showProgress('verified')
+    const { verdicts, unverified } = await withServices(trial, (services) =>
+      verifyAll(services, { onProgress: (name, entries) => progress(`${name}: ${entries} entries`) }),
+    ).finally(progress.done)
+    const invalid = verdicts.filter(({ valid }) => !valid)
+    const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
+    const isValid = invalid.length + unverified.length === 0
+    if (!isValid) process.exitCode = NOT_VALID
+    if (options.json) return printJson({ valid: isValid, ...view(file, restored), logs: verdicts, entries })
+    const faults = invalid.map(({ tenant_id, name, reason }) => `${name ?? tenant_id} (${reason})`)
+    print(
+      isValid
+        ? `Valid: ${describe(restored)}; the root key opens it, and ${counted(verdicts.length, 'log')} with ${entries} entries verify.`
+        : `NOT valid: ${describe(restored)}; ${counted(faults.length, 'log does', 'logs do')} not verify: ${faults.join(', ')}; ${unverified.length} could not be verified.`,
+    )
+  } finally {
+    await rm(dataDir, { recursive: true, force: true })
+    release()
+  }
+}
+
+function describe({ header, counts }: Restored): string {
+  return `${counted(countAll(counts), 'row')} of schema ${header.schema}, of ${header.created_at}`
+}
+
+function view(file: string, { header, counts }: Restored) {
+  return { file, ...header, rows: countAll(counts) }
+}

@@ -1,0 +1,110 @@
+/**
+ * Finds what a tenant's log lost that took rights away and must be taken away again: revocations of API keys,
+ * disablings and destructions of keys. Whatever gave rights is left to the operator. Only reads.
+ */
+import type { ExportedEntry } from '@eaas/audit'
+import { readAuthenticEntry } from '../audit/read-entry.js'
+import type { Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { listAcceptanceIds } from '../store/alarms.js'
+import { readEvidence } from '../store/audit-evidence.js'
+import type { KeyRow } from '../store/keys.js'
+import { destroyKey } from './destroy-key.js'
+import { diffAudit } from './diff-audit.js'
+import { disableKey } from './disable-key.js'
+import { revokeApiKey } from './update-api-key.js'
+
+/** One change to repeat. */
+export interface Step {
+  /** the lost entry that asks for it */
+  entry_id: number
+  change: 'api_key.revoke' | 'key.disable' | 'key.destroy'
+  /** the API key or the key */
+  id: string
+  name: string
+  operation: Operation<unknown>
+}
+
+export interface Replay {
+  steps: Step[]
+  /** lost entries that ask for something else, which `eaas audit diff` names */
+  others: number
+}
+
+/** How far a key is from being used; a replay only ever goes on in this order. */
+const ORDER = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
+type Status = (typeof ORDER)[number]
+
+/**
+ * Plans the replay of an export that verifies. @throws Refusal E_NOT_FOUND; E_STATE if no loss of these entries was
+ * accepted: then they are of a copy of the database, or of one that may still come back
+ */
+export async function planReplay(
+  services: Services,
+  tenant_id: string,
+  exported: AsyncIterable<ExportedEntry>,
+): Promise<Replay> {
+  const { lost, undone, agrees_through } = await diffAudit(services, tenant_id, { checkpoints: [], exported })
+  if (!lost || lost.length === 0) return { steps: [], others: 0 }
+  await assertAccepted(services, tenant_id, agrees_through)
+  const { rows } = await readEvidence(services.sql, tenant_id, { withRows: true })
+  const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
+  const keys = new Map(rows.keys.map((row) => [row.key_id, row]))
+  const steps: Step[] = []
+  const wanted = new Map<string, { status: Status; entry_id: number }>()
+  for (const entry of lost) {
+    const api_key_id = String(metadataOf(entry).api_key_id)
+    const apiKey = entry.action === 'api_key.revoke' ? apiKeys.get(api_key_id) : undefined
+    if (apiKey && apiKey.revoked_at === null && !steps.some(({ id }) => id === api_key_id)) {
+      const operation = revokeApiKey({ api_key_id })
+      steps.push({ entry_id: entry.id, change: 'api_key.revoke', id: api_key_id, name: apiKey.name, operation })
+    }
+    const status = statusAfter(entry)
+    if (status && entry.key_id !== null) wanted.set(entry.key_id, { status, entry_id: entry.id })
+  }
+  for (const [key_id, { status, entry_id }] of wanted) {
+    const key = keys.get(key_id)
+    if (key) steps.push(...stepsTo(status, key, entry_id))
+  }
+  const replayed = new Set(steps.map(({ entry_id }) => entry_id))
+  const others = undone.filter((each) => !replayed.has(each.entry_id) && !each.remedy.startsWith('nothing')).length
+  return { steps, others }
+}
+
+function metadataOf({ metadata }: ExportedEntry): Record<string, unknown> {
+  return metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
+}
+
+// Of several changes of a key the last one counts: a key that was disabled and enabled again stays as it is.
+function statusAfter(entry: ExportedEntry): Status | undefined {
+  if (entry.action === 'key.disable') return 'disabled'
+  if (entry.action === 'key.enable') return 'active'
+  if (entry.action !== 'key.destroy') return undefined
+  const { step } = metadataOf(entry)
+  if (step === 'scheduled') return 'pending_destruction'
+  if (step === 'completed') return 'destroyed'
+  return step === 'cancelled' ? 'disabled' : undefined // a version was destroyed: what it needs first is another change
+}
+
+function stepsTo(status: Status, { key_id, name, status: now }: KeyRow, entry_id: number): Step[] {
+  if (ORDER.indexOf(now as Status) >= ORDER.indexOf(status)) return []
+  const step = { entry_id, id: key_id, name }
+  const disable: Step = { ...step, change: 'key.disable', operation: disableKey({ key_id }) }
+  // A destroyed key waits again: the waiting period is there for those who still need it.
+  const destroy: Step = { ...step, change: 'key.destroy', operation: destroyKey({ key_id, confirm: name }) }
+  return [
+    ...(now === 'active' ? [disable] : []),
+    ...(status !== 'disabled' && now !== 'pending_destruction' ? [destroy] : []),
+  ]
+}
+
+async function assertAccepted({ sql, states }: Services, tenant_id: string, agrees_through: number): Promise<void> {
+  const state = await states.find(tenant_id)
+  const [id = 0] = await listAcceptanceIds(sql, tenant_id)
+  if (state && id > agrees_through && (await readAuthenticEntry(sql, { tenant_id, id, auditKey: state.auditKey })))
+    return
+  throw new Refusal(
+    'E_STATE',
+    `the log never had these entries, or their loss is not accepted: no entry audit.rollback_accepted follows entry ${agrees_through}, through which it agrees with the export`,
+  )
+}
