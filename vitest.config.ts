@@ -62,6 +62,8 @@ const SIZED_UNITS = [
   'test/{packed/first-steps,sdk/cross-language}.test.ts',
   'test/{browser/streams,sdk/stream-memory}.test.ts',
 ]
+/** Slow suites that look at what the package ships, on no back end of the run. */
+const SHIPPED = ['test/slow/ship/{chart,compose,image}.test.ts']
 const SIZED = [
   'test/custody/killed-process.test.ts',
   'test/audit/tamper/swapped-in-purge.test.ts',
@@ -146,7 +148,13 @@ function sized(): TestProjectInlineConfiguration {
   return {
     resolve,
     plugins,
-    test: { ...common, name: 'unit', include: SIZED_UNITS, exclude: notHere, globalSetup: [RUN_FOLDER] },
+    test: {
+      ...common,
+      name: 'unit',
+      include: [...SIZED_UNITS, ...SHIPPED],
+      exclude: notHere,
+      globalSetup: [RUN_FOLDER],
+    },
   }
 }
 
@@ -177,7 +185,7 @@ function database(backend: Backend): TestProjectInlineConfiguration {
       include: slow
         ? ['test/slow/**/*.test.ts', ...SIZED, ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
         : suitesOn(backend),
-      exclude: slow ? [...notHere, ...ON_BOTH.filter((suite) => !SIZED.includes(suite))] : notHere,
+      exclude: slow ? [...notHere, ...SHIPPED, ...ON_BOTH.filter((suite) => !SIZED.includes(suite))] : notHere,
       globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
@@ -198,7 +206,7 @@ function pooled(): TestProjectInlineConfiguration {
       ...test,
       name: 'pgbouncer',
       include: slow ? [...DATABASE_SUITES, 'test/slow/**/*.test.ts'] : everyday,
-      exclude: notHere,
+      exclude: [...notHere, ...SHIPPED],
       provide: { backend: 'postgres', isPooled: true, poolerPort: 0 },
     },
   }

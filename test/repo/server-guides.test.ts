@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { WITNESS_VARIABLES } from '../../packages/audit/src/witness/config.js'
 import { COMMANDS } from '../../packages/server/src/cli/commands.js'
 import { VARIABLES } from '../../packages/server/src/config.js'
+import { readMetrics } from '../support/sources/metrics.js'
 import { readGuide } from '../support/sources/server-docs.js'
 import { ROOT } from '../support/sources/source-files.js'
 
@@ -18,18 +19,12 @@ const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
 const guides = readdirSync(join(ROOT, 'packages/server/docs')).map(readGuide).join('\n') + readme
 /** What else begins like a metric: API keys, the variable of a proxy, a role of the database and a second database. */
 const METRIC = /\beaas_(?!sk_|pk_|tenant\b|owner\b|2\b)[a-z0-9_]+/g
-const HTTP = join(ROOT, 'packages/server/src/http')
 
 const sorted = (names: Iterable<string | undefined>) => [...new Set(names)].sort()
 
 describe('the guides of the server', () => {
   it('name each metric that the server has, and no other', () => {
-    const sources = readdirSync(HTTP).filter((name) => /metrics?\.ts$/.test(name))
-    const metrics = sources.flatMap((name) =>
-      [...readFileSync(join(HTTP, name), 'utf8').matchAll(/(?:name: '|= '|^ {4})(eaas_[a-z0-9_]+)/gm)].map(
-        ([, metric]) => metric,
-      ),
-    )
+    const metrics = readMetrics().map(({ name }) => name)
     expect(metrics.length).toBeGreaterThan(25)
     const named = [...guides.matchAll(METRIC)].map(([name]) => name.replace(/_bucket$/, ''))
     expect(sorted(named)).toEqual(sorted(metrics))

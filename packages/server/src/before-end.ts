@@ -1,4 +1,5 @@
 /** What is to be done before this process ends, however it ends but by SIGKILL. */
+import { constants } from 'node:os'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const left = new Set<() => void>()
@@ -32,5 +33,19 @@ function cleanAll(): void {
 function onSignal(signal: NodeJS.Signals): void {
   if (process.listenerCount(signal) > 1) return
   cleanAll()
+  if (process.pid === FIRST_PROCESS) process.exit(128 + constants.signals[signal])
   process.kill(process.pid, signal) // nobody handles it any more, so it ends the process as it would have
+}
+
+/** In a container, this process's id, which the kernel ends by no signal that it does not handle. */
+const FIRST_PROCESS = 1
+
+/**
+ * As the first process of a container: has signals end this process that nobody else handles, as they end every other
+ * process. Takes the place of the listeners of bin/eaas.mjs, which do that while the program is loaded.
+ */
+export function endBySignals(): void {
+  if (process.pid !== FIRST_PROCESS) return
+  for (const name of SIGNALS) process.removeAllListeners(name)
+  beforeEnd(() => undefined)
 }

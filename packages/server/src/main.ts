@@ -1,9 +1,11 @@
 /** The `eaas` command: which commands there are, and how it ends. */
 import { createProgram, runProgram } from '@eaas/audit/command'
+import { endBySignals } from './before-end.js'
 import { COMMANDS } from './cli/commands.js'
 import { fail } from './cli/fail.js'
 import { VERSION } from './version.js'
 
+endBySignals()
 const program = createProgram('eaas', { version: VERSION })
   .description('Encryption as a service, self-hosted.')
   .addHelpText('after', '\nIf eaas is not on the path: npx @eaas/server <command>')

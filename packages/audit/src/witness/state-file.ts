@@ -1,11 +1,10 @@
 /** What a witness cosigned last of each log, in a file that survives a crash, see cosignature.md 5. */
 
-import { open, readFile, rename } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findBase64 } from '../formats/signed-note.js'
-import { syncDirectory } from '../node/sync-directory.js'
+import { replaceFile } from '../node/replace-file.js'
 import type { Seen } from './judge.js'
 
 const HASH_BYTES = 32
@@ -63,19 +62,9 @@ export async function readStateFile(path: string): Promise<WitnessState> {
 }
 
 /** Replaces the file of a state; it is on disk when this resolves. */
-export async function replaceStateFile(path: string, state: WitnessState): Promise<void> {
-  // A crash before the rename leaves the old state, and a cosignature that nobody got; one after it leaves
-  // the new state.
-  const draft = `${path}.new`
-  const file = await open(draft, 'w', 0o600)
-  try {
-    await file.writeFile(writeState(state))
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  await rename(draft, path)
-  await syncDirectory(dirname(path))
+export function replaceStateFile(path: string, state: WitnessState): Promise<void> {
+  // A crash before the new state is in place leaves a cosignature that nobody got.
+  return replaceFile(path, writeState(state))
 }
 
 function parse(text: string): WitnessState | undefined {

@@ -39,8 +39,8 @@ import { auditAcceptAll } from './audit-accept-all.js'
 import { auditAcceptClock } from './audit-accept-clock.js'
 import { auditDiff } from './audit-diff.js'
 import { auditDiffAll } from './audit-diff-all.js'
-import { auditFollow } from './audit-follow.js'
 import { auditReplay } from './audit-replay.js'
+import { addAuditFollow } from './audit-follow.js'
 import { auditRights } from './audit-rights.js'
 import { auditVerifyAll } from './audit-verify-all.js'
 import {
@@ -124,18 +124,11 @@ export function addAudit(program: Command): void {
       new Option(
         '--since <file>',
         "link the tenant to the checkpoints of the installation's log in this file, so that eaas-audit verify can compare them; also done with those of EAAS_CHECKPOINT_FILE",
-      ).conflicts(['installation', 'follow']),
+      ).conflicts('installation'),
     )
-    .option(
-      '--follow',
-      'write entries only, and new ones as they are written, until SIGINT or SIGTERM; for a log shipper',
-      false,
-    )
-    .action((options, command: Command) => {
-      if (!options.follow) return auditExport(commandConfig(), options)
-      if (options.out !== undefined) command.error("error: '--follow' writes to standard output only", { exitCode: 2 })
-      return auditFollow(commandConfig(), options)
-    })
+    .action((options) => auditExport(commandConfig(), options))
+
+  addAuditFollow(audit)
 
   addLogOptions(audit.command('checkpoint'))
     .description(

@@ -23,7 +23,13 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 /** What operators alarm on: a rate needs the series before the first entry. */
-const ALARMING = ['budget.refused', 'usage.doubled'] as const satisfies LogAction[]
+const ALARMING = [
+  'api_key.create',
+  'budget.refused',
+  'key.destroy',
+  'key.export',
+  'usage.doubled',
+] as const satisfies LogAction[]
 
 /**
  * The label of requests that match no route: their path is the caller's text, and must not become a label.
@@ -381,6 +387,9 @@ export function serveMetrics(
   })
 }
 
+/** Gauges that are named as counters are, which tools refuse; they are the sums of others. */
+const MISNAMED = ['active_handles', 'active_requests', 'active_resources'].map((name) => `nodejs_${name}_total`)
+
 // Once per process, whatever the number of applications: these metrics have observers that cannot be removed.
 let ofThisProcess: Registry | undefined
 
@@ -388,6 +397,7 @@ function processRegistry(): Registry {
   if (!ofThisProcess) {
     ofThisProcess = new Registry()
     collectDefaultMetrics({ register: ofThisProcess })
+    for (const name of MISNAMED) ofThisProcess.removeSingleMetric(name)
   }
   return ofThisProcess
 }

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import {
   type AuditEntry,
   anchorLine,
+  type ChainedEntry,
   type ExportTrailer,
   entryHash,
   entryLine,
@@ -152,40 +153,61 @@ async function getPosition(context: Context, field: string, id: number): Promise
   return { last_id: id, hash: entry.hash }
 }
 
-/** Consecutive entries as lines of an export. */
-export interface NextLines {
+/** A position in a log that a reader has reached: its entry, and that entry's hash if the reader knows it. */
+export interface Reached {
+  id: number
+  hash: Uint8Array | undefined
+}
+
+/** Consecutive entries of a log. */
+export interface NextEntries {
   /**
-   * the id of the first of them; entries between `after_id` and this one are gone, because a purge took them
+   * the id of the first of them; entries between the position and this one are gone, because a purge took them
    */
   from_id: number
-  /** the id of the last of them: where the next lines begin */
-  last_id: number
-  text: string
+  entries: ChainedEntry[]
+  /** where the next ones begin */
+  reached: Reached
 }
 
 /**
- * Reads the entries after an id, a page of them at most, as the lines of an export, each proven; no lines if
- * there is nothing new. @throws Refusal E_VALIDATION, E_STATE, TamperedEntryError
+ * Reads the entries after a position, a page of them at most, each proven; none if there is nothing new. The entry of
+ * the position must still be the one that was read: after a rollback, other entries may have its id and those before.
+ *
+ * @throws Refusal E_STATE if the log went back, TamperedEntryError
  */
-export function readNextLines({ after_id }: { after_id: number }): Operation<NextLines> {
+export function readNextEntries(after: Reached): Operation<NextEntries> {
   return async (context) => ({
     entries: [],
     async release() {
       const { services, state } = context
       const { tenant_id } = state.tenant
       const head = await getHead(context)
-      if (after_id > head.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+      if (after.id > head.last_id) throw wentBack(after, `the log ends at ${head.last_id}`)
       const first = await firstPosition(context)
-      const last = Math.max(after_id, first.last_id)
-      const from_id = last + 1
-      if (last === head.last_id) return { from_id, last_id: last, text: '' }
-      const page = await readPage(services.sql, { tenant_id, after_id: last, through_id: head.last_id })
-      const hash = last === first.last_id ? first.hash : await findEntryHash(services.sql, tenant_id, last)
-      if (!hash && (await firstPosition(context)).last_id <= last)
-        throw new TamperedEntryError(tenant_id, last, 'missing')
-      if (!hash) return { from_id, last_id: last, text: '' } // a purge took it: the next call begins at its mark
-      assertFollowing(page, { tenant_id, auditKey: state.auditKey, hash })
-      return { from_id, last_id: last + page.length, text: page.map(entryLine).join('') }
+      const last_id = Math.max(after.id, first.last_id)
+      const from_id = last_id + 1
+      const hash = await findHash()
+      if (!hash && (await firstPosition(context)).last_id <= last_id)
+        throw new TamperedEntryError(tenant_id, last_id, 'missing')
+      if (!hash) return { from_id, entries: [], reached: { id: last_id, hash: undefined } } // a purge took it: the next call begins at its mark
+      if (last_id === after.id && after.hash && !equalBytes(after.hash, hash)) {
+        throw wentBack(after, 'the log has another entry there')
+      }
+      if (last_id === head.last_id) return { from_id, entries: [], reached: { id: last_id, hash } }
+      const entries = await readPage(services.sql, { tenant_id, after_id: last_id, through_id: head.last_id })
+      assertFollowing(entries, { tenant_id, auditKey: state.auditKey, hash })
+      const { id, hash: lastHash } = entries.at(-1) as ChainedEntry
+      return { from_id, entries, reached: { id, hash: lastHash } }
+
+      async function findHash(): Promise<Uint8Array | undefined> {
+        if (last_id === head.last_id) return head.hash
+        return last_id === first.last_id ? first.hash : findEntryHash(services.sql, tenant_id, last_id)
+      }
     },
   })
+}
+
+function wentBack({ id }: Reached, what: string): Refusal {
+  return new Refusal('E_STATE', `after entry ${id}, which was read before, nothing can follow: ${what}. It went back`)
 }

@@ -8,8 +8,12 @@ const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'
 /** As `localProvider` has it: what is wrapped for something else does not unwrap here. */
 const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
-/** Its server is on this machine, so nobody between can read what is sent. */
 const LOOPBACK = ['127.0.0.1', '[::1]', 'localhost']
+
+/** Whether the server of a URL with this name is on this machine, so that nobody between can read what is sent. */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.includes(hostname)
+}
 
 /** How a server proves to Transit who it is: one of the two. */
 export interface TransitLogin {
@@ -28,7 +32,7 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
   const { origin, protocol, hostname, pathname, search, username } = readUrl(address)
   const [, api, mount, name] = /^(\/(?:.+\/)?v1)\/(.+)\/keys\/([^/]+)$/.exec(pathname) ?? []
   if (api === undefined || name === undefined || search !== '' || username !== '') throw badAddress()
-  if (protocol !== 'https:' && !LOOPBACK.includes(hostname)) {
+  if (protocol !== 'https:' && !isLoopback(hostname)) {
     throw new RootKeyError('The address of the Transit key must begin with https: the store key is sent to it.')
   }
   if ((tokenFile === undefined) === (appRoleFile === undefined)) {

@@ -1,0 +1,63 @@
+/** How far `eaas audit follow` has delivered each log: a file that it replaces after each batch that was taken. */
+import { readFile } from 'node:fs/promises'
+import { CommandError } from '@eaas/audit/command'
+import { replaceFile } from '@eaas/audit/node'
+import { isUuid } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import type { Reached } from '../../operations/export-audit.js'
+
+const FORMAT = 'eaas/audit/cursor/v1'
+const HASH = /^[0-9a-f]{64}$/
+
+const cursorSchema = z.strictObject({
+  format: z.literal(FORMAT),
+  logs: z.array(
+    z.strictObject({
+      tenant_id: z.string().check(z.refine(isUuid)),
+      id: z.int().check(z.gte(0)),
+      hash: z.nullable(z.string().check(z.regex(HASH))),
+    }),
+  ),
+})
+
+/** The last delivered entry of each log, by its tenant. */
+export type Cursor = Map<string, Reached>
+
+/** Reads the file; empty if there is none yet. @throws CommandError if it is not such a file */
+export async function readCursor(path: string): Promise<Cursor> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw new CommandError(`${path}: the cursor cannot be read (${error.code})`)
+  })
+  if (text === undefined) return new Map()
+  const found = parse(text)
+  if (found) return found
+  throw new CommandError(
+    `${path} is no cursor of eaas audit follow. Without the file, every entry that the logs still have is delivered again.`,
+  )
+}
+
+/** Replaces the file; it is on the disk when this resolves. @throws CommandError if it cannot be written */
+export async function writeCursor(path: string, cursor: Cursor): Promise<void> {
+  const logs = [...cursor].map(([tenant_id, { id, hash }]) => ({
+    tenant_id,
+    id,
+    hash: hash ? Buffer.from(hash).toString('hex') : null,
+  }))
+  await replaceFile(path, `${JSON.stringify({ format: FORMAT, logs })}\n`).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`${path}: the cursor cannot be written (${error.code})`)
+  })
+}
+
+function parse(text: string): Cursor | undefined {
+  try {
+    const { logs } = cursorSchema.parse(JSON.parse(text))
+    const cursor: Cursor = new Map()
+    for (const { tenant_id, id, hash } of logs) {
+      cursor.set(tenant_id, { id, hash: hash === null ? undefined : Buffer.from(hash, 'hex') })
+    }
+    return cursor.size === logs.length ? cursor : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,100 @@
+/** An entry as `eaas audit follow` writes it: a line of an export with its tenant, or an event of ECS. */
+import { isIP } from 'node:net'
+import { type ChainedEntry, entryLine } from '@eaas/audit'
+import type { LogAction } from '@eaas/protocol'
+
+/** The forms of a line. */
+export const FORMATS = ['export', 'ecs'] as const
+export type Format = (typeof FORMATS)[number]
+
+/** An entry on its way. */
+export interface Message {
+  entry: ChainedEntry
+  /** one line of JSON, without its line feed */
+  text: string
+}
+
+/** Writes an entry. */
+export function toMessage(entry: ChainedEntry, format: Format): Message {
+  return { entry, text: format === 'ecs' ? JSON.stringify(toEcs(entry)) : exportText(entry) }
+}
+
+// The line of an export, byte for byte, after the tenant that an export names once.
+function exportText(entry: ChainedEntry): string {
+  return `{"tenant_id":${JSON.stringify(entry.tenant_id)},${entryLine(entry).trimEnd().slice(1)}`
+}
+
+const ECS_VERSION = '8.11.0'
+
+/** What an action is in the categories of ECS, by the part before its dot. */
+const CATEGORIES: Readonly<Record<string, string>> = {
+  api_key: 'iam',
+  tenant: 'iam',
+  audit: 'configuration',
+  installation: 'configuration',
+}
+/** What else than a change an action is; of the actions that are missing here, none uses a key. */
+const TYPES: Partial<Record<LogAction, string>> = {
+  'key.wrap': 'access',
+  'key.unwrap': 'access',
+  'key.export': 'access',
+  encrypt: 'access',
+  decrypt: 'access',
+  'envelope_only.refused': 'denied',
+  'budget.refused': 'denied',
+  'usage.doubled': 'info',
+  'key.create': 'creation',
+  'api_key.create': 'creation',
+  'installation.create': 'creation',
+  'installation.tenant_create': 'creation',
+  'key.destroy': 'deletion',
+  'api_key.revoke': 'deletion',
+  'installation.tenant_delete': 'deletion',
+  'installation.start': 'info',
+  'installation.stop': 'info',
+  'installation.anchor': 'info',
+  'installation.verify': 'info',
+  'installation.export': 'access',
+  'installation.doctor': 'info',
+}
+
+/** Whether the entry says that a call was refused. */
+export function isRefusal({ action }: Pick<ChainedEntry, 'action'>): boolean {
+  return action.endsWith('.refused')
+}
+
+/** Maps an entry to the fields of the Elastic Common Schema; the guide has the table. */
+function toEcs(entry: ChainedEntry): object {
+  const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash } = entry
+  const { request_id, trace_id, on_behalf_of } = (metadata ?? {}) as Record<string, unknown>
+  const [subject = ''] = action.split('.')
+  return {
+    '@timestamp': created_at,
+    ecs: { version: ECS_VERSION },
+    event: {
+      kind: 'event',
+      module: 'eaas',
+      dataset: 'eaas.audit',
+      id: `${tenant_id}/${id}`,
+      sequence: id,
+      action,
+      category: [CATEGORIES[subject] ?? 'api'],
+      type: [TYPES[action as LogAction] ?? 'change'],
+      outcome: isRefusal(entry) ? 'failure' : 'success',
+    },
+    organization: { id: tenant_id },
+    user: { id: actor },
+    ...(ip_address !== null && {
+      source: isIP(ip_address) ? { ip: ip_address, address: ip_address } : { address: ip_address },
+    }),
+    ...(typeof trace_id === 'string' && { trace: { id: trace_id } }),
+    ...(typeof request_id === 'string' && { http: { request: { id: request_id } } }),
+    eaas: {
+      key_id,
+      key_version,
+      ...(on_behalf_of !== undefined && { on_behalf_of }),
+      hash: Buffer.from(hash).toString('hex'),
+      metadata,
+    },
+  }
+}

@@ -1,0 +1,67 @@
+/** Sends batches as syslog messages (RFC 5424) over TCP or TLS, each with its length before it (RFC 6587 3.4.1, RFC 5425). */
+import { connect, isIP, type Socket } from 'node:net'
+import { hostname } from 'node:os'
+import { connect as connectTls } from 'node:tls'
+import { CommandError } from '@eaas/audit/command'
+import { isRefusal, type Message } from './message.js'
+import { NotTakenError, type Sink } from './sink.js'
+
+/** How long a connection may stand still, in milliseconds. */
+const PATIENCE_MS = 20_000
+/** RFC 5424 6.2.1: facility "log audit", severities "warning" and "informational". */
+const LOG_AUDIT = 13
+const WARNING = 4
+const INFORMATIONAL = 6
+
+/**
+ * Creates it. Syslog has no acknowledgement, so each batch has a connection of its own: the sink ends it, and the
+ * receiver's end of it says that its process has read everything. A receiver that dies before resets the connection.
+ *
+ * @throws CommandError if the address is none
+ */
+export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE_MS } = {}): Sink {
+  const { host, port } = readAddress(address)
+  const open = (): Socket =>
+    tls
+      ? connectTls({ host, port, ...(isIP(host) ? {} : { servername: host }) })
+      : connect({ host, port, allowHalfOpen: true })
+  return (batch) =>
+    new Promise((resolve, reject) => {
+      const socket = open()
+      let isEnded = false
+      const fail = (reason: string) => {
+        socket.destroy()
+        reject(new NotTakenError(`${address} did not take the messages (${reason})`))
+      }
+      socket
+        .setTimeout(patienceMs, () => fail('no answer'))
+        .on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.name))
+        .on('end', () => {
+          isEnded = true
+        })
+        .on('close', () => (isEnded && socket.writableFinished ? resolve() : fail('closed')))
+        .resume()
+        .end(batch.map(frame).join(''))
+    })
+}
+
+function frame({ entry, text }: Message): string {
+  const priority = LOG_AUDIT * 8 + (isRefusal(entry) ? WARNING : INFORMATIONAL)
+  const message = `<${priority}>1 ${entry.created_at} ${OWN_NAME} eaas - ${entry.action} - ${text}`
+  return `${Buffer.byteLength(message)} ${message}`
+}
+
+/** RFC 5424 6.2.4: printable ASCII. */
+const OWN_NAME =
+  hostname()
+    .replace(/[^\x21-\x7e]/g, '')
+    .slice(0, 255) || '-'
+
+function readAddress(address: string): { host: string; port: number } {
+  const [, bracketed, plain, port = ''] = /^(?:\[([\da-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(address) ?? []
+  const host = bracketed ?? plain
+  if (host === undefined || Number(port) < 1 || Number(port) > 65_535) {
+    throw new CommandError('--syslog: it must be HOST:PORT')
+  }
+  return { host, port: Number(port) }
+}

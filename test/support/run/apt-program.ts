@@ -1,0 +1,40 @@
+// Finds a program, or installs its Debian package if we are root there: for the long suites.
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+const FOLDERS = ['/usr/bin', '/usr/sbin', '/usr/local/bin', '/usr/local/sbin', '/usr/local/go/bin']
+const INSTALL_TIMEOUT_MS = 10 * 60_000
+
+/** The path of a program; undefined if there is none. */
+export function findProgram(name: string): string | undefined {
+  const folders = [...(process.env.PATH ?? '').split(delimiter).filter(Boolean), ...FOLDERS]
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
+}
+
+/** The paths of programs by their names, after installing packages that are missing; undefined, after one line that says so, if one is not there. */
+export function findOrInstallPrograms<Name extends string>(
+  names: readonly Name[],
+  packages: readonly string[],
+): Record<Name, string> | undefined {
+  const missing = () => names.filter((name) => findProgram(name) === undefined)
+  if (missing().length > 0 && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
+    console.error(`No ${missing().join(', ')} found: installing ${packages.join(' ')} with apt-get (we are root) …`)
+    const options = {
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+      stdio: 'ignore' as const,
+      timeout: INSTALL_TIMEOUT_MS,
+    }
+    try {
+      execFileSync('apt-get', ['update', '-qq'], options)
+      execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options)
+    } catch (error) {
+      console.error(`apt-get could not install them: ${error instanceof Error ? error.message : error}`)
+    }
+  }
+  if (missing().length > 0) {
+    console.error(`!!! NO ${missing().join(', ')} FOUND: install ${packages.join(' ')}`)
+    return undefined
+  }
+  return Object.fromEntries(names.map((name) => [name, findProgram(name)])) as Record<Name, string>
+}
