@@ -127,6 +127,92 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     expect(await model.decrypt(row)).toMatchObject({ email: 'Secret3@x.org', phone: 'ada@example.org' })
   })
 
+  it('check, and restore the plaintext, with the service and by a recovery kit without it', async () => {
+    await createPeople(20)
+    const before = await sql`select id, email, phone from ${sql(table)} order by id`
+    expect(await backfill()).toMatchObject({ code: 0 })
+    const checked = await backfill(['--work', 'check'])
+    expect({ ...checked, out: String(checked.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `${table}: 20 rows, 20 readable, 0 failed\n  email: 20 v2\n  phone: 20 empty\n  emailIndex: 20 present\n`,
+    })
+    writeFileSync(join(folder, 'kit'), JSON.stringify(await eaas.keys.export(keyId)))
+    const offline: Partial<CommandOptions> = {
+      env: { DATABASE_URL: environment.DATABASE_URL },
+      fetch: () => Promise.reject(new Error('the network was used')),
+    }
+    for (const exported of ['default', 'named']) {
+      // The one finds its key by --key, the other by the name that its model has.
+      const key = exported === 'default' ? ['--key', keyName] : []
+      process.env.PEOPLE_KEY = keyName
+      const argv = ['backfill', MODULE, '--export', exported, ...key, '--kit', 'kit']
+      const byKit = await command([...argv, '--work', 'check'], offline).finally(() => delete process.env.PEOPLE_KEY)
+      expect({ code: byKit.code, out: String(byKit.out) }).toMatchObject({
+        code: 0,
+        out: expect.stringContaining('20 readable'),
+      })
+    }
+    const missing = await command(['backfill', MODULE, '--export', 'named', '--kit', 'kit', '--work', 'check'], offline)
+    expect(missing).toMatchObject({ code: 1, err: expect.stringContaining('kit has no key of the name that') })
+    const half = await command(
+      [
+        'backfill',
+        MODULE,
+        '--key',
+        keyName,
+        '--kit',
+        'kit',
+        '--work',
+        'open',
+        '--state',
+        'kit.json',
+        '--batch-size',
+        '5',
+      ],
+      { ...offline, signal: AbortSignal.abort('SIGINT') },
+    )
+    expect(half).toMatchObject({ code: 130 })
+    const byKit = ['backfill', MODULE, '--key', keyName, '--kit', 'kit', '--work', 'open']
+    const interruption = new AbortController()
+    const options = ['--state', 'open.json', '--batch-size', '5']
+    const stopped = await command([...byKit, ...options], {
+      ...offline,
+      signal: interruption.signal,
+      onTerminal: () => interruption.abort('SIGINT'),
+    })
+    expect(stopped).toMatchObject({ code: 130, err: expect.stringContaining('stopped after 5 rows') })
+    expect(await sealed()).toBe(15)
+    const rest = await backfill(['--work', 'open', ...options]) // the service goes on where the kit stopped
+    expect({ ...rest, out: String(rest.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `${table}: 20 rows, 20 changed, 0 current\n`,
+    })
+    expect(await sql`select id, email, phone from ${sql(table)} order by id`).toEqual(before)
+    const [row] = await sql`select count(email_index)::int as count from ${sql(table)}`
+    expect(row?.count).toBe(20)
+  })
+
+  it('create the key where it is missing, if they are told to', async () => {
+    await createPeople(3)
+    const name = `${keyName} new`
+    const without = await command(['backfill', MODULE, '--key', name])
+    expect(without).toMatchObject({ code: 1, err: expect.stringContaining('--create-key creates it') })
+    for (const changed of [3, 0]) {
+      const ran = await command(['backfill', MODULE, '--key', name, '--create-key'])
+      expect(String(ran.out)).toContain(`3 rows, ${changed} changed`)
+    }
+    expect((await eaas.keys.list({ name })).keys).toHaveLength(1)
+    const { secret } = await eaas.apiKeys.create({
+      name: 'no right',
+      permissions: ['keys:read', 'wrap', 'unwrap', 'hash'],
+    })
+    const env = { ...environment, EAAS_API_KEY: secret }
+    const refused = await command(['backfill', MODULE, '--key', `${name} 2`, '--create-key'], { env })
+    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/keys:create/) })
+  })
+
   it('take names in the quotes of SQL and of CSV', async () => {
     await sql.unsafe(
       `create table "odd.${table}" (id int, "b,c" int not null unique, email text not null, phone text, email_index text)`,
@@ -385,6 +471,30 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
         err: '',
         out: { failed: 0, found: { rows: 60, left: 0 } },
       })
+    })
+
+    it('are killed while they open a table, and go on; what the application seals meanwhile is opened too', async () => {
+      await createPeople(60)
+      const before = await sql`select id, email from ${sql(table)} where id <> 55 order by id`
+      expect(await backfill()).toMatchObject({ code: 0 })
+      const open = ['backfill', MODULE, '--export', 'own', '--work', 'open', '--state', 'opened.json']
+      const argv = [...open, '--batch-size', '5', '--rows-per-second', '50']
+      const first = start(argv)
+      await expect.poll(() => existsSync(join(folder, 'opened.json'))).toBe(true)
+      first.child.kill('SIGKILL')
+      expect(await first.ended).toMatchObject({ signal: 'SIGKILL' })
+      const kept = JSON.parse(readFileSync(join(folder, 'opened.json'), 'utf8'))
+      expect(kept.done.rows).toBeLessThan(55)
+      expect(60 - (await sealed())).toBeGreaterThanOrEqual(kept.done.rows)
+      const model = (await import(MODULE)).default(eaas, keyId)
+      const newest = await model.encrypt({ id: 55, email: 'Newest@x.org', phone: null })
+      await sql`update ${sql(table)} set email = ${newest.email}, email_index = ${newest.emailIndex} where id = 55`
+      const last = await start([...open, '--json']).ended
+      expect({ ...last, out: JSON.parse(last.out) }).toMatchObject({ code: 0, err: '', out: { rows: 60, failed: 0 } })
+      expect(existsSync(join(folder, 'opened.json'))).toBe(false)
+      expect(await sql`select id, email from ${sql(table)} where id <> 55 order by id`).toEqual(before)
+      const [row] = await sql`select email from ${sql(table)} where id = 55`
+      expect(row?.email).toBe('Newest@x.org')
     })
   })
 })

@@ -80,6 +80,23 @@ describe('backfill', () => {
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('seal, index, rewrap, reseal') })
   })
 
+  it.each([
+    [['--kit', 'kit'], '--kit is for --work open and check'],
+    [['--kit', 'kit', '--work', 'reseal'], '--kit is for --work open and check'],
+    [['--kit', 'kit', '--work', 'open', '--export', 'users'], '--kit is for a function'],
+    [['--kit', 'none', '--work', 'open'], 'none: it does not exist'],
+    [['--work', 'open', '--create-key', '--key', 'k'], 'leave out --create-key'],
+    [['--work', 'check', '--create-key', '--key', 'k'], 'leave out --create-key'],
+    [['--create-key'], '--create-key needs --key'],
+  ])('exits with 2 and says what does not belong together: %j', async (argv, message) => {
+    const pg = join(folder, 'node_modules/pg')
+    mkdirSync(pg, { recursive: true })
+    const answers = 'exports.Pool = class { on() {} async query() { return { rows: [{ r: "1" }] } } async end() {} }'
+    writeFileSync(join(pg, 'index.js'), answers)
+    const { code, err } = await command(['backfill', 'model.mjs', '--table', 't', ...argv])
+    expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
   it('keeps no state of a dry run', async () => {
     const { code, err } = await command(['backfill', 'model.mjs', '--table', 't', '--dry-run', '--state', 's'])
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('leave out --state') })

@@ -1,9 +1,11 @@
-/** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it. */
+/** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it, or restores its plaintext. */
 import { AbortedError } from '@eaas/sdk'
 import { type Command, Option } from 'commander'
+import { addDecryptingOptions } from './arguments.js'
 import { type BackfillReport, type BackfillWork, backfillWith, WORKS } from './backfill/backfill.js'
 import type { Table, TableSource } from './backfill/table.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
+import { describeCounts } from './inspect-table.js'
 import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
 import { showBar } from './progress.js'
 import {
@@ -27,16 +29,16 @@ interface BackfillCommandOptions extends TableOptions {
 export function addBackfill(program: Command, io: Io): void {
   const command = program
     .command('backfill')
-    .summary('encrypt a PostgreSQL table in place; add indexes, rewrap, reseal')
+    .summary('encrypt a PostgreSQL table in place, or open it; add indexes, rewrap, reseal')
     .usage('<module> --table <name> [options]')
     .description(
-      'Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value depends on it, so the API key needs decrypt beside encrypt.',
+      'Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value depends on it, so the API key needs unwrap beside wrap. --work open restores the plaintext in place; it and check need unwrap alone, or a recovery kit by --kit.',
     )
     .argument('<module>', MODULE_HELP)
     .addOption(
       new Option(
         '--work <work>',
-        'seal: rows that are not sealed as the model seals, and indexes that are missing\nindex: indexes that differ from what the values give\nrewrap: wrapped keys of an old version, after a rotation\nreseal: every row, under new data keys',
+        'seal: rows that are not sealed as the model seals, and indexes that are missing\nindex: indexes that differ from what the values give\nrewrap: wrapped keys of an old version, after a rotation\nreseal: every row, under new data keys\nopen: the opposite of seal: writes the plaintext, and leaves the indexes\ncheck: open every row, and write nothing',
       )
         .choices(WORKS)
         .default('seal'),
@@ -44,7 +46,10 @@ export function addBackfill(program: Command, io: Io): void {
     .option('--dry-run', 'read and check everything, and write nothing')
     .option('--state <file>', 'keep how far it is in this file, and go on there; it is removed at the end')
     .option('--read <name>', 'an export that reads what another library encrypted: { email: cloakReader({ ... }) }')
-  addTableOptions(command).action((module: string, options: BackfillCommandOptions) => backfill(io, module, options))
+    .option('--create-key', 'create the key of --key if there is none of that name; needs the permission keys:create')
+  addTableOptions(command, addDecryptingOptions).action((module: string, options: BackfillCommandOptions) =>
+    backfill(io, module, options),
+  )
 }
 
 async function backfill(io: Io, file: string, given: BackfillCommandOptions): Promise<void> {
@@ -52,11 +57,26 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   if (dryRun && given.state !== undefined) {
     throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
   }
-  const report = await withTable(io, file, given, (open) => runBackfill(io, given, { open, work, dryRun }))
+  const isOpening = work === 'open' || work === 'check'
+  if (given.kit !== undefined && !isOpening) {
+    throw new ArgumentsError('a recovery kit opens, and does nothing else: --kit is for --work open and check')
+  }
+  if (given.createKey && isOpening)
+    throw new ArgumentsError(`--work ${work} needs a key that is there: leave out --create-key`)
+  const createKey = isOpening ? undefined : (given.createKey ?? false)
+  const report = await withTable(io, file, { ...given, createKey }, (open) =>
+    runBackfill(io, given, { open, work, dryRun }),
+  )
   if (given.json) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))
+  else if (work === 'check') await print(io, describeCheck(name, report), ...describeCounts(report))
   else await print(io, describe(name, report, dryRun))
   if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
-  assertNoFailures(io, report.failed, report.failures, 'failed, and stay as they were')
+  assertNoFailures(
+    io,
+    report.failed,
+    report.failures,
+    work === 'check' ? 'do not open' : 'failed, and stay as they were',
+  )
   if (report.contended > 0) throw new CommandError('the table is not done')
 }
 
@@ -156,6 +176,12 @@ const VERBS: Readonly<Record<BackfillWork, string>> = {
   index: 'indexing',
   rewrap: 'rewrapping',
   reseal: 'resealing',
+  open: 'opening',
+  check: 'checking',
+}
+
+function describeCheck(name: string, { rows, current, failed }: BackfillReport): string {
+  return `${name}: ${rows} rows, ${current} readable, ${failed} failed`
 }
 
 function describe(name: string, report: BackfillReport, dryRun: boolean): string {

@@ -46,14 +46,18 @@ async function inspectTable(io: Io, file: string, given: InspectTableOptions): P
   })
 }
 
-function describe(name: string, { found }: InspectReport): string[] {
+function describe(name: string, report: InspectReport): string[] {
+  return [`${name}: ${report.found.rows} rows, ${report.found.left} with something to do`, ...describeCounts(report)]
+}
+
+/** Shows in which forms the values were found, a line for each field and index. */
+export function describeCounts({ found }: InspectReport): string[] {
   const counts = (of: object) =>
     Object.entries(of as Record<string, number>)
       .filter(([, count]) => count > 0)
       .map(([form, count]) => `${count} ${WORDS[form] ?? form}`)
       .join(', ') || 'nothing'
   return [
-    `${name}: ${found.rows} rows, ${found.left} with something to do`,
     ...Object.entries(found.fields).map(([field, of]) => `  ${field}: ${counts(of)}`),
     ...Object.entries(found.indexes).map(([column, of]) => `  ${column}: ${counts(of)}`),
   ]

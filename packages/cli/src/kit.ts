@@ -54,7 +54,7 @@ export async function openKit(io: Io, name: string): Promise<Kit> {
   const run = async ({ op, key_id, ...body }: Operation): Promise<Answer> => {
     try {
       if (op === 'unwrap') return { status: 200, body: await unwrap(key_id, String(body.wrapped_key), body) }
-      lacking = new CommandError('a recovery kit decrypts, and does nothing else')
+      lacking ??= new CommandError('a recovery kit decrypts, and does nothing else')
       throw lacking
     } catch (error) {
       if (isEaasError(error) && error.code === 'E_DECRYPTION') return problem(403, 'E_WRAPPED_KEY')
@@ -67,6 +67,7 @@ export async function openKit(io: Io, name: string): Promise<Kit> {
     const is = (route: keyof typeof ROUTES) =>
       method === ROUTES[route].method ? matchPath(ROUTES[route].path, path)?.id : undefined
     if (is('listKeys') !== undefined) return { status: 200, body: list(keys, url.searchParams.get('name')) }
+    if (is('createKey') !== undefined) lacking = new CommandError(`${name} has no key of the name that the model has`)
     const sent = JSON.parse(body ?? '{}') as Record<string, unknown>
     const key_id = is('unwrap')
     if (key_id !== undefined) return run({ op: 'unwrap', key_id, ...sent })

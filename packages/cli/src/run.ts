@@ -11,12 +11,14 @@ import { addDecryptCsv, addEncryptCsv } from './csv-commands.js'
 import { addDecrypt } from './decrypt.js'
 import { addDoctor } from './doctor.js'
 import { addEncrypt } from './encrypt.js'
+import { addInit } from './init/init.js'
 import { addInspect } from './inspect.js'
 import { addInspectTable } from './inspect-table.js'
 import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, print, tell, USAGE, UsageError } from './io.js'
 import { addRewrap } from './rewrap.js'
 
 const COMMANDS = [
+  addInit,
   addEncrypt,
   addDecrypt,
   addInspect,

@@ -1,7 +1,7 @@
 /** What `backfill` and `inspect-table` share: a model of the application, and its table in PostgreSQL. */
 
 import { type Command, Option } from 'commander'
-import { addServiceOptions, collect, readNames, readPairs, type ServiceOptions } from './arguments.js'
+import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
 import { type AnyModel, type BackfillProgress, postgresTable, type RowFailure, type TableSource } from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
@@ -12,10 +12,12 @@ import { DATABASE_HELP, DRIVERS, type Driver, openDatabase } from './postgres-dr
 export const MODULE_HELP =
   "the application's own module. It exports a model, or a function that is called with a client of the service, and with the id of --key, and returns the model: function users(eaas, keyId) { return eaas.model({ ... }) }. A model that is exported has a client of its own"
 
-export interface TableOptions extends ServiceOptions {
+export interface TableOptions extends DecryptingOptions {
   table: string
   export: string
   key?: string
+  /** Undefined where the command does not create keys. */
+  createKey?: boolean | undefined
   column?: string[]
   keyColumns?: string[]
   batchSize?: string
@@ -24,8 +26,8 @@ export interface TableOptions extends ServiceOptions {
   json?: boolean
 }
 
-/** Adds the options of a command that works on a table. */
-export function addTableOptions(command: Command): Command {
+/** Adds the options of a command that works on a table. @param addService adds those of how it reaches the keys */
+export function addTableOptions(command: Command, addService = addServiceOptions): Command {
   command
     .requiredOption(
       '--table <name>',
@@ -52,7 +54,7 @@ export function addTableOptions(command: Command): Command {
       ).choices(DRIVERS),
     )
     .option('--json', 'print the report as JSON')
-  return addServiceOptions(command).addHelpText('after', DATABASE_HELP)
+  return addService(command).addHelpText('after', DATABASE_HELP)
 }
 
 export interface OpenTable {
@@ -75,7 +77,8 @@ export async function withTable<T>(
   given: TableOptions,
   run: (open: OpenTable) => Promise<T>,
 ): Promise<T> {
-  const { table, export: name, key } = given
+  const { table, export: name, key, createKey } = given
+  if (createKey && key === undefined) throw new ArgumentsError('--create-key needs --key <name>')
   const columns = readPairs('column', given.column)
   const keyColumns = readNames('key-columns', given.keyColumns)
   const speed = {
@@ -110,11 +113,14 @@ export async function withTable<T>(
   try {
     if (typeof exported === 'function') {
       return await withClient(io, given, { verify: true }, async (eaas) => {
-        return runWith(await exported(eaas, key === undefined ? undefined : await findKeyId(eaas, key, io)))
+        return runWith(await exported(eaas, key === undefined ? undefined : await findKeyId(eaas, key, io, createKey)))
       })
     }
     if (key !== undefined) {
       throw new ArgumentsError('--key is for a function: the export is no function, and a model has its key')
+    }
+    if (given.kit !== undefined) {
+      throw new ArgumentsError('--kit is for a function: the export is no function, and a model has its own client')
     }
     return await runWith(exported)
   } finally {

@@ -40,8 +40,9 @@ export interface TableColumns {
  * What is done with each row. `seal` seals rows with a value that is not sealed as the model seals it
  * (plaintext, format v1, a former key, another library's), and adds missing indexes. `index` computes all
  * indexes again and changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no
- * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `open` also opens
- * each row and compares its indexes.
+ * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `compare` also opens
+ * each row and compares its indexes. `open` is the opposite of `seal`: what is to be written are the values of the
+ * fields, as `decrypt` of the model returns them; indexes stay. `check` only tells which rows `open` would fail.
  */
 export type MaintenanceWork = keyof typeof WORKS
 
@@ -111,8 +112,8 @@ export function describeModel(model: AnyModel) {
 
 /**
  * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs
- * `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `look` and `open` need no
- * `wrap`.
+ * `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `look` and `compare` need no
+ * `wrap`. `open` and `check` need `unwrap` alone, look up no version and so count no `oldVersion`.
  *
  * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
  * errors of a client
@@ -133,11 +134,14 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
     const hint = 'Seal such rows by `encryptMany` or `reseal` of the model.'
     throw new InvalidInputError('a backfill needs a model with one key, not a key for each row', hint)
   }
+  const isOpening = work === 'open' || work === 'check'
   assertReaders(read, definition)
+  if (isOpening && Object.keys(read).length > 0)
+    throw new InvalidInputError(`read is not for ${work}`, 'Seal such values first.', { option: 'read' })
   // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, warn: false })
   const currentVersion = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
-  const versions: Versions = new Map(await Promise.all([...definition.keyIds].map(currentVersion)))
+  const versions: Versions = new Map(await Promise.all(isOpening ? [] : [...definition.keyIds].map(currentVersion)))
   const found = createCounts(definition)
   const shop = { definition, read, counts: found, rows, deps, signal }
   return {

@@ -11,6 +11,17 @@ export default (eaas, keyId) => definePeople(eaas, keyId, true)
 /** @param {Client} eaas @param {string} keyId */
 export const strict = (eaas, keyId) => definePeople(eaas, keyId, false)
 
+/** Finds its key by the name, without --key. @param {Client} eaas */
+export const named = (eaas) =>
+  eaas.model({
+    name: 'people',
+    key: process.env.PEOPLE_KEY ?? 'people',
+    bind: ['id'],
+    format: 'text',
+    warn: false,
+    fields: { email: text({ index: 'emailIndex', normalize: ['lowercase'] }), phone: text().nullable() },
+  })
+
 const { EAAS_URL, APP_API_KEY, APP_KEY_ID } = process.env
 /** Of an application that makes its own client. */
 export const own =

@@ -8,7 +8,7 @@ import * as sdk from '@eaas/sdk/maintenance'
 import { type BackfillProgress, type RowFailure, runWork } from './run.js'
 import type { TableSource } from './table.js'
 
-export const WORKS = ['seal', 'index', 'rewrap', 'reseal'] as const
+export const WORKS = ['seal', 'index', 'rewrap', 'reseal', 'open', 'check'] as const
 const MAX_BATCH_ROWS = 10_000
 const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000
@@ -17,7 +17,9 @@ const MAX_ROWS_PER_SECOND = 1_000_000
  * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals
  * (plaintext, format v1, a former key, another library's), and adds indexes that are missing. `index`: makes
  * all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old versions, and no ciphertext.
- * `reseal`: seals every row anew under new DEKs.
+ * `reseal`: seals every row anew under new DEKs. `open`: the opposite of `seal`: writes the plaintext in the place of
+ * each sealed value, and leaves the indexes, by which the application searches meanwhile. `check`: opens every row
+ * and writes nothing, to tell which ones `open` would fail.
  */
 export type BackfillWork = (typeof WORKS)[number]
 
@@ -86,7 +88,8 @@ export interface BackfillReport extends InspectReport {
  * what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and
  * `acceptUnbound`.
  *
- * Needs `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes.
+ * Needs `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `open` and `check` need
+ * `unwrap` alone.
  *
  * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the
  * database fails; what `onProgress` and a table of the application throw; and the errors of a client, when
@@ -139,7 +142,8 @@ export async function backfillWith(
   const { work = 'seal', read = {}, dryRun = false } = options
   if (!WORKS.includes(work)) throw new InvalidInputError(`work must be one of ${WORKS.join(', ')}`)
   sdk.assertFlag('dryRun', dryRun)
-  return run(sdkOfModel, { model, table, options, work, read, dryRun, isResumable: !dryRun })
+  const isDry = dryRun || work === 'check'
+  return run(sdkOfModel, { model, table, options, work, read, dryRun: isDry, isResumable: !dryRun })
 }
 
 /** `inspectTable`, by the copy of the SDK that made the model. */
@@ -151,7 +155,7 @@ export async function inspectWith(
 ): Promise<InspectReport> {
   sdk.assertOptions('inspectTable()', options, [...SHARED_OPTIONS, 'open'])
   sdk.assertFlag('open', options.open)
-  const work = options.open ? 'open' : 'look'
+  const work = options.open ? 'compare' : 'look'
   const plan = { model, table, options, work, read: {}, dryRun: true, isResumable: true } as const
   const { found, failed, failures, after } = await run(sdkOfModel, plan)
   return { found, failed, failures, after }

@@ -1,4 +1,5 @@
 /** Values of PostgreSQL as text, by which they are compared and written, and as a model takes them. */
+import { encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
 
 /** A column that the table has. */
@@ -71,11 +72,21 @@ export function readColumn({ base }: PostgresColumn, text: string | null): unkno
   return text
 }
 
-/** Writes a value of a sealed row. */
+/**
+ * Writes a value of a sealed row, or of one that was opened: then a date as ISO 8601 and bytes as base64, which JSON
+ * has as text.
+ */
 export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null
   if (base === 'text[]' && Array.isArray(value)) return `{${value.join(',')}}`
-  return typeof value === 'string' && !JSON_TYPES.includes(base) ? value : JSON.stringify(value)
+  const plain = value instanceof Date ? value.toISOString() : asText(value)
+  return typeof plain === 'string' && !JSON_TYPES.includes(base)
+    ? plain
+    : JSON.stringify(plain, (_, one) => asText(one))
+}
+
+function asText(value: unknown): unknown {
+  return value instanceof Uint8Array ? encodeBase64(value) : value
 }
 
 /** Tells whether JavaScript reads each number of a JSON text as it is written. */

@@ -1,6 +1,7 @@
 /** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
 import { ContentError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
+import { looksSealed } from '../models/accepted-unsealed.js'
 import { type Definition, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
 import { hashColumnTexts } from '../models/index-values.js'
@@ -52,14 +53,16 @@ export const WORKS = {
   rewrap: rewrapOld,
   reseal: resealAll,
   look: async (_, found) => found.map(() => CURRENT),
-  open: openSealed,
+  compare: compareIndexes,
+  open: openAll,
+  check: checkAll,
 } as const satisfies Record<string, Work>
 
 /**
  * Opens the rows that are sealed, and adds to the counts those that do not open and indexes that do not fit.
  * Changes none.
  */
-async function openSealed(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, counts } = shop
   const isOpenable = ({ forms }: FoundRow) =>
     !isUnsealed(definition, forms) || [...forms.fields.values()].some(({ form }) => form === 'unreadable')
@@ -130,6 +133,47 @@ async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<O
     else outcomes.set(one, isAllEmpty(one) ? CURRENT : { status: 'changed', to: {} })
   }
   return inOrder(found, outcomes)
+}
+
+/**
+ * Opens the rows that hold a sealed value, and puts the plaintext in its place. Indexes stay: the application
+ * searches by them until no row is sealed. A row without a sealed value is one that an earlier run opened.
+ */
+async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const { definition } = shop
+  const { outcomes, opened } = await openEach(
+    shop,
+    found.filter((one) => isSealed(definition, one)),
+  )
+  for (const { one, plain } of opened) {
+    const refused = refuseSealed(definition, plain)
+    outcomes.set(one, refused ?? write(changedColumns({ ...definition, columns: [] }, one.row, plain)))
+  }
+  return found.map((one) => outcomes.get(one) ?? refuseSealed(definition, one.row) ?? CURRENT)
+}
+
+/** Opens the rows as `openAll` does, and changes none. */
+async function checkAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const outcomes = await openAll(shop, found)
+  return outcomes.map((outcome) => (outcome.status === 'changed' ? CURRENT : outcome))
+}
+
+function isSealed({ rowSeal }: Definition, { row, forms }: FoundRow): boolean {
+  if (rowSeal && !isMissing(row[ROW_SEAL])) return true
+  return [...forms.fields.values()].some(({ form }) => form !== 'empty' && form !== 'plaintext')
+}
+
+/** Fails a row whose values look encrypted after they were opened: the next run would take them for sealed ones. */
+function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
+  for (const { name, path } of fields) {
+    const value = getAt(plain, path)
+    const what = looksSealed(value) ? 'an envelope' : findLibrary(value)?.name
+    if (what === undefined) continue
+    const hint = 'Open this row by a program of your own, and look at the value.'
+    const error = new ContentError(`its plaintext looks like ${what}`, hint, { index: 0, field: name })
+    return { status: 'failed', error }
+  }
+  return undefined
 }
 
 /** Makes indexes anew. A row with a seal is sealed again where one differs, since the seal is made of them. */

@@ -1,0 +1,86 @@
+/** The application in a folder: its sources as they are, and as they will be. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { resolvePath } from '../files.js'
+import { type Io, UsageError } from '../io.js'
+
+/** What `init` works on. Paths begin at the folder. */
+export interface Application {
+  /** The names of the packages that it declares. */
+  packages: readonly string[]
+  /** Whether its `.js` files are ES modules. */
+  isModule: boolean
+  /** The sources, as they are. */
+  sources: ReadonlyMap<string, string>
+  /** The sources and new files, as they will be. */
+  files: Map<string, string>
+  /** What is left to do by hand, a line each. */
+  byHand: string[]
+}
+
+/** A column of a table. `name` is that of the ORM, `stored` that of the database. */
+export interface Column {
+  name: string
+  stored: string
+  isNullable: boolean
+  isUnique: boolean
+  /** Why it cannot be encrypted as text in its place; undefined if it can. */
+  refusal: string | undefined
+  /** The column that its index has, or would have. */
+  index: { name: string; stored: string }
+}
+
+export interface FoundTable {
+  orm: 'prisma' | 'drizzle'
+  name: string
+  stored: string
+  /** The file that declares it. */
+  path: string
+  columns: readonly Column[]
+  /** The columns of its primary key. */
+  id: readonly string[]
+}
+
+const MAX_FILES = 5_000
+const NOT_SOURCES = ['node_modules', 'dist', 'build', 'out', 'coverage', 'generated', 'migrations']
+const SOURCE = /\.(prisma|[cm]?[jt]sx?)$/
+const NO_SOURCE = /\.(d|test|spec|config)\.\w+$/
+
+/** Names a page for what `init` does not do. */
+export function guide(name: string): string {
+  return `docs/${name}.md of @eaas/sdk`
+}
+
+/** @throws UsageError where there is none */
+export function readApplication(io: Io): Application {
+  const text = readIfThere(io, 'package.json')
+  if (text === undefined) throw new UsageError('there is no package.json: run init in the folder of an application')
+  const { type, dependencies, devDependencies } = parse(text)
+  const packages = Object.keys({ ...(dependencies as object), ...(devDependencies as object) })
+  const sources = new Map<string, string>()
+  readSources(io, '', sources)
+  return { packages, isModule: type === 'module', sources, files: new Map(sources), byHand: [] }
+}
+
+function parse(text: string): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    throw new UsageError('package.json: it is not JSON')
+  }
+}
+
+function readSources(io: Io, folder: string, sources: Map<string, string>): void {
+  for (const entry of readdirSync(resolvePath(io, folder), { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory() && !/^\./.test(entry.name) && !NOT_SOURCES.includes(entry.name))
+      readSources(io, path, sources)
+    if (!entry.isFile() || !SOURCE.test(path) || NO_SOURCE.test(path)) continue
+    if (sources.size === MAX_FILES) throw new UsageError(`there are more than ${MAX_FILES} sources in this folder`)
+    sources.set(path, readFileSync(resolvePath(io, path), 'utf8'))
+  }
+}
+
+export function readIfThere(io: Io, path: string): string | undefined {
+  return existsSync(resolvePath(io, path)) ? readFileSync(resolvePath(io, path), 'utf8') : undefined
+}

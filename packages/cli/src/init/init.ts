@@ -1,0 +1,167 @@
+/** `init`: sets an application up for its first encrypted table, and shows each change before it is made. */
+import { existsSync } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Command } from 'commander'
+import { collect, readNames } from '../arguments.js'
+import { resolvePath } from '../files.js'
+import { ArgumentsError, CommandError, type Io, print, printable, UsageError, write } from '../io.js'
+import { openOutput, PRIVATE_MODE, writing } from '../output.js'
+import { type Application, type FoundTable, guide, readApplication, readIfThere } from './application.js'
+import { modelPath, wrapClient } from './client.js'
+import { unifiedDiff } from './diff.js'
+import { addDrizzleColumns, readDrizzle } from './drizzle.js'
+import { backfillLine, modelFile } from './model-file.js'
+import { addPrismaColumns, readPrisma } from './prisma.js'
+
+interface InitOptions {
+  table?: string
+  fields?: string[]
+  search?: string[]
+  yes?: boolean
+}
+
+/** Adds `init`. */
+export function addInit(program: Command, io: Io): void {
+  program
+    .command('init')
+    .summary('set up an application of Prisma or Drizzle for its first encrypted table')
+    .usage('[--table <name> --fields <a,b>] [options]')
+    .description(
+      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes with their migration, and EAAS_URL and EAAS_API_KEY in .env. Shows all of it as a diff, and asks. It only adds, and replaces no file. What it cannot place surely, it prints. On a terminal it asks for the options that are missing.',
+    )
+    .option('--table <name>', 'the table, as the schema or the database calls it')
+    .option('--fields <a,b>', 'the columns to encrypt, of type text', collect)
+    .option('--search <a,b>', 'those of them that are searched by equality, which get an index', collect)
+    .option('-y, --yes', 'write without a question')
+    .action((options: InitOptions) => init(io, options))
+}
+
+async function init(io: Io, given: InitOptions): Promise<void> {
+  const app = readApplication(io)
+  const tables = [...readPrisma(app), ...readDrizzle(app)]
+  if (tables.length === 0) throw new UsageError(sayWhereToGo(app))
+  const ask = io.stdin.isTTY ? createQuestions(io) : undefined
+  const { table, columns, search } = await choose(tables, given, ask)
+  const camel = table.name.charAt(0).toLowerCase() + table.name.slice(1)
+  const path = modelPath(app, table, `eaas-${camel}`)
+  const model = { table, columns, search, path, name: `${camel}Model` }
+  app.files.set(path, modelFile(model))
+  const lacking = columns.filter(
+    ({ name, index }) => search.includes(name) && !table.columns.some((one) => one.name === index.name),
+  )
+  if (lacking.length > 0 && table.orm === 'prisma') addPrismaColumns(io, app, table, lacking)
+  if (lacking.length > 0 && table.orm === 'drizzle') addDrizzleColumns(app, table, lacking)
+  wrapClient(app, table, model)
+  const env = addToEnv(io, app)
+  const changes = [...app.files]
+    .map(([file, after]) => ({ file, before: app.sources.get(file) ?? readIfThere(io, file), after }))
+    .filter(({ before, after }) => before !== after)
+  if (changes.some(({ file, before }) => file === path && before !== undefined))
+    throw new UsageError(`${path}: it exists already with another content, and is not replaced`)
+  const diff = changes.flatMap(({ file, before, after }) => [...unifiedDiff(file, before, after), ''])
+  await write(io.stdout, diff.map((line) => `${line.split('\t').map(printable).join('\t')}\n`).join(''))
+  if (changes.length > 0 && !given.yes) {
+    if (!ask) throw new UsageError('nothing was written: pass --yes to write this, or run it on a terminal')
+    if (!/^y(es)?$/i.test(await ask('Write this? [y/N] '))) throw new CommandError('nothing was written')
+  }
+  for (const change of changes) await writeChange(io, change)
+  await print(io, changes.length > 0 ? 'Written. Next:' : 'Every file has it already. Next:')
+  const packages = ['@eaas/sdk', `@eaas/${table.orm}`].filter((name) => !app.packages.includes(name)).join(' ')
+  const steps = [
+    ...(packages ? [`npm install ${packages}`] : []),
+    ...app.byHand,
+    `npx @eaas/server dev --file ${env}`,
+    'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before:',
+    backfillLine(model),
+    `then remove acceptPlaintext from ${path}`,
+  ]
+  await print(io, ...steps.map((step) => `  ${step}`))
+}
+
+function sayWhereToGo({ packages }: Application): string {
+  const other = ['kysely', 'typeorm'].find((name) => packages.includes(name))
+  if (other) return `init is for Prisma and Drizzle. With ${other}, follow ${guide(other)}`
+  return `no model of Prisma and no pgTable() of Drizzle was found. For other ORMs see ${guide('orms')}`
+}
+
+type Ask = (question: string) => Promise<string>
+
+/** Asks on standard error, and takes a line of standard input. */
+function createQuestions({ stdin, stderr }: Io): Ask {
+  const lines = createInterface({ input: stdin })[Symbol.asyncIterator]()
+  return async (question) => {
+    stderr.write(printable(question))
+    const { value, done } = await lines.next()
+    if (done) throw new CommandError('nothing was written: standard input has ended')
+    return value.trim()
+  }
+}
+
+/** Reads the options, and asks for those that are missing. @throws UsageError */
+async function choose(tables: readonly FoundTable[], given: InitOptions, ask: Ask | undefined) {
+  const all = tables.map(({ name }) => name).join(', ')
+  const wanted = given.table ?? (await ask?.(`Table (${all}): `))
+  if (wanted === undefined) {
+    throw new ArgumentsError(`--table is missing${given.fields ? '' : ', and so is --fields'}. There are: ${all}`)
+  }
+  const isNamed = (text: string) => [text, `${text}s`].some((one) => one.toLowerCase() === wanted.toLowerCase())
+  const exact = tables.filter(({ name, stored }) => name === wanted || stored === wanted)
+  const found = exact.length > 0 ? exact : tables.filter(({ name, stored }) => isNamed(name) || isNamed(stored))
+  const [table, other] = found
+  if (!table || other) {
+    throw new UsageError(
+      table ? `${wanted} is in ${table.path} and in ${other?.path}` : `there is no ${wanted}. There are: ${all}`,
+    )
+  }
+  if (table.id.length === 0)
+    throw new UsageError(`${table.name} has no primary key that init can read: see ${guide('orms')}`)
+  const fit = table.columns
+    .filter(({ refusal }) => refusal === undefined)
+    .map(({ name }) => name)
+    .join(', ')
+  const answer = async (question: string) => (await ask?.(question))?.split(/[\s,]+/).filter(Boolean)
+  const fields = given.fields ? readNames('fields', given.fields) : await answer(`Columns to encrypt (${fit}): `)
+  if (!fields?.length) throw new ArgumentsError(`--fields is missing. ${table.name} has: ${fit || 'none that fits'}`)
+  const columns = fields.map((name) => {
+    const column = table.columns.find((one) => one.name === name)
+    if (!column) throw new UsageError(`${table.name} has no ${name}. It has: ${fit}`)
+    if (column.refusal) throw new UsageError(`${table.name}.${name} ${column.refusal}`)
+    return column
+  })
+  const isAsked = given.search === undefined && !given.yes
+  const search = isAsked ? await answer('Those to search by equality (none): ') : readNames('search', given.search)
+  const stray = search?.find((name) => !fields.includes(name))
+  if (stray !== undefined) throw new ArgumentsError(`--search ${stray}: it is not one of --fields`)
+  return { table, columns, search: search ?? [] }
+}
+
+/** Adds the variables that `eaas dev` fills in, where they are missing. Returns the file. */
+function addToEnv(io: Io, { files }: Application): string {
+  const file = existsSync(resolvePath(io, '.env.local')) ? '.env.local' : '.env'
+  const before = readIfThere(io, file) ?? ''
+  const missing = ['EAAS_URL=http://127.0.0.1:8420', 'EAAS_API_KEY='].filter(
+    (line) => !new RegExp(`^\\s*(export\\s+)?${line.split('=')[0]}\\s*=`, 'm').test(before),
+  )
+  if (missing.length > 0) files.set(file, `${before}${/[^\n]$/.test(before) ? '\n' : ''}${missing.join('\n')}\n`)
+  return file
+}
+
+interface Change {
+  file: string
+  before: string | undefined
+  after: string
+}
+
+/** @throws UsageError where the file is no longer what it was when it was read */
+async function writeChange(io: Io, { file, before, after }: Change): Promise<void> {
+  if (readIfThere(io, file) !== before) throw new UsageError(`${file}: it was changed meanwhile. Run init again`)
+  const isThere = before !== undefined
+  const path = resolvePath(io, file)
+  await mkdir(dirname(path), { recursive: true })
+  const mode = file.startsWith('.env') ? PRIVATE_MODE : undefined
+  const source = isThere ? await stat(path) : undefined
+  const output = await openOutput(io, file, { force: isThere, inPlace: isThere, source, mode })
+  await writing(output, () => output.write(after))
+}

@@ -1,0 +1,124 @@
+// The page "Leaving EaaS", followed: each command of it runs as it is written, on a real server and a table of PostgreSQL.
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findOrInstallAge } from '../support/custody/find-age.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { EAAS, environmentOf } from '../support/service/eaas-process.js'
+import { type RunningServer, startServer } from '../support/service/server.js'
+import { readPage } from '../support/sources/snippets.js'
+import { ROOT } from '../support/sources/source-files.js'
+import { PYTHON } from '../support/vectors/python.js'
+
+const MAIN = join(ROOT, 'packages/cli/dist/main.js')
+const PAGE = readPage('packages/cli/docs/leaving.md')
+const OPEN_KIT = join(ROOT, 'packages/server/dist/open-kit')
+
+/** The blocks of a language, in their order. */
+const blocks = (language: string) =>
+  [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
+
+// The commands connect by DATABASE_URL, and nobody can connect to the embedded database.
+describe.runIf(backend() === 'postgres' && findOrInstallAge())('the page about leaving', { timeout: 240_000 }, () => {
+  let installation: TestDatabase
+  let application: TestDatabase
+  let server: RunningServer
+  let sql: postgres.Sql
+  let dir: GuardedDir
+  let environment: Record<string, string>
+
+  const [withService = '', withKit = '', inPython = ''] = blocks('sh')
+  const people = () => sql`select id, email, phone from people order by id`
+  const bash = async (script: string, more: Record<string, string> = {}) => {
+    const programs = [
+      `npx() { shift; '${process.execPath}' '${MAIN}' "$@"; }`,
+      `eaas() { env ${Object.entries(environmentOf({ database: installation }))
+        .map(([name, value]) => `${name}='${value}'`)
+        .join(' ')} '${process.execPath}' '${EAAS}' "$@"; }`,
+      `python3() { '${PYTHON}' "$@"; }`,
+    ]
+    const { stdout } = await promisify(execFile)(
+      'bash',
+      ['--norc', '-c', `${programs.join('\n')}\nset -euo pipefail\n${script}`],
+      {
+        cwd: dir.path,
+        env: { ...environment, ...more },
+      },
+    )
+    return stdout
+  }
+  const seal = async () => {
+    const ran = await bash('npx @eaas/cli backfill models/people.mjs --table people')
+    expect(ran).toBe('people: 3 rows, 3 changed, 0 current\n')
+  }
+
+  beforeAll(async () => {
+    const filled = await databaseWithTenant()
+    installation = filled.database
+    application = await freshDatabase('leaving')
+    if (application.backend !== 'postgres') throw new Error('a PostgreSQL')
+    server = await startServer({ database: installation })
+    sql = postgres(application.directUrl, { max: 1, onnotice: () => undefined })
+    await sql`create table people (id int primary key, email text not null, phone text, email_index text)`
+    await sql`insert into people values (1, 'Ada@example.org', '+33 1'), (2, 'g,"race"@example.org', null), (3, 'é', '+33 3')`
+    dir = guardedDir('eaas-test-leaving')
+    mkdirSync(join(dir.path, 'models'))
+    writeFileSync(join(dir.path, 'models/people.mjs'), blocks('js')[0] ?? '')
+    writeFileSync(join(dir.path, 'open_table.py'), blocks('python')[0] ?? '')
+    cpSync(OPEN_KIT, dir.path, { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules'), join(dir.path, 'node_modules'), 'junction')
+    environment = {
+      PATH: process.env.PATH ?? '',
+      EAAS_URL: server.url,
+      EAAS_API_KEY: filled.api_key.secret,
+      DATABASE_URL: application.directUrl,
+    }
+  })
+  afterAll(async () => {
+    await sql?.end()
+    await server?.stop()
+    await dir?.remove()
+    await application?.drop()
+    await installation?.drop()
+  })
+
+  it('has three programs', () => {
+    expect(blocks('sh')).toHaveLength(3)
+    expect([blocks('js').length, blocks('python').length]).toEqual([1, 1])
+  })
+
+  it('restores the plaintext with the service', async () => {
+    const before = await people()
+    await seal()
+    expect(JSON.stringify(await people())).not.toMatch(/example/)
+    expect(await bash(withService)).toBe(
+      'people: 3 rows, 3 readable, 0 failed\n  email: 3 v2\n  phone: 1 empty, 2 v2\n  email_index: 3 present\npeople: 3 rows, 3 changed, 0 current\n',
+    )
+    expect(await people()).toEqual(before)
+  })
+
+  it('restores it with a recovery kit alone', async () => {
+    const before = await people()
+    await seal()
+    // No service is reached, and no API key is there.
+    const ran = await bash(withKit, { EAAS_URL: 'http://127.0.0.1:1', EAAS_API_KEY: '' })
+    expect(ran).toContain('people: 3 rows, 3 readable, 0 failed\n')
+    expect(ran).toMatch(/people: 3 rows, 3 changed, 0 current\n$/)
+    expect(await people()).toEqual(before)
+  })
+
+  it('opens it in Python', async () => {
+    const before = await people()
+    await seal()
+    await bash(inPython, { EAAS_URL: '', EAAS_API_KEY: '' })
+    await sql`create table opened (id int, email text, phone text)`
+    await bash(`psql "$DATABASE_URL" -q -c '\\copy opened from open.csv csv header'`)
+    expect(await sql`select id, email, phone from opened order by id`).toEqual(before)
+    expect(readFileSync(join(dir.path, 'sealed.csv'), 'utf8')).not.toMatch(/example/)
+  })
+})

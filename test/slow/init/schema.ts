@@ -1,0 +1,15 @@
+// The tables of an application of Drizzle.
+import { integer, pgTable, serial, text } from 'drizzle-orm/pg-core'
+
+export const customers = pgTable('customers', {
+  id: serial('id').primaryKey(),
+  name: text('full_name').notNull(), // as they write it
+  email: text('email').notNull().unique(),
+  city: text('city').notNull(),
+})
+
+export const orders = pgTable('orders', {
+  id: serial('id').primaryKey(),
+  customerId: integer('customer_id').notNull(),
+  remark: text('remark').notNull(),
+})
