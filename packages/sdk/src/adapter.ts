@@ -22,7 +22,13 @@ export {
   refuseOperator,
   refuseOrder,
 } from './adapter/refusals.js'
-export { createSealedTable, type IndexCondition, type IndexPlan, type SealedTable } from './adapter/sealed-table.js'
+export {
+  createSealedTable,
+  type IndexCondition,
+  type IndexPlan,
+  type SealedTable,
+  type StoredColumn,
+} from './adapter/sealed-table.js'
 export { BOUNDS, type Filter, readPage, readPattern, type SearchCondition, type Searches } from './adapter/searches.js'
 export {
   isPlainSpelling,

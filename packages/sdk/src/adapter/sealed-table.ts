@@ -25,6 +25,17 @@ export interface IndexPlan {
   hash(): Promise<string[]>
 }
 
+/**
+ * What a column stores: an object of JSON, the text of an envelope, the hash of an index, or a list of the hashes
+ * of parts.
+ */
+export interface StoredColumn {
+  column: string
+  holds: 'json' | 'text' | 'index' | 'parts'
+  /** Whether it may be null, or is filled by the adapter. */
+  mayMiss: boolean
+}
+
 /** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
 export interface SealedTable {
   readonly name: string
@@ -33,6 +44,8 @@ export interface SealedTable {
    * form.
    */
   readonly columns: readonly string[]
+  /** What each of them stores, but for those of `bind`. */
+  readonly stored: readonly StoredColumn[]
   /** The columns that a value must be bound to, by their names. */
   readonly bind: readonly string[]
   /**
@@ -134,6 +147,7 @@ export function createSealedTable(model: object): SealedTable {
   return {
     name: table,
     columns: [...new Set([...sealed, ...made.map(({ column }) => column), ...bind.map(({ path }) => path[0] ?? '')])],
+    stored: listStored(access),
     bind: bind.map((column) => column.name),
     withMade(given) {
       const isGiven = ({ path }: NamedPath) => given.includes(path[0] ?? '')
@@ -277,6 +291,21 @@ export function createSealedTable(model: object): SealedTable {
       },
     }
   }
+}
+
+function listStored({ fields, columns, format, header, rowSeal }: ModelAccess): StoredColumn[] {
+  const ofFields = new Map<string, StoredColumn>()
+  for (const { path, spec } of fields) {
+    const [column = '', inner] = path
+    const mayMiss = spec.missing.length > 0 && (ofFields.get(column)?.mayMiss ?? true)
+    ofFields.set(column, { column, holds: inner === undefined && format === 'text' ? 'text' : 'json', mayMiss })
+  }
+  const made = columns.map(({ column, kind }) => [column, kind === 'ngram' ? 'parts' : 'index'] as const)
+  const whole = [
+    ...(format === 'compact' ? [[header, 'json'] as const] : []),
+    ...(rowSeal ? [[ROW_SEAL, format === 'text' ? 'text' : 'json'] as const] : []),
+  ]
+  return [...ofFields.values(), ...[...made, ...whole].map(([column, holds]) => ({ column, holds, mayMiss: true }))]
 }
 
 function namesIn({ fields }: ModelAccess, row: Row): string[] {
