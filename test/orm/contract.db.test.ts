@@ -25,7 +25,7 @@ const ORMS: Record<string, Tested> = {
   Kysely: { connect: connectKysely, lacks: [] },
   Prisma: {
     connect: connectPrisma,
-    lacks: ['upsertMany', 'joined', 'sameBy', 'byLowerEmail', 'byNoEmail'],
+    lacks: ['updateAtOnce', 'upsertMany', 'joined', 'sameBy', 'byLowerEmail', 'byNoEmail'],
     format: 'text',
   },
   TypeORM: { connect: connectTypeorm, lacks: [] },

@@ -171,6 +171,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       one(await db.update(users).set(changes).where(eq(users.id, id)).returning()),
     updateByEmail: (email, changes) => db.update(users).set(changes).where(eq(users.email, email)),
     updateByCity: (city, changes) => db.update(users).set(changes).where(eq(users.city, city)),
+    updateAtOnce: (city, changes) => db.update(users).set(changes).where(eq(users.city, city)),
     updateByIds: (ids, changes) => db.update(users).set(changes).where(inArray(users.id, ids)),
     updateByLikes: (likes, changes) => {
       const ids = db.select({ id: posts.user_id }).from(posts).where(eq(posts.likes, likes))

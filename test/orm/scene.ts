@@ -195,6 +195,8 @@ export interface Orm {
   updateReturning?(id: string, changes: Partial<User>): Promise<User>
   updateByEmail(email: string, changes: Partial<User>): Promise<unknown>
   updateByCity(city: string, changes: Partial<User>): Promise<unknown>
+  /** The same, of many rows by one statement. */
+  updateAtOnce?(city: string, changes: Partial<User>): Promise<unknown>
   updateByIds(ids: string[], changes: Partial<User>): Promise<unknown>
   /** Changes the users that have a post with so many likes, by a subquery or a relation. */
   updateByLikes(likes: number, changes: Partial<User>): Promise<unknown>
@@ -294,6 +296,7 @@ const ALL: Record<keyof Orm, true> = {
   updateReturning: true,
   updateByEmail: true,
   updateByCity: true,
+  updateAtOnce: true,
   updateByIds: true,
   updateByLikes: true,
   updateReturningNick: true,

@@ -244,6 +244,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     },
     updateByEmail: (email, changes) => db.update(users, { email }, changes as never),
     updateByCity: (city, changes) => db.update(users, { city }, changes as never),
+    updateAtOnce: (city, changes) => db.update(users, { city }, changes as never),
     updateByIds: (ids, changes) => db.update(users, { id: In(ids) }, changes as never),
     updateByLikes: (likes, changes) => {
       const found = db.createQueryBuilder().select('p.user_id').from(posts, 'p').where('p.likes = :likes', { likes })

@@ -99,6 +99,8 @@ export interface SealedTable {
    * columns of `bind`, and of its key.
    */
   sealChanges(changes: Row, known: Row): Promise<Row>
+  /** The same of several rows, each sealed for itself: all at once, so that an index is made once. */
+  sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
   /**
    * Returns the columns, and their values, by which the row that conflicts with a new one is found: in place
    * of an encrypted column, or of that of an index, the index of the row.
@@ -179,29 +181,10 @@ export function createSealedTable(model: object): SealedTable {
       if (column !== undefined && lacking.length > 0) refuseUnbound(table, column, lacking.join(' and '))
     },
     sealRows: async (rows) => (await access.load()).seal(rows),
+    sealEach,
     async sealChanges(changes, known) {
-      // What a condition says of sealed columns and indexes is what they were before.
-      const bound = Object.fromEntries(
-        Object.entries(known).filter(([column]) => !sealed.has(column) && !added.has(column)),
-      )
-      for (const { name: column, path } of bind) {
-        const value = getAt(changes, path)
-        if (value === undefined || sameText(value, getAt(bound, path))) continue
-        throw new InvalidInputError(
-          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
-          'Insert a new row, and delete this one.',
-        )
-      }
-      assertNoneMade(changes)
-      assertSameKey(access, table, changes, bound)
-      const names = namesIn(access, changes)
-      if (names.length === 0) return changes
-      const rows = await access.load()
-      const [row = {}] = await rows
-        .seal([{ ...bound, ...changes }], names)
-        .catch((error: unknown) => explainBound(access, error))
-      // The row's own columns, which are only known from the condition, are not changed.
-      return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
+      const [row = {}] = await sealEach(changes, [known])
+      return row
     },
     async findTarget(row, targets) {
       const found = targets.map(async (column): Promise<readonly [string, unknown]> => {
@@ -237,6 +220,36 @@ export function createSealedTable(model: object): SealedTable {
       const plan = planEqual(column, operator, values)
       return { column: plan.column, values: await plan.hash() }
     },
+  }
+
+  async function sealEach(changes: Row, known: readonly Row[]): Promise<Row[]> {
+    const bounds = known.map((row) => {
+      // What a condition says of sealed columns and indexes is what they were before.
+      const bound = Object.fromEntries(
+        Object.entries(row).filter(([column]) => !sealed.has(column) && !added.has(column)),
+      )
+      for (const { name: column, path } of bind) {
+        const value = getAt(changes, path)
+        if (value === undefined || sameText(value, getAt(bound, path))) continue
+        throw new InvalidInputError(
+          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
+          'Insert a new row, and delete this one.',
+        )
+      }
+      assertNoneMade(changes)
+      assertSameKey(access, table, changes, bound)
+      return bound
+    })
+    const names = namesIn(access, changes)
+    if (names.length === 0) return known.map(() => changes)
+    const rows = await access.load()
+    const all = bounds.map((bound) => ({ ...bound, ...changes }))
+    const made = await rows.seal(all, names).catch((error: unknown) => explainBound(access, error))
+    return bounds.map((bound, at) => {
+      // The row's own columns, which are only known from the condition, are not changed.
+      const own = Object.entries(made[at] ?? {}).filter(([column]) => column in changes || !(column in bound))
+      return Object.fromEntries(own)
+    })
   }
 
   function setsSealed(changes: Row): boolean {
