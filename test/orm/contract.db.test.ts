@@ -21,8 +21,8 @@ interface Tested {
 }
 
 const ORMS: Record<string, Tested> = {
-  Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts'] },
-  Kysely: { connect: connectKysely, lacks: [] },
+  Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts', 'updateWithPosts'] },
+  Kysely: { connect: connectKysely, lacks: ['updateWithPosts'] },
   Prisma: {
     connect: connectPrisma,
     lacks: ['updateAtOnce', 'upsertMany', 'joined', 'sameBy', 'byLowerEmail', 'byNoEmail'],

@@ -841,6 +841,22 @@ nested('seals the rows of both tables', ['insertWithPosts', 'byId', 'postsByUser
   expect((await scene.orm.postsByUsersEmail('a@x.org')).map(plainPost).sort(byId)).toEqual(posts.sort(byId))
 })
 
+nested(
+  'changes rows of both tables, each sealed for itself',
+  ['insert', 'insertPosts', 'updateWithPosts', 'byId', 'postsAbove'],
+  async ({ orm, sql }) => {
+    const [user, other] = [userOf(), userOf()]
+    const posts = [postOf(user, { likes: 5 }), postOf(user, { likes: 4 }), postOf(other, { likes: 3 })]
+    for (const one of [user, other]) await orm.insert(one)
+    await orm.insertPosts(posts)
+    await orm.updateWithPosts?.(user.id, 'new', 'One title')
+    expect((await orm.byId(user.id))?.nick).toBe('new')
+    const changed = posts.map((post) => (post.user_id === user.id ? { ...post, title: 'One title' } : post))
+    expect((await orm.postsAbove(0)).map(plainPost)).toEqual(changed)
+    expect(await sql`select distinct title from posts`).toHaveLength(3)
+  },
+)
+
 const relations = area('reads through relations')
 const write = async ({ orm }: Scene) => {
   const [ada, bob] = [userOf({ email: 'ada@x.org', nick: 'ada' }), userOf({ nick: null })]

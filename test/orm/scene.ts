@@ -174,6 +174,8 @@ export interface Orm {
   insertMany(users: User[]): Promise<unknown>
   insertReturning?(user: User): Promise<User>
   insertWithPosts?(user: User, posts: Post[]): Promise<unknown>
+  /** Changes a user, and the title of all its posts, by one write. */
+  updateWithPosts?(id: string, nick: string, title: string): Promise<unknown>
   insertPosts(posts: Post[]): Promise<unknown>
   /** Leaves out users whose id is there already. */
   insertIgnoring(users: User[]): Promise<unknown>
@@ -278,6 +280,7 @@ const ALL: Record<keyof Orm, true> = {
   insertMany: true,
   insertReturning: true,
   insertWithPosts: true,
+  updateWithPosts: true,
   insertPosts: true,
   insertIgnoring: true,
   all: true,

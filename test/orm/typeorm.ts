@@ -202,6 +202,11 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       return one(raw as User[])
     },
     insertWithPosts: (user, list) => db.save(users, { ...user, posts: list.map((post) => ({ ...post })) }),
+    async updateWithPosts(id, nick, title) {
+      const user = await db.findOneOrFail(users, { where: { id }, relations: { posts: true } as never })
+      const own = (user as unknown as { posts: Post[] }).posts.map((post) => ({ ...post, title }))
+      return db.save(users, { ...user, nick, posts: own } as never)
+    },
     insertPosts: (list) =>
       db.save(
         posts,

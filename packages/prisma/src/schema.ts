@@ -25,6 +25,8 @@ export interface KnownModel {
    * many and many.
    */
   joins: ReadonlyMap<string, Join>
+  /** The relations to many rows, by their fields. */
+  lists: ReadonlySet<string>
   /** The fields that the client leaves out of what it returns, unless a call says otherwise. */
   omitted: Readonly<Row>
   /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
@@ -181,6 +183,7 @@ function knowModel(
     fields: new Set(fields.map((field) => field.name)),
     omitted,
     relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
+    lists: types?.lists ?? new Set(),
     json: new Set(fields.filter(({ type }) => type === 'Json').map((field) => field.name)),
     exact: new Set(
       fields.filter(({ name, type, kind }) => isExact(types, { name, type, kind })).map((field) => field.name),
