@@ -5,6 +5,7 @@
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, quoteName, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import { findClientDefault } from './client-ids.js'
+import { assertFields } from './field-types.js'
 import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, spell } from './types.js'
 
 export interface KnownModel {
@@ -174,6 +175,7 @@ function knowModel(
       'Name fields, indexes and `bind` as the fields of the schema.',
     )
   }
+  if (sealed) assertFields(name, sealed, { fields, types })
   return {
     name,
     delegate: uncapitalized(name),

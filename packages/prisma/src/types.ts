@@ -15,6 +15,10 @@ export interface ModelTypes {
   defaults: ReadonlyMap<string, Default>
   /** The fields that are lists, such as the relation to many rows. */
   lists: ReadonlySet<string>
+  /** The fields that may be null. */
+  optional: ReadonlySet<string>
+  /** How many characters `@db.VarChar(…)` and the like hold, by field. */
+  lengths: ReadonlyMap<string, number>
   /** The schema of the database, after `@@schema`, or the one that the driver's adapter names. */
   schema?: string | undefined
 }
@@ -59,6 +63,8 @@ export function readTypes(client: object): Map<string, ModelTypes> {
   let references = new Map<string, readonly Reference[]>()
   let defaults = new Map<string, Default>()
   let lists = new Set<string>()
+  let optional = new Set<string>()
+  let lengths = new Map<string, number>()
   let last: ModelTypes | undefined
   for (const line of String(config?.inlineSchema ?? '').split('\n')) {
     const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').replace(/\/\/.*/, '')
@@ -68,6 +74,8 @@ export function readTypes(client: object): Map<string, ModelTypes> {
       references = new Map()
       defaults = new Map()
       lists = new Set()
+      optional = new Set()
+      lengths = new Map()
     }
     if (model !== undefined) {
       last = {
@@ -76,6 +84,8 @@ export function readTypes(client: object): Map<string, ModelTypes> {
         references,
         defaults,
         lists,
+        optional,
+        lengths,
         schema: typeof ofAdapter === 'string' ? ofAdapter : undefined,
       }
       out.set(model, last)
@@ -84,6 +94,10 @@ export function readTypes(client: object): Map<string, ModelTypes> {
     if (schema !== undefined && last) last.schema = schema
     const [, list] = /^\s*(\w+)\s+\w+\[\]/.exec(bare) ?? []
     if (list !== undefined) lists.add(list)
+    const [, nullable] = /^\s*(\w+)\s+\w+\?/.exec(bare) ?? []
+    if (nullable !== undefined) optional.add(nullable)
+    const [, short, characters] = /^\s*(\w+)\s.*@db\.\w*Char\((\d+)\)/.exec(bare) ?? []
+    if (short !== undefined) lengths.set(short, Number(characters))
     const [, filled, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
     if (filled !== undefined && name !== undefined) defaults.set(filled, { name, argument: argument.trim() })
     const [, field, type] = /^\s*(\w+)\s.*@db\.(\w+)/.exec(bare) ?? []
