@@ -275,7 +275,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     },
     upsertMany: (list) => db.upsert(users, list.map((user) => ({ ...user })) as never, ['id']),
     // By the index of the email, which is unique.
-    upsertByEmail: (user, changes) => db.upsert(users, { ...user, ...changes } as never, ['email_index']),
+    upsertByEmail: (user, changes) => db.upsert(users, { ...user, ...changes } as never, ['email']),
     deleteByEmail: (email) => db.delete(users, { email }),
     deleteReturning: async (id) => {
       const { raw } = await db.createQueryBuilder().delete().from(users).where({ id }).returning('*').execute()
