@@ -21,11 +21,11 @@ interface Tested {
 }
 
 const ORMS: Record<string, Tested> = {
-  Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts'] },
-  Kysely: { connect: connectKysely, lacks: [] },
+  Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts', 'updateWithPosts'] },
+  Kysely: { connect: connectKysely, lacks: ['updateWithPosts'] },
   Prisma: {
     connect: connectPrisma,
-    lacks: ['upsertMany', 'joined', 'sameBy', 'byLowerEmail', 'byNoEmail'],
+    lacks: ['updateAtOnce', 'upsertMany', 'joined', 'sameBy', 'byLowerEmail', 'byNoEmail'],
     format: 'text',
   },
   TypeORM: { connect: connectTypeorm, lacks: [] },

@@ -1,6 +1,6 @@
 // The contract of the adapters: the same cases for each ORM. `area` is a row of the table in the docs.
 import { randomUUID } from 'node:crypto'
-import { expect } from 'vitest'
+import { expect, vi } from 'vitest'
 import { fromText } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import {
@@ -367,6 +367,54 @@ update(
     expect(new Set((await orm.all()).map(({ nick }) => nick)).size).toBe(1)
   },
 )
+update(
+  'leaves a row that another transaction takes out of the condition meanwhile',
+  ['insertMany', 'updateByCity', 'all'],
+  async ({ orm, sql }) => {
+    const [ada, bob, eve] = [userOf(), userOf(), userOf()]
+    await orm.insertMany([ada, bob, eve])
+    const isWaiting = async () => (await sql`select 1 from pg_locks where not granted`).length > 0
+    const moved = await sql.begin(async (other) => {
+      await other`update users set city = 'Paris' where id = ${bob.id}`
+      const change = (async () => orm.updateByCity('London', { nick: 'all' }))() // some start when they are awaited
+      await vi.waitUntil(isWaiting, { timeout: 20_000 })
+      return { change }
+    })
+    await moved.change
+    const changed = [
+      { ...ada, nick: 'all' },
+      { ...bob, city: 'Paris' },
+      { ...eve, nick: 'all' },
+    ]
+    expect(sorted(await orm.all())).toEqual(sorted(changed))
+  },
+)
+update(
+  'of many rows sets each field with its index, beside what is not encrypted',
+  ['insertMany', 'updateByCity', 'all'],
+  async ({ orm, sql, models }) => {
+    const users = Array.from({ length: 5 }, () => userOf())
+    await orm.insertMany(users)
+    const changes = { nick: `O'Hara "\\ 😀`, born: null, prefs: { theme: 'dark' } as const, city: "L'Aquila" }
+    await orm.updateByCity('London', changes)
+    expect(sorted(await orm.all())).toEqual(sorted(users.map((user) => ({ ...user, ...changes }))))
+    const { nick_index } = await models.users.index({ nick: changes.nick })
+    const [row] =
+      await sql`select count(*)::int as n from users where nick_index = ${nick_index ?? ''} and born is null`
+    expect(row).toEqual({ n: 5 })
+  },
+)
+update('of many rows is one statement', ['insertMany', 'updateAtOnce'], async ({ orm, sql }) => {
+  await orm.insertMany(Array.from({ length: 30 }, () => userOf()))
+  await sql.unsafe(`
+    create table if not exists statements (n integer);
+    create or replace function note() returns trigger language plpgsql
+      as $$ begin insert into statements values (1); return null; end $$;
+    create or replace trigger note after update on users for each statement execute function note()`)
+  await orm.updateAtOnce?.('London', { nick: 'all' })
+  await sql`drop trigger note on users`
+  expect(await sql`delete from statements returning n`).toHaveLength(1)
+})
 update('of no row changes nothing', ['insert', 'updateByCity', 'updateByEmail', 'all'], async ({ orm }) => {
   const user = userOf()
   await orm.insert(user)
@@ -792,6 +840,22 @@ nested('seals the rows of both tables', ['insertWithPosts', 'byId', 'postsByUser
   expect(await stored(scene)).not.toMatch(/secret/)
   expect((await scene.orm.postsByUsersEmail('a@x.org')).map(plainPost).sort(byId)).toEqual(posts.sort(byId))
 })
+
+nested(
+  'changes rows of both tables, each sealed for itself',
+  ['insert', 'insertPosts', 'updateWithPosts', 'byId', 'postsAbove'],
+  async ({ orm, sql }) => {
+    const [user, other] = [userOf(), userOf()]
+    const posts = [postOf(user, { likes: 5 }), postOf(user, { likes: 4 }), postOf(other, { likes: 3 })]
+    for (const one of [user, other]) await orm.insert(one)
+    await orm.insertPosts(posts)
+    await orm.updateWithPosts?.(user.id, 'new', 'One title')
+    expect((await orm.byId(user.id))?.nick).toBe('new')
+    const changed = posts.map((post) => (post.user_id === user.id ? { ...post, title: 'One title' } : post))
+    expect((await orm.postsAbove(0)).map(plainPost)).toEqual(changed)
+    expect(await sql`select distinct title from posts`).toHaveLength(3)
+  },
+)
 
 const relations = area('reads through relations')
 const write = async ({ orm }: Scene) => {

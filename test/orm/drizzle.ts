@@ -24,6 +24,7 @@ import {
 import { alias, integer, jsonb, pgTable, serial, text, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
+import { expect } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
 import { expectRefused } from './refused.js'
 import type { Models, Orm, Prefs, Tree } from './scene.js'
@@ -112,6 +113,7 @@ const MADE = { tickets, drafts, locals } as unknown as Record<string, typeof loc
 const schema = {
   users,
   posts,
+  logs,
   usersRelations: relations(users, ({ many }) => ({ posts: many(posts) })),
   postsRelations: relations(posts, ({ one }) => ({
     user: one(users, { fields: [posts.user_id], references: [users.id] }),
@@ -171,6 +173,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       one(await db.update(users).set(changes).where(eq(users.id, id)).returning()),
     updateByEmail: (email, changes) => db.update(users).set(changes).where(eq(users.email, email)),
     updateByCity: (city, changes) => db.update(users).set(changes).where(eq(users.city, city)),
+    updateAtOnce: (city, changes) => db.update(users).set(changes).where(eq(users.city, city)),
     updateByIds: (ids, changes) => db.update(users).set(changes).where(inArray(users.id, ids)),
     updateByLikes: (likes, changes) => {
       const ids = db.select({ id: posts.user_id }).from(posts).where(eq(posts.likes, likes))
@@ -285,7 +288,15 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       const query = db.select({ fault: logs.fault, due: logs.due, amount: logs.amount }).from(logs).where(where)
       const ordered = query.orderBy(logs.number).$dynamic()
       if (skip !== undefined) ordered.offset(skip)
-      return take === undefined ? ordered : ordered.limit(take)
+      const found = await (take === undefined ? ordered : ordered.limit(take))
+      // `db.query` finds the same, and returns what was searched only where it was asked for.
+      const columns = { fault: true, due: true, amount: true } as const
+      const from = { orderBy: asc(logs.number), ...(skip === undefined ? {} : { offset: skip }) }
+      const page: { limit?: number } = take === undefined ? {} : { limit: take }
+      expect(await db.query.logs.findMany({ ...from, ...page, where, columns })).toEqual(found)
+      const first = await db.query.logs.findFirst({ ...from, where: () => where, columns: { amount: true } })
+      expect(first).toEqual(found[0] && { amount: found[0].amount })
+      return found
     },
     // PostgreSQL counts before the rows are filtered, so that this is refused: the rows are counted.
     countLogs: async ({ starts }) => {

@@ -91,6 +91,7 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
       db.updateTable('users').set(changes).where('id', '=', id).returningAll().executeTakeFirstOrThrow(),
     updateByEmail: (email, changes) => db.updateTable('users').set(changes).where('email', '=', email).execute(),
     updateByCity: (city, changes) => db.updateTable('users').set(changes).where('city', '=', city).execute(),
+    updateAtOnce: (city, changes) => db.updateTable('users').set(changes).where('city', '=', city).execute(),
     updateByIds: (ids, changes) => db.updateTable('users').set(changes).where('id', 'in', ids).execute(),
     updateByLikes: (likes, changes) =>
       db

@@ -107,6 +107,27 @@ const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
       }),
   ],
   [
+    'a nested update of the row that another belongs to',
+    (db) => db.post.update({ where: { id: ID }, data: { user: { update: { nick: SECRET } } } }),
+  ],
+  [
+    'nested updates by other fields',
+    (db) =>
+      db.user.update({
+        where: { id: ID },
+        data: { posts: { updateMany: [{ where: { likes: 3 }, data: { title: SECRET } }] } },
+      }),
+  ],
+  [
+    'an upsert with a nested update',
+    (db) =>
+      db.user.upsert({
+        where: { id: ID },
+        create: user(),
+        update: { posts: { updateMany: { where: {}, data: { title: SECRET } } } },
+      }),
+  ],
+  [
     'a create of the row that another belongs to',
     (db) => db.post.create({ data: { ...post(), user: { create: { ...user(), email: SECRET } } } }),
   ],
@@ -193,9 +214,18 @@ const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
 
 const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown>][] = [
   [
-    'a nested update of the row that another belongs to',
-    /bound to id/,
-    (db) => db.post.update({ where: { id: ID }, data: { user: { update: { nick: SECRET } } } }),
+    'a nested upsert of a row that must be read before',
+    /a nested write of User whose row must be read before/,
+    (db) =>
+      db.post.update({ where: { id: ID }, data: { user: { upsert: { create: user(), update: { nick: SECRET } } } } }),
+  ],
+  [
+    'a nested update in a nested one that must be read before',
+    /a nested write of User whose row must be read before/,
+    (db) => {
+      const data = { user: { update: { nick: SECRET } } }
+      return db.user.update({ where: { id: ID }, data: { posts: { update: { where: { id: ID }, data } } } })
+    },
   ],
   ['a row without what it is bound to', /field "id"/, (db) => db.user.create({ data: { email: SECRET } as never })],
   [
@@ -301,6 +331,43 @@ describe('Prisma', () => {
     const update = db.user.update({ where, data: { nick: 'new' }, select: { nick: true } })
     expect(await update).toEqual({ nick: 'new' })
     expect(await db.user.update({ where, data: { nick: 'new' } }).posts()).toMatchObject([{ title: SECRET }])
+  })
+  it('changes nested rows, each under its own id, and no others', async () => {
+    const [mine, other] = [post(), post()]
+    const id = randomUUID()
+    await db.user.update({ where: { id: ID }, data: { posts: { create: { ...mine, likes: 7 } } } })
+    await db.user.create({ data: { ...user(id), posts: { create: other } } })
+    const titles = async () => {
+      const rows = await db.post.findMany({ orderBy: { id: 'asc' } })
+      return Object.fromEntries(rows.map((row) => [row.id, row.title]))
+    }
+    const update = (posts: object) => db.user.update({ where: { id: ID }, data: { posts } as never })
+    await update({
+      updateMany: [
+        { where: { likes: { lt: 5 } }, data: { title: 'few' } },
+        { where: { likes: 7 }, data: { title: 'many' } },
+      ],
+    })
+    expect(await titles()).toEqual({ [ID]: 'few', [mine.id]: 'many', [other.id]: SECRET })
+    await update({
+      updateMany: { where: {}, data: { title: 'all' } },
+      update: { where: { id: mine.id }, data: { title: 'one' } },
+    })
+    expect(await titles()).toMatchObject({ [ID]: 'all', [other.id]: SECRET })
+    await update({ updateMany: { where: { likes: 99 }, data: { title: 'none' } } })
+    await db.post.update({ where: { id: other.id }, data: { user: { update: { data: { nick: 'nested' } } } } })
+    await db.post.update({ where: { id: ID }, data: { likes: 9, user: { update: { nick: 'whole', city: 'Rome' } } } })
+    expect((await db.user.findMany({ orderBy: { city: 'asc' } })).map(({ nick }) => nick)).toEqual(['nested', 'whole'])
+    expect(await titles()).toMatchObject({ [other.id]: SECRET })
+    await db.$transaction(async (tx) => {
+      await tx.user.update({ where: { id }, data: { posts: { updateMany: { where: {}, data: { title: 'inner' } } } } })
+    })
+    expect(await titles()).toMatchObject({ [other.id]: 'inner' })
+    const stray = { update: { where: { id: other.id, likes: 3 }, data: { title: 'stray' } } }
+    await expect(update(stray)).rejects.toMatchObject({ code: 'P2025' })
+    const list = () =>
+      db.user.update({ where: { id: ID }, data: { posts: { updateMany: { where: {}, data: { title: 'x' } } } } })
+    await expect(db.$transaction([list()])).rejects.toThrow('in a list of operations, an update of User')
   })
   it('changes many rows, counts them, and no more than its limit', async () => {
     await db.user.create({ data: { ...user(), nick: 'bob' } })

@@ -90,6 +90,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     insertReturning: (user) => db.user.create({ data: rowOf(user) }),
     insertWithPosts: (user, posts) =>
       db.user.create({ data: { ...rowOf(user), posts: { create: posts.map(withoutUser) } } }),
+    updateWithPosts: (id, nick, title) =>
+      db.user.update({ where: { id }, data: { nick, posts: { updateMany: { where: {}, data: { title } } } } }),
     insertPosts: (list) => db.post.createMany({ data: list }),
     insertIgnoring: (list) => db.user.createMany({ data: list.map(rowOf), skipDuplicates: true }),
     all: () => db.user.findMany(),

@@ -174,6 +174,8 @@ export interface Orm {
   insertMany(users: User[]): Promise<unknown>
   insertReturning?(user: User): Promise<User>
   insertWithPosts?(user: User, posts: Post[]): Promise<unknown>
+  /** Changes a user, and the title of all its posts, by one write. */
+  updateWithPosts?(id: string, nick: string, title: string): Promise<unknown>
   insertPosts(posts: Post[]): Promise<unknown>
   /** Leaves out users whose id is there already. */
   insertIgnoring(users: User[]): Promise<unknown>
@@ -195,6 +197,8 @@ export interface Orm {
   updateReturning?(id: string, changes: Partial<User>): Promise<User>
   updateByEmail(email: string, changes: Partial<User>): Promise<unknown>
   updateByCity(city: string, changes: Partial<User>): Promise<unknown>
+  /** The same, of many rows by one statement. */
+  updateAtOnce?(city: string, changes: Partial<User>): Promise<unknown>
   updateByIds(ids: string[], changes: Partial<User>): Promise<unknown>
   /** Changes the users that have a post with so many likes, by a subquery or a relation. */
   updateByLikes(likes: number, changes: Partial<User>): Promise<unknown>
@@ -276,6 +280,7 @@ const ALL: Record<keyof Orm, true> = {
   insertMany: true,
   insertReturning: true,
   insertWithPosts: true,
+  updateWithPosts: true,
   insertPosts: true,
   insertIgnoring: true,
   all: true,
@@ -294,6 +299,7 @@ const ALL: Record<keyof Orm, true> = {
   updateReturning: true,
   updateByEmail: true,
   updateByCity: true,
+  updateAtOnce: true,
   updateByIds: true,
   updateByLikes: true,
   updateReturningNick: true,

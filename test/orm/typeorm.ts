@@ -202,6 +202,11 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       return one(raw as User[])
     },
     insertWithPosts: (user, list) => db.save(users, { ...user, posts: list.map((post) => ({ ...post })) }),
+    async updateWithPosts(id, nick, title) {
+      const user = await db.findOneOrFail(users, { where: { id }, relations: { posts: true } as never })
+      const own = (user as unknown as { posts: Post[] }).posts.map((post) => ({ ...post, title }))
+      return db.save(users, { ...user, nick, posts: own } as never)
+    },
     insertPosts: (list) =>
       db.save(
         posts,
@@ -244,6 +249,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     },
     updateByEmail: (email, changes) => db.update(users, { email }, changes as never),
     updateByCity: (city, changes) => db.update(users, { city }, changes as never),
+    updateAtOnce: (city, changes) => db.update(users, { city }, changes as never),
     updateByIds: (ids, changes) => db.update(users, { id: In(ids) }, changes as never),
     updateByLikes: (likes, changes) => {
       const found = db.createQueryBuilder().select('p.user_id').from(posts, 'p').where('p.likes = :likes', { likes })
@@ -269,7 +275,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     },
     upsertMany: (list) => db.upsert(users, list.map((user) => ({ ...user })) as never, ['id']),
     // By the index of the email, which is unique.
-    upsertByEmail: (user, changes) => db.upsert(users, { ...user, ...changes } as never, ['email_index']),
+    upsertByEmail: (user, changes) => db.upsert(users, { ...user, ...changes } as never, ['email']),
     deleteByEmail: (email) => db.delete(users, { email }),
     deleteReturning: async (id) => {
       const { raw } = await db.createQueryBuilder().delete().from(users).where({ id }).returning('*').execute()

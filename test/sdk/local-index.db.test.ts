@@ -82,7 +82,7 @@ describe('an index key of a real server', () => {
     ['hash alone', ['hash']],
   ])('is refused to an API key with %s, which is told what it lacks', async (_, permissions) => {
     const error = await failure(membersOf(await connectWith(permissions)).index({ email: 'ada@example.org' }))
-    expect(error).toMatchObject({ code: 'E_API', status: 403, problem: 'E_MISSING_PERMISSION' })
+    expect(error).toMatchObject({ code: 'E_API', httpStatus: 403, problem: 'E_MISSING_PERMISSION' })
     expect(error.message).toContain('missing permission: unwrap')
     expect(error.hint).toContain('permissions')
   })
@@ -97,9 +97,9 @@ describe('an index key of a real server', () => {
   it("is refused to another tenant, as if the key did not exist, and not made under another tenant's key", async () => {
     const stranger = await service.createTenant()
     const opened = await failure(membersOf(connect(stranger.secret)).index({ email: 'ada@example.org' }))
-    expect(opened).toMatchObject({ code: 'E_DECRYPTION', cause: { code: 'E_DECRYPTION', cause: { status: 404 } } })
+    expect(opened).toMatchObject({ code: 'E_DECRYPTION', cause: { code: 'E_DECRYPTION', cause: { httpStatus: 404 } } })
     const made = await failure(connect(stranger.secret).createIndexKey(keyId, { model: 'members' }))
-    expect(made).toMatchObject({ code: 'E_API', status: 404, problem: 'E_NOT_FOUND' })
+    expect(made).toMatchObject({ code: 'E_API', httpStatus: 404, problem: 'E_NOT_FOUND' })
   })
 
   it('that another tenant planted opens nothing: its model refuses the text', async () => {

@@ -53,5 +53,5 @@ export function openCustomers(keys: Keys) {
 }
 
 function isRefusal(error: unknown): boolean {
-  return isEaasError(error) && error.code === 'E_API' && error.status === 403
+  return isEaasError(error) && error.code === 'E_API' && error.httpStatus === 403
 }

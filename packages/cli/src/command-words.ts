@@ -32,7 +32,7 @@ const OPTIONS: Readonly<Record<string, Words>> = {
 /** What was wrong, and what to do about it. */
 export function inCommandWords(error: EaasError): { message: string; hint: string } {
   const { code, message, hint } = error
-  if (code === 'E_API' && error.status === 401) {
+  if (code === 'E_API' && error.httpStatus === 401) {
     return { message, hint: 'Check the API key: it is missing, unknown, expired or revoked.' } // the command has no broker
   }
   const option = code === 'E_INVALID_INPUT' ? error.option : undefined

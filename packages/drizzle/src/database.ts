@@ -4,11 +4,13 @@
  */
 
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
-import { QueryPromise, type Table } from 'drizzle-orm'
+import { and, QueryPromise, type SQL, type Table } from 'drizzle-orm'
 import { wrapBuilder } from './builders.js'
 import { rewrite, run } from './conditions.js'
+import { takeSearched } from './relational-searches.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
 import { createRewriting, visitSource } from './rewriting.js'
+import { searchFor } from './searches.js'
 import { assertStatement } from './statements.js'
 import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
 import { wrapWrite } from './write-builders.js'
@@ -130,12 +132,19 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
         (config: QueryConfig = {}) =>
           new LaterQuery(async () => {
             if (!of) return builder[method](config)
+            const searched = takeSearched(tables, of, config)
+            const asked = searched?.config ?? config
             const rewriting = createRewriting(tables)
-            const rewritten = rewriteQuery(rewriting, of, config, find)
+            const rewritten = rewriteQuery(rewriting, of, asked, find)
+            if (searched)
+              rewritten.where = and(rewritten.where as SQL | undefined, searchFor(rewriting, searched.asked))
             await run(rewriting)
-            const result = await builder[method](rewritten)
-            await openLevels(tables, { of, config, rows: [result ?? []].flat() as Row[] }, find)
-            return result
+            const result = await builder[searched ? 'findMany' : method](rewritten)
+            const rows = [result ?? []].flat() as Row[]
+            await openLevels(tables, { of, config: asked, rows }, find)
+            if (!searched) return result
+            const right = searched.filter(rows)
+            return method === 'findMany' ? right : right[0]
           })
       return [table, { findMany: awaited('findMany'), findFirst: awaited('findFirst') }]
     }),

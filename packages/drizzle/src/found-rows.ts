@@ -3,9 +3,10 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { type Row, refuseCall, refuseRace, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import { inBatches, type Row, refuseCall, refuseRace, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { rewrite, run } from './conditions.js'
+import { boundToMany, takesMany } from './many-rows.js'
 import { readPins } from './pins.js'
 import { createRewriting } from './rewriting.js'
 import { isFoundBySpelling, withSpellings } from './spellings.js'
@@ -69,7 +70,10 @@ async function updateFound(written: Written, calls: readonly Call[]): Promise<un
   const rows = await findRows(written, conditions.at(-1) as SQL | undefined)
   const rest = calls.filter(([name]) => name !== 'where')
   const results: unknown[] = []
-  for (const row of rows) results.push(await runWrite(written, [...rest, ['where', [boundTo(known, row)]]], row))
+  for (const some of takesMany(known) ? inBatches(rows) : rows.map((row) => [row])) {
+    const where = some[1] ? boundToMany(known) : boundTo(known, some[0] as Row)
+    results.push(await runWrite(written, [...rest, ['where', [where]]], some))
+  }
   return results.length > 0 ? merge(results) : runNone(written, rest)
 }
 
@@ -154,7 +158,7 @@ async function upsertOne(written: Written, calls: readonly Call[], { conflict, r
       const set = Object.fromEntries(
         Object.entries(conflict.set).map(([key, value]) => [key, ofRow(known, row, [key, value])]),
       )
-      return runWrite({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], found)
+      return runWrite({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
     }
     const insert: Call[] = [['values', [row]], ['onConflictDoNothing', [{ target: columns }]], ...returning]
     const result = await runWrite(written, insert)

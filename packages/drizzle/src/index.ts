@@ -4,26 +4,25 @@
  */
 
 import { InvalidInputError } from '@eaas/sdk'
-import type { AnyModel, Declared } from '@eaas/sdk/adapter'
+import type { AnyModel } from '@eaas/sdk/adapter'
 import type { Table } from 'drizzle-orm'
+import type { ModelsOf, Pair } from './column-faults.js'
 import { wrapDatabase } from './database.js'
 import { knowTables } from './tables.js'
 
 export type { AnyModel } from '@eaas/sdk/adapter'
-
-type Selected<T extends Table> = T['$inferSelect']
-
-/** Each table with its model, whose fields have the types of the table's columns. */
-export type ModelsOf<Tables extends readonly Table[]> = {
-  readonly [At in keyof Tables]: readonly [
-    table: Tables[At],
-    model: AnyModel & {
-      readonly '~types'?: {
-        plain: { [Name in keyof Selected<Tables[At]>]?: Declared<Selected<Tables[At]>[Name]> | undefined }
-      }
-    },
-  ]
-}
+export type { ModelsOf, Pair } from './column-faults.js'
+export {
+  type Dialect,
+  type EncryptedColumns,
+  encryptedColumns,
+  type MySqlBuilders,
+  type MySqlDialect,
+  type PgBuilders,
+  type PgDialect,
+  type SQLiteBuilders,
+  type SQLiteDialect,
+} from './columns.js'
 
 /**
  * Returns the database with the same types, which encrypts the fields of these tables' models when rows are
@@ -36,9 +35,9 @@ export type ModelsOf<Tables extends readonly Table[]> = {
  * @param tables each table with its model
  * @throws InvalidInputError when a table lacks a column of its model, or has one that cannot hold what is stored
  */
-export function encrypted<D extends object, const Tables extends readonly Table[]>(
+export function encrypted<D extends object, const Pairs extends readonly Pair[]>(
   database: D,
-  tables: ModelsOf<Tables>,
+  tables: Pairs & ModelsOf<Pairs>,
 ): D {
   const given: unknown = tables
   if (!Array.isArray(given) || !given.every(Array.isArray)) {

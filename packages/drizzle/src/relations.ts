@@ -37,7 +37,7 @@ export function rewriteQuery(
   const { where, orderBy, extras } = config
   const call = (given: unknown, operators: unknown) =>
     typeof given === 'function' ? given(of.columns, operators) : given
-  const out = withBound(config, lackingColumns(rewriting.tables, of, config))
+  const out = withColumns(config, lackingColumns(rewriting.tables, of, config))
   if (where !== undefined) {
     const searches = rewriting.searches.length
     const rewritten = rewrite(rewriting, call(where, getOperators()))
@@ -88,7 +88,8 @@ function lackingColumns(tables: KnownTables, of: TableConfig, config: QueryConfi
   return findKnown(tables, of)?.sealed.readsToo(selectedColumns(of, config)) ?? []
 }
 
-function withBound(config: QueryConfig, lacking: readonly string[]): QueryConfig {
+/** Adds columns to those that a query selects. */
+export function withColumns(config: QueryConfig, lacking: readonly string[]): QueryConfig {
   if (lacking.length === 0) return { ...config }
   const { columns = {} } = config
   const isPositive = Object.values(columns).includes(true)
@@ -115,7 +116,7 @@ function findKnown(tables: KnownTables, { columns }: TableConfig): KnownTable | 
 }
 
 /** The columns that Drizzle reads: those that are true or, where none is, those that are not named. */
-function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
+export function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
   const all = Object.keys(of.columns)
   const isPositive = all.some((name) => columns[name] === true)
   return all.filter((name) => (isPositive ? columns[name] === true : columns[name] === undefined))

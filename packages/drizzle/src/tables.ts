@@ -4,8 +4,9 @@
  */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, quoteName, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
+import { createSealedTable, quoteName, refuseUnbindable, type SealedTable, type StoredColumn } from '@eaas/sdk/adapter'
 import { Column, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
+import { HASH_CHARACTERS } from './columns.js'
 
 /** Drizzle's names of what an alias keeps of its table. */
 const ORIGINAL_NAME = Symbol.for('drizzle:OriginalName')
@@ -59,13 +60,20 @@ function knowTable(table: Table, model: object): KnownTable {
     )
   }
   for (const key of sealed.bind) assertBindable(sealed.name, key, columns[key])
-  for (const key of sealed.columns) if (!sealed.bind.includes(key)) assertHolds(sealed, key, columns[key])
+  for (const one of sealed.stored) assertHolds(sealed.name, one, columns[one.column])
   const keys = new Map(Object.entries(columns).map(([key, { name }]) => [name, key]))
   return { table, sealed, columns, keyOf: (column) => keys.get(column.name) ?? '' }
 }
 
-/** @throws InvalidInputError where the database makes the value, and cannot be asked for it before the insert */
+/**
+ * @throws InvalidInputError where a row may lack the value, or the database makes it, and cannot be asked for it
+ * before the insert
+ */
 function assertBindable(model: string, key: string, column: Column | undefined): void {
+  if (column && !column.notNull && !column.hasDefault) {
+    const why = 'it may be null, so that an insert without it compiles'
+    refuseUnbindable(model, key, why, 'Declare it with notNull() or primaryKey().')
+  }
   if (!(column as { autoIncrement?: boolean } | undefined)?.autoIncrement) return
   const why = 'the database makes it, and cannot be asked for it before the insert'
   refuseUnbindable(
@@ -76,22 +84,27 @@ function assertBindable(model: string, key: string, column: Column | undefined):
   )
 }
 
-/** So long is the hash of an index. A sealed value is longer than any text of `SHORT` characters can be. */
-const HASH_CHARACTERS = 64
+/** A sealed value is longer than any text of so many characters can be. */
 const SHORT = 255
 
+/** By what a column holds: the types of Drizzle that hold it, and what to use. */
+const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly string[], hint: string]>> = {
+  json: [['json'], "Use a column of JSON, such as jsonb, or give the model format: 'text'."],
+  text: [['string', 'json'], 'Use text, or longtext of MySQL.'],
+  index: [['string'], 'Use text, or varchar(64).'],
+  parts: [['array'], 'Use text().array().'],
+}
+
 /** @throws InvalidInputError where a column cannot hold what the model stores in it */
-function assertHolds({ name, isSealed }: SealedTable, key: string, column: Column | undefined): void {
+function assertHolds(model: string, { column: key, holds }: StoredColumn, column: Column | undefined): void {
   if (!column || column.dataType === 'custom') return
   const [, length] = /^(?:var)?char(?:acter)?(?: varying)?\((\d+)\)/.exec(column.getSQLType().toLowerCase()) ?? []
-  const needed = isSealed(key) ? SHORT + 1 : HASH_CHARACTERS
-  const isShort = length !== undefined && Number(length) < needed
-  if (!isShort && ['string', 'json', 'array', 'buffer'].includes(column.dataType)) return
+  const isShort = length !== undefined && Number(length) < (holds === 'index' ? HASH_CHARACTERS : SHORT + 1)
+  const [types, hint] = HOLDS[holds]
+  if (!isShort && types.includes(column.dataType)) return
   throw new InvalidInputError(
-    `the column ${JSON.stringify(key)} of the table of ${name} is of the type ${column.getSQLType()}, which does not hold what is stored in it`,
-    isSealed(key)
-      ? "Use jsonb, or text where the model has format: 'text' or 'compact'."
-      : 'Use text, or text().array() of an index of parts.',
+    `the column ${JSON.stringify(key)} of the table of ${model} is of the type ${column.getSQLType()}, which does not hold what is stored in it`,
+    hint,
   )
 }
 

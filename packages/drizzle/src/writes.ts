@@ -4,6 +4,7 @@ import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression, r
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
 import { assertPlain, type Rewriting, rewrite, run } from './conditions.js'
 import { withMadeIds } from './ids.js'
+import { setMany } from './many-rows.js'
 import { readPins } from './pins.js'
 import { readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
@@ -42,15 +43,15 @@ type Lock = (strength: 'update') => Promise<Row[]>
 /**
  * Runs a write with encrypted values, and opens what it returns.
  *
- * @param row the row that it changes, where it was read before
+ * @param rows the rows that it changes, where they were read before: one, or many where `takesMany`
  */
-export async function runWrite(written: Written, calls: readonly Call[], row?: Row): Promise<unknown> {
+export async function runWrite(written: Written, calls: readonly Call[], rows?: readonly Row[]): Promise<unknown> {
   const { tables, known, on, method, table } = written
   const returning = calls.find(([name]) => name === 'returning')
   const fields = returning && withBound(tables, (returning[1][0] as Row) ?? known.columns)
   const open = fields && readSelection(tables, fields)
   let builder = on[method](table)
-  for (const [name, args] of await translate(written, calls, row)) {
+  for (const [name, args] of await translate(written, calls, rows)) {
     const given = name === 'returning' && returning?.[1][0] !== undefined ? [fields] : args
     builder = builder[name]?.(...given) as Builder
   }
@@ -58,7 +59,7 @@ export async function runWrite(written: Written, calls: readonly Call[], row?: R
   return open ? open(result as Row[]) : result
 }
 
-async function translate(written: Written, calls: readonly Call[], row?: Row): Promise<Call[]> {
+async function translate(written: Written, calls: readonly Call[], rows: readonly Row[] = []): Promise<Call[]> {
   const { tables, known } = written
   const { sealed } = known
   const rewriting = createRewriting(tables)
@@ -78,8 +79,10 @@ async function translate(written: Written, calls: readonly Call[], row?: Row): P
     } else if (name === 'set') {
       assertNotComputed(known, first as Row)
       const changes = withUpdates(known, first as Row)
-      const changed = await sealed.sealChanges(changes, row ?? (await findBound(written, changes, calls)))
-      out.push([name, [rewriteRow(rewriting, changed)]])
+      const many = rows.length > 1 ? await setMany(written, changes, rows) : undefined
+      const set =
+        many?.set ?? (await sealed.sealChanges(changes, rows[0] ?? (await findBound(written, changes, calls))))
+      out.push([name, [rewriteRow(rewriting, set)]], ...(many ? [['from', [many.from]] satisfies Call] : []))
     } else if (name === 'onConflictDoUpdate') {
       out.push([name, [await conflictUpdate(rewriting, known, first as ConflictUpdate, given)]])
     } else if (name === 'onDuplicateKeyUpdate') {

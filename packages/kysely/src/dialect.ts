@@ -34,6 +34,7 @@ interface Context {
   callers: Callers
   compiler: QueryCompiler
   locks: boolean
+  isPostgres: boolean
   /** Makes what spells the ids of one query, by a function that runs others before it. */
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
 }
@@ -51,6 +52,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     models,
     callers,
     compiler: dialect.createQueryCompiler(),
+    isPostgres: database.isPostgres,
     locks: database.isPostgres || adapter instanceof MysqlAdapter,
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
@@ -148,23 +150,23 @@ function wrapConnection(
   context: Context,
   transactions: Transactions,
 ): DatabaseConnection {
-  const { models, callers, compiler, spellingsBy, locks } = context
+  const { models, callers, compiler, spellingsBy, locks, isPostgres: takesMany } = context
   const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
-  const translate = async (given: CompiledQuery, row?: Row): Promise<Translated> => {
+  const translate = async (given: CompiledQuery, rows?: readonly Row[]): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
     const run = async (query: Node) => {
       const { rows } = await connection.executeQuery(compiler.compileQuery(query as never, given.queryId))
       return rows as Row[]
     }
-    const { node, outputs, filtering } = await rewriteStatement(models, spellingsBy(run), given.query, row)
+    const { node, outputs, filtering } = await rewriteStatement(models, spellingsBy(run), given.query, rows)
     assertDistinct(outputs)
     assertReadable(outputs)
     if (node === given.query) return { compiled: given, outputs }
     return { compiled: compiler.compileQuery(node as never, given.queryId), outputs, filtering }
   }
-  /** @param part set where it is a part of a change of rows that are found, with the row that it changes */
-  const execute = async <R>(given: CompiledQuery, options: [], part?: { row: Row | undefined }) => {
-    const translated = await translate(given, part?.row)
+  /** @param part set where it is a part of a change of rows that are found, with the rows that it changes */
+  const execute = async <R>(given: CompiledQuery, options: [], part?: { rows: readonly Row[] | undefined }) => {
+    const translated = await translate(given, part?.rows)
     if (part && translated.filtering) {
       refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
     }
@@ -177,9 +179,9 @@ function wrapConnection(
       return runFor(callerOf(given), () => {
         const change = isNode(given.query) ? planFound(models, given.query) : undefined
         if (!change) return execute<R>(given, options)
-        const run = (statement: Node, row?: Row) =>
-          execute({ ...given, query: statement as never }, options, { row }) as Promise<Result>
-        return transactions.within(connection, () => change({ locks, run }) as Promise<QueryResult<R>>)
+        const run = (statement: Node, rows?: readonly Row[]) =>
+          execute({ ...given, query: statement as never }, options, { rows }) as Promise<Result>
+        return transactions.within(connection, () => change({ locks, takesMany, run }) as Promise<QueryResult<R>>)
       })
     },
     async *streamQuery<R>(given: CompiledQuery, ...options: [chunkSize: number]) {

@@ -3,7 +3,7 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { type Row, refuseCall, refuseRace, type SealedTable, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import { inBatches, type Row, refuseCall, refuseRace, type SealedTable, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
 import {
   AndNode,
   BinaryOperationNode,
@@ -18,6 +18,7 @@ import {
   ValuesNode,
   WhereNode,
 } from 'kysely'
+import { boundToMany } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { isOneRow, pinnedBy } from './one-row.js'
 import { findTable, type Models } from './tables.js'
@@ -27,8 +28,10 @@ import { nameOf, readRow, readUpdates } from './writes.js'
 export interface Steps {
   /** Whether rows can be locked by `for update`. */
   locks: boolean
-  /** Runs a statement through the adapter. `row` is the one that it changes. */
-  run(statement: Node, row?: Row): Promise<Result>
+  /** Whether one statement may change many rows, each to values of its own. */
+  takesMany: boolean
+  /** Runs a statement through the adapter. `rows` are those that it changes: one, or many where `takesMany`. */
+  run(statement: Node, rows?: readonly Row[]): Promise<Result>
 }
 
 export interface Result {
@@ -61,11 +64,11 @@ function planUpdate(models: Models, statement: Node): ((steps: Steps) => Promise
   return async (steps) => {
     const { rows } = await steps.run(selectOf(steps, table, statement))
     const results: Result[] = []
-    for (const row of rows) {
-      const own = boundTo(table, names.alias, row)
+    const { limit: _, orderBy: __, ...others } = statement
+    for (const some of steps.takesMany && isOnly ? inBatches(rows) : rows.map((row) => [row])) {
+      const own = some[1] ? boundToMany(table, names.alias) : boundTo(table, names.alias, some[0] as Row)
       const where = isOnly ? own : joined(own, statement.where as Node | undefined)
-      const { limit: _, orderBy: __, ...others } = statement
-      results.push(await steps.run({ ...others, where: WhereNode.create(where as never) } as Node, row))
+      results.push(await steps.run({ ...others, where: WhereNode.create(where as never) } as Node, some))
     }
     return sum(results)
   }
@@ -187,7 +190,7 @@ async function upsertOne(
       const { with: common, returning, into } = statement
       return steps.run(
         { kind: 'UpdateQueryNode', table: into, updates, where, returning, with: common } as unknown as Node,
-        found,
+        [found],
       )
     }
     const result = await steps.run(insert)

@@ -31,17 +31,20 @@ export async function rewriteStatement(
   models: Models,
   spellings: Spellings,
   statement: Node,
-  row?: Row,
+  rows: readonly Row[] = [],
 ): Promise<Rewritten> {
   const rewriter: Rewriter = {
     models,
     spellings,
-    row,
+    rows,
     query: (node, outer) => rewriteQuery(rewriter, node, outer),
     result: (node, outer) => rewriteQuery(rewriter, node, outer, takesColumns(node)),
     expression: (node, scope) => rewriteExpression(rewriter, node, scope),
   }
-  if (isQuery(statement)) return rewriter.result(statement, undefined)
+  if (isQuery(statement)) {
+    const rewritten = await rewriter.result(statement, undefined)
+    return rewriter.from ? { ...rewritten, node: { ...rewritten.node, from: rewriter.from } as Node } : rewritten
+  }
   if (statement.kind === 'RawNode') assertRawStatement(models, statement)
   else assertNoQuery(models, statement)
   return { node: statement, outputs: [] }

@@ -20,8 +20,10 @@ export interface Rewritten {
 export interface Rewriter {
   models: Models
   spellings: Spellings
-  /** The row that the statement changes, where it was read before. */
-  row?: Row | undefined
+  /** The rows that the statement changes, where they were read before. */
+  rows: readonly Row[]
+  /** The values of many rows, once they are sealed: `from` of their update, of which no part is rewritten. */
+  from?: Node
   /** Rewrites a query. `outer` is the scope of the query around it. */
   query(node: Node, outer: Scope | undefined): Promise<Rewritten>
   /** The same, of a query whose rows go to the application as they are: columns may be added to it. */

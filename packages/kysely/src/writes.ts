@@ -12,6 +12,7 @@ import {
   ValueNode,
   ValuesNode,
 } from 'kysely'
+import { sealUpdate } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { assertOneRow, assertValuesInSql, pinnedBy } from './one-row.js'
 import type { Rewriter } from './rewriter.js'
@@ -106,10 +107,14 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
   table.assertKeepsKey(Object.fromEntries(computed), {})
   await rewriteComputed(rewriter, table, computed, scope)
   assertValuesInSql(updates)
-  const sealed = await table.sealChanges(
-    values,
-    rewriter.row ?? (await findBound(rewriter, table, node, { values, scope })),
-  )
+  const { rows } = rewriter
+  if (rows.length > 1) {
+    const many = await sealUpdate(table, node.table as Node, { changes: values, rows })
+    rewriter.from = many.from
+    for (const [column, value] of many.own) computed.set(column, value)
+    return { ...node, updates: updateList(table, { values: many.same, computed }) } as unknown as Node
+  }
+  const sealed = await table.sealChanges(values, rows[0] ?? (await findBound(rewriter, table, node, { values, scope })))
   return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
 }
 

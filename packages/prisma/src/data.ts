@@ -76,14 +76,25 @@ export interface Found {
   row?: Row | undefined
 }
 
+/** The rows that nested changes are about, by the objects of the changes, where they were read before. */
+const rowsOf = new WeakMap<object, Row>()
+
+/** Returns nested changes, which will be sealed to this row. */
+export function withRow(changes: Row, row: Row): Row {
+  const own = { ...changes }
+  rowsOf.set(own, row)
+  return own
+}
+
 /** Seals the changes of the rows that a condition finds. */
 export async function sealUpdate(schema: Schema, model: KnownModel, data: unknown, found: Found): Promise<unknown> {
   const changes = readObject(data, 'data')
   if (!changes) return undefined
   const { sealed } = model
   const values = readValues(model, changes)
-  const out = sealed ? await sealed.sealChanges(values, found.row ?? pinnedExactly(model, values, found.where)) : values
-  const known = found.row ?? pinned(model, found.where)
+  const row = found.row ?? rowsOf.get(changes)
+  const out = sealed ? await sealed.sealChanges(values, row ?? pinnedExactly(model, values, found.where)) : values
+  const known = row ?? pinned(model, found.where)
   return { ...withNulls(out, changes), ...(await nested(schema, model, changes, { known, isNew: false })) }
 }
 
@@ -222,11 +233,26 @@ async function rewrite(args: unknown, members: Readonly<Record<string, (value: u
 const find: Write = async (schema, model, where) =>
   typeof where === 'boolean' ? where : rewriteWhere(schema, model, where)
 
+/** @throws InvalidInputError where the row of a nested change would have to be read before */
+function sealNested(schema: Schema, model: KnownModel, changes: unknown, where: unknown): Promise<unknown> {
+  if (isPlain(changes) && !rowsOf.has(changes) && needsRow(schema, model, changes, where)) {
+    const by = model.sealed?.bind.map((field) => JSON.stringify(field)).join(' and ') ?? 'its id'
+    const hint = `Name its row by ${by}, or write ${model.name} by itself. An update nested in an update, one level deep, needs neither.`
+    refuseCall(`a nested write of ${model.name} whose row must be read before`, hint)
+  }
+  return sealUpdate(schema, model, changes, { where })
+}
+
 const updateMany: Write = (schema, model, args) =>
   rewrite(args, {
     where: (where) => find(schema, model, where, {}),
-    data: (data) => sealUpdate(schema, model, data, { where: isPlain(args) ? args.where : undefined }),
+    data: (data) => sealNested(schema, model, data, isPlain(args) ? args.where : undefined),
   })
+
+/** Whether these are the changes of a nested update themselves, as those of the one row of a relation may be. */
+export function isWholeChange({ fields }: KnownModel, args: Row): boolean {
+  return !Object.hasOwn(args, 'data') || fields.has('data')
+}
 
 /** The writes that may be nested in a relation. */
 const WRITES: Readonly<Record<string, Write>> = {
@@ -244,15 +270,14 @@ const WRITES: Readonly<Record<string, Write>> = {
   disconnect: find,
   set: find,
   update(schema, model, args, inherited) {
-    // Of the one row of a relation, the changes may stand without `data` around them.
-    const isWhole = isPlain(args) && (!Object.hasOwn(args, 'data') || model.fields.has('data'))
-    return isWhole ? sealUpdate(schema, model, args, { where: undefined }) : updateMany(schema, model, args, inherited)
+    const isWhole = isPlain(args) && isWholeChange(model, args)
+    return isWhole ? sealNested(schema, model, args, undefined) : updateMany(schema, model, args, inherited)
   },
   updateMany,
   upsert: (schema, model, args, inherited) =>
     rewrite(args, {
       where: (where) => find(schema, model, where, {}),
       create: (row) => sealData(schema, model, row, inherited),
-      update: (data) => sealUpdate(schema, model, data, { where: isPlain(args) ? args.where : undefined }),
+      update: (data) => sealNested(schema, model, data, isPlain(args) ? args.where : undefined),
     }),
 }

@@ -4,10 +4,12 @@
  * it. Each change repeats the condition beside the id, so that a row which another transaction has changed in
  * between is left as it is, as by an update of Prisma itself.
  */
-import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import type { Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
+import { boundTo, selectOf } from './bound-fields.js'
 import { inTransaction, type Running } from './clients.js'
 import { needsRow } from './data.js'
+import { hasNested, withNestedRows } from './nested-rows.js'
 import type { KnownModel, Schema } from './schema.js'
 import { newShape } from './shapes.js'
 import { isPlain } from './values.js'
@@ -24,7 +26,8 @@ const MANY = ['updateMany', 'updateManyAndReturn']
 /** Whether an operation is one for `changeFound`. */
 export function isByFoundRows(schema: Schema, { model, operation, args }: Operation): boolean {
   const changes = operation === 'upsert' ? args.update : args.data
-  return ['update', 'upsert', ...MANY].includes(operation) && needsRow(schema, model, changes, args.where)
+  if (!['update', 'upsert', ...MANY].includes(operation)) return false
+  return needsRow(schema, model, changes, args.where) || hasNested(schema, model, changes)
 }
 
 /** Runs an update or an upsert. Returns what Prisma returned, and how it was asked for. */
@@ -68,30 +71,21 @@ async function change(schema: Schema, client: Row, { model, operation, args }: O
     const count = all.reduce((sum, { result }) => sum + (result as { count: number }).count, 0)
     return { ...last, result: { count } }
   }
-  const row = (await delegate.findUnique?.({ where, select: selectOf(model) })) as Row | null
+  const select = selectOf(model)
+  const found = { where, ...(Object.keys(select).length > 0 ? { select } : {}) }
+  const row = (await delegate.findUnique?.(found)) as Row | null
   const { create, update, ...others } = args
   if (row) {
     const own = isPlain(where) ? where : {}
-    const both = { ...own, AND: [...[own.AND ?? []].flat(), boundTo(model, row)] }
-    const data = operation === 'upsert' ? update : args.data
+    const both = model.sealed ? { ...own, AND: [...[own.AND ?? []].flat(), boundTo(model, row)] } : own
+    const changes = operation === 'upsert' ? update : args.data
+    const data = await withNestedRows(schema, model, changes, async (field, inner) => {
+      const parent = (await delegate.findUnique?.({ where: both, select: { [field]: inner } })) as Row | null
+      return [parent?.[field] ?? []].flat() as Row[]
+    })
     return run('update', await seal('update', { ...others, where: both, data }, row))
   }
   if (operation === 'update') return run('update', await seal('update', { ...others, data: {} })) // fails as Prisma does
   const { where: _, ...rest } = others
   return run('create', await seal('create', { ...rest, data: create }))
-}
-
-/** The fields that say to what values are bound, and those that may say the key of the row. */
-function selectOf({ sealed, joins, fields, relations }: KnownModel): Row {
-  const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
-  const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []
-  const plain = sealed?.keyByRow ? [...fields].filter((field) => !relations.has(field) && !made.includes(field)) : []
-  return Object.fromEntries([...(sealed?.bind ?? []), ...inherited, ...plain].map((field) => [field, true]))
-}
-
-function boundTo({ sealed }: KnownModel, row: Row): Row {
-  const names = sealed?.bind ?? Object.keys(row)
-  return Object.fromEntries(
-    names.map((field) => [field, row[field] ?? refuseCall('an update of a row without an id', 'Give the row one.')]),
-  )
 }

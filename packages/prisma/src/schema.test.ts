@@ -3,19 +3,26 @@ import { createClient, text } from '../../sdk/src/index.js'
 import { createTestService } from '../../sdk/src/testing.js'
 import { readSchema } from './schema.js'
 
-const clientOf = (activeProvider: string, id: string) => ({
+const clientOf = (activeProvider: string, id: string, body = 'body String @db.LongText') => ({
   _runtimeDataModel: {
-    models: { Note: { fields: [field('id', id.split(' ')[1] ?? ''), field('body', 'String')] } },
+    models: {
+      Note: {
+        fields: [
+          field('id', id.split(' ')[1]?.replace(/\W+/, '') ?? ''),
+          field('body', body.split(' ')[1]?.replace(/\W+/, '') ?? ''),
+        ],
+      },
+    },
   },
-  _engineConfig: { activeProvider, inlineSchema: `model Note {\n  ${id}\n  body String\n}` },
+  _engineConfig: { activeProvider, inlineSchema: `model Note {\n  ${id}\n  ${body}\n}` },
 })
 const field = (name: string, type: string) => ({ name, type, kind: 'scalar' })
 
-async function readWith(provider: string, id: string, bind: false | string[] = ['id']) {
+async function readWith(provider: string, id: string, bind: false | string[] = ['id'], body?: string) {
   const eaas = createClient(createTestService())
   const { id: keyId } = await eaas.keys.create({ name: 'notes' })
   const model = eaas.model({ name: 'notes', keyId, bind: bind as never, format: 'text', fields: { body: text() } })
-  return readSchema(clientOf(provider, id), { Note: model })
+  return readSchema(clientOf(provider, id, body), { Note: model })
 }
 
 describe('the ids of a schema', () => {
@@ -39,4 +46,30 @@ describe('the ids of a schema', () => {
       await readWith(provider, id, false)
     },
   )
+})
+
+describe('the fields of a schema', () => {
+  const ID = 'id Int @id'
+
+  it.each([
+    ['postgresql', 'body String @db.VarChar(100)', 'String of 100 characters'],
+    ['mysql', 'body String', 'String of 191 characters'],
+    ['postgresql', 'body Int', 'Int'],
+    ['postgresql', 'body String[]', 'String[]'],
+  ])('are refused at set-up where they cannot hold what is stored: %s, %s', async (provider, body, type) => {
+    await expect(readWith(provider, ID, ['id'], body)).rejects.toThrow(
+      `the field "body" of the model Note is ${type}, which does not hold what is stored in it`,
+    )
+  })
+  it.each(['body String', 'body Json', 'body String? @db.Text', 'body String @db.VarChar(2000)'])(
+    'hold it: %s',
+    async (body) => {
+      expect((await readWith('postgresql', ID, ['id'], body)).get('Note').sealed?.isSealed('body')).toBe(true)
+    },
+  )
+  it('are refused where a row may lack what its values are bound to', async () => {
+    await expect(readWith('postgresql', 'id Int? @unique')).rejects.toThrow(
+      'values cannot be bound to id: it may be null',
+    )
+  })
 })

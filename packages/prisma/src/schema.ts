@@ -5,6 +5,7 @@
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, quoteName, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import { findClientDefault } from './client-ids.js'
+import { assertFields } from './field-types.js'
 import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, spell } from './types.js'
 
 export interface KnownModel {
@@ -25,6 +26,8 @@ export interface KnownModel {
    * many and many.
    */
   joins: ReadonlyMap<string, Join>
+  /** The relations to many rows, by their fields. */
+  lists: ReadonlySet<string>
   /** The fields that the client leaves out of what it returns, unless a call says otherwise. */
   omitted: Readonly<Row>
   /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
@@ -172,6 +175,7 @@ function knowModel(
       'Name fields, indexes and `bind` as the fields of the schema.',
     )
   }
+  if (sealed) assertFields(name, sealed, { fields, types })
   return {
     name,
     delegate: uncapitalized(name),
@@ -181,6 +185,7 @@ function knowModel(
     fields: new Set(fields.map((field) => field.name)),
     omitted,
     relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
+    lists: types?.lists ?? new Set(),
     json: new Set(fields.filter(({ type }) => type === 'Json').map((field) => field.name)),
     exact: new Set(
       fields.filter(({ name, type, kind }) => isExact(types, { name, type, kind })).map((field) => field.name),

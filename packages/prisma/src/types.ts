@@ -13,6 +13,12 @@ export interface ModelTypes {
   references: ReadonlyMap<string, readonly Reference[]>
   /** The function in `@default`, by field. */
   defaults: ReadonlyMap<string, Default>
+  /** The fields that are lists, such as the relation to many rows. */
+  lists: ReadonlySet<string>
+  /** The fields that may be null. */
+  optional: ReadonlySet<string>
+  /** How many characters `@db.VarChar(…)` and the like hold, by field. */
+  lengths: ReadonlyMap<string, number>
   /** The schema of the database, after `@@schema`, or the one that the driver's adapter names. */
   schema?: string | undefined
 }
@@ -56,6 +62,9 @@ export function readTypes(client: object): Map<string, ModelTypes> {
   let native = new Map<string, string>()
   let references = new Map<string, readonly Reference[]>()
   let defaults = new Map<string, Default>()
+  let lists = new Set<string>()
+  let optional = new Set<string>()
+  let lengths = new Map<string, number>()
   let last: ModelTypes | undefined
   for (const line of String(config?.inlineSchema ?? '').split('\n')) {
     const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').replace(/\/\/.*/, '')
@@ -64,13 +73,31 @@ export function readTypes(client: object): Map<string, ModelTypes> {
       native = new Map()
       references = new Map()
       defaults = new Map()
+      lists = new Set()
+      optional = new Set()
+      lengths = new Map()
     }
     if (model !== undefined) {
-      last = { provider, native, references, defaults, schema: typeof ofAdapter === 'string' ? ofAdapter : undefined }
+      last = {
+        provider,
+        native,
+        references,
+        defaults,
+        lists,
+        optional,
+        lengths,
+        schema: typeof ofAdapter === 'string' ? ofAdapter : undefined,
+      }
       out.set(model, last)
     }
     const [, schema] = /^\s*@@schema\("([^"]+)"\)/.exec(line) ?? []
     if (schema !== undefined && last) last.schema = schema
+    const [, list] = /^\s*(\w+)\s+\w+\[\]/.exec(bare) ?? []
+    if (list !== undefined) lists.add(list)
+    const [, nullable] = /^\s*(\w+)\s+\w+\?/.exec(bare) ?? []
+    if (nullable !== undefined) optional.add(nullable)
+    const [, short, characters] = /^\s*(\w+)\s.*@db\.\w*Char\((\d+)\)/.exec(bare) ?? []
+    if (short !== undefined) lengths.set(short, Number(characters))
     const [, filled, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
     if (filled !== undefined && name !== undefined) defaults.set(filled, { name, argument: argument.trim() })
     const [, field, type] = /^\s*(\w+)\s.*@db\.(\w+)/.exec(bare) ?? []

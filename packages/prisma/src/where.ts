@@ -144,7 +144,7 @@ function negate(condition: Row): Row {
 }
 
 /** Whether a member of a condition is a combined key, such as `id_email`, whose fields are inside. */
-function isCombined(model: KnownModel, key: string): boolean {
+export function isCombined(model: KnownModel, key: string): boolean {
   return !LOGICAL.includes(key) && !model.fields.has(key)
 }
 

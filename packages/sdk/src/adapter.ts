@@ -14,6 +14,7 @@ export {
   type RunSql,
   refuseUnbindable,
 } from './adapter/made-ids.js'
+export { inBatches, MANY_ROWS, type ManyRows, manyRowsColumn, manyRowsSql, sealMany } from './adapter/many-rows.js'
 export {
   refuseCall,
   refuseComputed,
@@ -22,7 +23,13 @@ export {
   refuseOperator,
   refuseOrder,
 } from './adapter/refusals.js'
-export { createSealedTable, type IndexCondition, type IndexPlan, type SealedTable } from './adapter/sealed-table.js'
+export {
+  createSealedTable,
+  type IndexCondition,
+  type IndexPlan,
+  type SealedTable,
+  type StoredColumn,
+} from './adapter/sealed-table.js'
 export { BOUNDS, type Filter, readPage, readPattern, type SearchCondition, type Searches } from './adapter/searches.js'
 export {
   isPlainSpelling,

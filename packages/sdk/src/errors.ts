@@ -84,8 +84,8 @@ export type ServiceProblem =
 
 /** What the service answered when it refused a call: the fields of its problem document. */
 export interface ApiProblem {
-  /** HTTP status. */
-  status: number
+  /** HTTP status of the answer. Not `status`, which Express, Fastify and others would answer their own caller with. */
+  httpStatus: number
   title: string
   detail: string
   /** The code of the service, such as `E_NOT_FOUND` or `E_STATE`, or of a broker. */
@@ -100,7 +100,7 @@ export interface ApiProblem {
 export class ApiError extends EaasBaseError implements ApiProblem {
   override readonly name = 'ApiError'
   readonly code = 'E_API'
-  declare readonly status: number
+  declare readonly httpStatus: number
   declare readonly title: string
   declare readonly detail: string
   declare readonly problem: ServiceProblem
@@ -108,7 +108,7 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   declare readonly retryAfterSeconds?: number
 
   constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
-    super(`${call}: ${answer.status} ${answer.title} (${answer.problem}): ${answer.detail}`, hint, retryable)
+    super(`${call}: ${answer.httpStatus} ${answer.title} (${answer.problem}): ${answer.detail}`, hint, retryable)
     Object.assign(this, answer)
   }
 }
@@ -149,11 +149,11 @@ export class ProtocolError extends EaasBaseError {
   override readonly name = 'ProtocolError'
   readonly code = 'E_PROTOCOL'
   /** HTTP status of the answer. */
-  readonly status: number
+  declare readonly httpStatus: number
 
-  constructor(message: string, status: number, retryable = false) {
+  constructor(message: string, httpStatus: number, retryable = false) {
     super(message, 'Check the base URL, the version of the service, and that no proxy answers.', retryable)
-    this.status = status
+    this.httpStatus = httpStatus
   }
 }
 
@@ -256,7 +256,7 @@ export type EaasError =
  * try {
  *   await eaas.keys.create({ name: 'users' })
  * } catch (error) {
- *   if (isEaasError(error) && error.code === 'E_API' && error.status === 409) console.log('the name is taken')
+ *   if (isEaasError(error) && error.code === 'E_API' && error.httpStatus === 409) console.log('the name is taken')
  *   else throw error
  * }
  * ```

@@ -48,8 +48,8 @@ interface State {
    */
   isInner?: boolean
   isPaging?: boolean
-  /** The row that an update changes, where it was read before. */
-  row?: Row | undefined
+  /** The rows that an update changes, where they were read before. */
+  rows?: readonly Row[] | undefined
   /** The columns that an update reads of its rows, in place of changing them. */
   finding?: string | undefined
   /** The entities of the aliases that the conditions of `find` join. */

@@ -3,7 +3,7 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import { inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
@@ -49,7 +49,7 @@ async function within<T>(
 
 /** Whether an update must read its rows before. */
 export function isByFoundRows(context: Context, builder: UpdateBuilder, target: Target): boolean {
-  if (stateOf(builder).row) return false
+  if (stateOf(builder).rows) return false
   const { known, metadata } = target
   const bound = pinnedBy(builder.expressionMap.wheres, builder.getParameters(), (path) =>
     nameInRow(context, builder, path),
@@ -61,20 +61,22 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
   return within(builder, false, async (runner) => {
     const rows = await findRows(context, builder, target, runner)
     const results: Result[] = []
-    for (const row of rows) results.push(await updateOne(builder, target, { row, runner }))
+    for (const some of inBatches(rows)) results.push(await updateRows(builder, target, { rows: some, runner }))
     return merge(results)
   })
 }
 
-async function updateOne(
+/** Changes rows by one statement. */
+async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
-  { row, runner }: { row: Row; runner: QueryRunner },
+  { rows, runner }: { rows: readonly Row[]; runner: QueryRunner },
 ): Promise<Result> {
   const own = builder.clone() as UpdateBuilder
   own.setQueryRunner(runner)
-  own.where(boundTo(known, row, (name) => known.columnOf(metadata, name).propertyPath))
-  stateOf(own).row = row
+  // Of several rows, `write-builders.ts` makes the condition.
+  own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
+  stateOf(own).rows = rows
   return (await own.execute()) as Result
 }
 
@@ -183,7 +185,7 @@ async function upsertOne(context: Context, builder: InsertBuilder, upsert: Upser
   const identifier = boundTo(known, row, propertyOf)
   const update = runner.manager.createQueryBuilder().update(metadata.target).set(set) as unknown as UpdateBuilder
   update.expressionMap.returning = builder.expressionMap.returning
-  const result = await updateOne(update, target, { row, runner })
+  const result = await updateRows(update, target, { rows: [row], runner })
   return { ...result, identifiers: [identifier], generatedMaps: [identifier] }
 }
 

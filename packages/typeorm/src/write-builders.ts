@@ -5,6 +5,7 @@ import { pinnedBy } from './conditions.js'
 import { findConflict, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
 import { fillIds } from './ids.js'
 import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
+import { conditionOfMany, type Many, markMany, sealMany } from './many-rows.js'
 import { Pending } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { marked } from './text.js'
@@ -12,6 +13,8 @@ import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './w
 
 /** The values with which a builder makes its SQL, in place of those that it was given. */
 const sealedValues = new WeakMap<object, object>()
+/** The values of many rows, of the builder that makes its SQL. */
+const manyValues = new WeakMap<object, Many>()
 
 export function extendInsert(Base: Constructor<InsertBuilder>, context: Context): Constructor<InsertBuilder> {
   return class extends Base {
@@ -80,15 +83,27 @@ export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context)
       })
     }
 
+    override createWhereExpression(): string {
+      const many = manyValues.get(this)
+      return many ? conditionOfMany(this, many) : super.createWhereExpression()
+    }
+
     override createUpdateExpression(): string {
-      const { row, finding } = stateOf(this)
+      const { rows, finding } = stateOf(this)
       if (finding !== undefined) {
         return `SELECT ${finding} FROM ${this.getTableName(this.getMainTableName())}${this.createWhereExpression()} FOR UPDATE`
       }
       const target = findTarget(context, this)
       if (!target) return super.createUpdateExpression()
+      if (rows?.[1]) {
+        const many = sealMany(target, super.getValueSet(), rows)
+        manyValues.set(this, many)
+        const text = withValues(this, many.changes, () => super.createUpdateExpression())
+        manyValues.delete(this)
+        return markMany(this, many, text)
+      }
       const bound =
-        row ?? pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
+        rows?.[0] ?? pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
       const changes = sealChanges(target, super.getValueSet(), bound)
       const text = withValues(this, changes, () => super.createUpdateExpression())
       return markChanges(this, target, text)

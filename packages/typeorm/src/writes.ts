@@ -44,14 +44,7 @@ export function sealInserts({ known, metadata, prepare }: Target, entities: read
  */
 export function sealChanges({ known, metadata, prepare }: Target, changes: Row, bound: Row): Row {
   const { sealed } = known
-  const row = readRow(known, metadata, changes)
-  const given = metadata.columns.map((column) => [known.nameOf(column) ?? column.propertyPath, column] as const)
-  sealed.assertKeepsKey(
-    Object.fromEntries(given.map(([name, column]) => [name, column.getEntityValue(changes)])),
-    bound,
-  )
-  const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
-  const out = keepMade({ known, metadata }, changes)
+  const { row, own, out } = readChanges({ known, metadata }, changes, [bound])
   if (own.length === 0) return out
   if (own.some((name) => sealed.isSealed(name))) assertSpelling(known, metadata, bound)
   const all = once(() => sealed.sealChanges(row, bound))
@@ -66,6 +59,25 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
     })
   }
   return out
+}
+
+/**
+ * Reads the values of a change, those of the columns of the model among them, and what is set besides.
+ *
+ * @throws InvalidInputError where it would give one of the rows another key
+ */
+export function readChanges(
+  { known, metadata }: Pick<Target, 'known' | 'metadata'>,
+  changes: Row,
+  rows: readonly Row[],
+): { row: Row; own: string[]; out: Row } {
+  const { sealed } = known
+  const row = readRow(known, metadata, changes)
+  const given = metadata.columns.map((column) => [known.nameOf(column) ?? column.propertyPath, column] as const)
+  const values = Object.fromEntries(given.map(([name, column]) => [name, column.getEntityValue(changes)]))
+  for (const bound of rows) sealed.assertKeepsKey(values, bound)
+  const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
+  return { row, own, out: keepMade({ known, metadata }, changes) }
 }
 
 /**
@@ -86,7 +98,7 @@ export function madeColumns({ sealed }: KnownTable): string[] {
   return sealed.columns.filter((name) => !sealed.isSealed(name) && !sealed.bind.includes(name))
 }
 
-function refusePart(table: string, column: string): never {
+export function refusePart(table: string, column: string): never {
   throw new InvalidInputError(
     `${table}.${column} is made of more fields than the change has`,
     'Change all of its fields together.',

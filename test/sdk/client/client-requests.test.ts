@@ -108,7 +108,7 @@ describe('requests', () => {
     const eaas = connect({ apiKey: async () => keys.shift() ?? '' })
     await eaas.keys.list()
     await eaas.keys.list()
-    expect(await failure(eaas.keys.list())).toMatchObject({ code: 'E_API', status: 401, problem: 'E_UNAUTHORIZED' })
+    expect(await failure(eaas.keys.list())).toMatchObject({ code: 'E_API', httpStatus: 401, problem: 'E_UNAUTHORIZED' })
   })
 
   it('passes on what the function for the API key throws, and sends nothing', async () => {

@@ -103,7 +103,7 @@ describe.each(['noble', 'node', 'web', 'auto'] as const)('a client with engine %
       const error = await failure(eaas.decrypt({ ...envelope, wrapped_key: encodeBase64(altered) }))
       expect(error).toMatchObject({
         code: 'E_DECRYPTION',
-        cause: { status: 403, problem: 'E_WRAPPED_KEY' },
+        cause: { httpStatus: 403, problem: 'E_WRAPPED_KEY' },
         retryable: false,
       })
     }
@@ -153,7 +153,7 @@ describe('an envelope', () => {
     const eaas = connect()
     const envelope = await eaas.encrypt('mine', { keyId })
     const error = await failure(eaas.decrypt({ ...envelope, key_id: service.createKey() }))
-    expect(error).toMatchObject({ code: 'E_DECRYPTION', cause: { status: 403 } })
+    expect(error).toMatchObject({ code: 'E_DECRYPTION', cause: { httpStatus: 403 } })
   })
 
   it('can be exchanged with another one of the same key unnoticed: no context binds it', async () => {

@@ -59,7 +59,7 @@ describe('the stack of an error', () => {
     expect(invoice.stack).toContain('readInvoice')
     expect(invoice.stack).not.toContain('readCustomer')
     expect(customer.stack).toContain('readCustomer')
-    expect(customer).toMatchObject({ code: 'E_API', status: 403 })
+    expect(customer).toMatchObject({ code: 'E_API', httpStatus: 403 })
     expect(customer).toBeInstanceOf(Error)
   })
 

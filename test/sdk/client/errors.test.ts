@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { build } from 'esbuild'
+import fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import {
   AbortedError,
@@ -16,7 +17,7 @@ import {
   TimeoutError,
 } from '../../../packages/sdk/src/index.js'
 
-const answer = { status: 409, title: 'Conflict', detail: 'taken', problem: 'E_NAME_TAKEN', requestId: undefined }
+const answer = { httpStatus: 409, title: 'Conflict', detail: 'taken', problem: 'E_NAME_TAKEN', requestId: undefined }
 const errors = [
   new InvalidInputError('wrong'),
   new ApiError('POST /v1/keys', answer, 'Do it.', false),
@@ -47,6 +48,19 @@ describe('the errors', () => {
       expect(error.hint).toMatch(/^[A-Z].*\.$/)
     }
   })
+
+  // Fastify, Express and h3 answer with the `statusCode` or `status` of what a handler throws.
+  it.each(errors.map((error) => [error.name, error] as const))(
+    'give a web framework no status: %s',
+    async (_, error) => {
+      const app = fastify()
+      app.get('/', async () => {
+        throw error
+      })
+      expect((await app.inject('/')).statusCode).toBe(500)
+      expect(['status' in error, 'statusCode' in error]).toEqual([false, false])
+    },
+  )
 
   it('keep their names when a bundler renames their classes', async () => {
     const entry = fileURLToPath(new URL('../../../packages/sdk/src/errors.ts', import.meta.url))
@@ -96,7 +110,7 @@ describe('the errors', () => {
   it('narrow by their code in TypeScript', () => {
     const error: unknown = errors[1]
     if (!isEaasError(error) || error.code !== 'E_API') return expect.unreachable()
-    const status: number = error.status
+    const status: number = error.httpStatus
     expect(status).toBe(409)
   })
 })

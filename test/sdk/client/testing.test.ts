@@ -25,7 +25,7 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
   )
   if (error === 'none') return 'none'
   if (!isEaasError(error)) throw error
-  return error.code === 'E_API' ? `${error.status} ${error.problem}` : error.code
+  return error.code === 'E_API' ? `${error.httpStatus} ${error.problem}` : error.code
 }
 
 beforeEach(async () => {

@@ -11,8 +11,8 @@ export interface ContractCase {
 
 /** The refusal that a call ends in, as status and code. */
 export async function refusal(call: Promise<unknown>): Promise<string> {
-  const { status, problem } = await apiError(call)
-  return `${status} ${problem}`
+  const { httpStatus, problem } = await apiError(call)
+  return `${httpStatus} ${problem}`
 }
 
 /** The error of a call that the service refuses. @throws when it doesn't */

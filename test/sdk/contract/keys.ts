@@ -76,7 +76,7 @@ export const KEY_CASES: ContractCase[] = [
       const refused = (status: string, hint: string) =>
         expect(keys.ensure({ name: 'users' })).rejects.toMatchObject({
           code: 'E_API',
-          status: 409,
+          httpStatus: 409,
           problem: 'E_STATE',
           detail: `the key of this name, ${id}, must be active, and is ${status}`,
           hint: expect.stringContaining(hint),

@@ -71,8 +71,8 @@ export const SERVER_MODE_CASES: ContractCase[] = [
         { key_id: other },
         { wrapped_key: Buffer.from(flip(bundle.wrapped_key)).toString('base64') },
       ]) {
-        const { status, problem, detail } = await apiError(eaas.server.decrypt({ ...bundle, ...change }))
-        expect([change, status, problem]).toEqual([change, 422, 'E_DECRYPTION_FAILED'])
+        const { httpStatus, problem, detail } = await apiError(eaas.server.decrypt({ ...bundle, ...change }))
+        expect([change, httpStatus, problem]).toEqual([change, 422, 'E_DECRYPTION_FAILED'])
         details.add(detail)
       }
       expect(details.size).toBe(1)

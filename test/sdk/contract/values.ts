@@ -63,8 +63,8 @@ export const VALUE_CASES: ContractCase[] = [
         { ...envelope, wrapped_key: dek(1) },
       ]) {
         for (const call of ['decrypt', 'rewrap'] as const) {
-          const { status, problem, detail } = await apiError(connect()[call](altered))
-          expect([status, problem]).toEqual([403, 'E_WRAPPED_KEY'])
+          const { httpStatus, problem, detail } = await apiError(connect()[call](altered))
+          expect([httpStatus, problem]).toEqual([403, 'E_WRAPPED_KEY'])
           details.add(detail)
         }
       }

@@ -25,6 +25,17 @@ export interface IndexPlan {
   hash(): Promise<string[]>
 }
 
+/**
+ * What a column stores: an object of JSON, the text of an envelope, the hash of an index, or a list of the hashes
+ * of parts.
+ */
+export interface StoredColumn {
+  column: string
+  holds: 'json' | 'text' | 'index' | 'parts'
+  /** Whether it may be null, or is filled by the adapter. */
+  mayMiss: boolean
+}
+
 /** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
 export interface SealedTable {
   readonly name: string
@@ -33,6 +44,8 @@ export interface SealedTable {
    * form.
    */
   readonly columns: readonly string[]
+  /** What each of them stores, but for those of `bind`. */
+  readonly stored: readonly StoredColumn[]
   /** The columns that a value must be bound to, by their names. */
   readonly bind: readonly string[]
   /**
@@ -86,6 +99,8 @@ export interface SealedTable {
    * columns of `bind`, and of its key.
    */
   sealChanges(changes: Row, known: Row): Promise<Row>
+  /** The same of several rows, each sealed for itself: all at once, so that an index is made once. */
+  sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
   /**
    * Returns the columns, and their values, by which the row that conflicts with a new one is found: in place
    * of an encrypted column, or of that of an index, the index of the row.
@@ -134,6 +149,7 @@ export function createSealedTable(model: object): SealedTable {
   return {
     name: table,
     columns: [...new Set([...sealed, ...made.map(({ column }) => column), ...bind.map(({ path }) => path[0] ?? '')])],
+    stored: listStored(access),
     bind: bind.map((column) => column.name),
     withMade(given) {
       const isGiven = ({ path }: NamedPath) => given.includes(path[0] ?? '')
@@ -165,29 +181,10 @@ export function createSealedTable(model: object): SealedTable {
       if (column !== undefined && lacking.length > 0) refuseUnbound(table, column, lacking.join(' and '))
     },
     sealRows: async (rows) => (await access.load()).seal(rows),
+    sealEach,
     async sealChanges(changes, known) {
-      // What a condition says of sealed columns and indexes is what they were before.
-      const bound = Object.fromEntries(
-        Object.entries(known).filter(([column]) => !sealed.has(column) && !added.has(column)),
-      )
-      for (const { name: column, path } of bind) {
-        const value = getAt(changes, path)
-        if (value === undefined || sameText(value, getAt(bound, path))) continue
-        throw new InvalidInputError(
-          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
-          'Insert a new row, and delete this one.',
-        )
-      }
-      assertNoneMade(changes)
-      assertSameKey(access, table, changes, bound)
-      const names = namesIn(access, changes)
-      if (names.length === 0) return changes
-      const rows = await access.load()
-      const [row = {}] = await rows
-        .seal([{ ...bound, ...changes }], names)
-        .catch((error: unknown) => explainBound(access, error))
-      // The row's own columns, which are only known from the condition, are not changed.
-      return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
+      const [row = {}] = await sealEach(changes, [known])
+      return row
     },
     async findTarget(row, targets) {
       const found = targets.map(async (column): Promise<readonly [string, unknown]> => {
@@ -223,6 +220,36 @@ export function createSealedTable(model: object): SealedTable {
       const plan = planEqual(column, operator, values)
       return { column: plan.column, values: await plan.hash() }
     },
+  }
+
+  async function sealEach(changes: Row, known: readonly Row[]): Promise<Row[]> {
+    const bounds = known.map((row) => {
+      // What a condition says of sealed columns and indexes is what they were before.
+      const bound = Object.fromEntries(
+        Object.entries(row).filter(([column]) => !sealed.has(column) && !added.has(column)),
+      )
+      for (const { name: column, path } of bind) {
+        const value = getAt(changes, path)
+        if (value === undefined || sameText(value, getAt(bound, path))) continue
+        throw new InvalidInputError(
+          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
+          'Insert a new row, and delete this one.',
+        )
+      }
+      assertNoneMade(changes)
+      assertSameKey(access, table, changes, bound)
+      return bound
+    })
+    const names = namesIn(access, changes)
+    if (names.length === 0) return known.map(() => changes)
+    const rows = await access.load()
+    const all = bounds.map((bound) => ({ ...bound, ...changes }))
+    const made = await rows.seal(all, names).catch((error: unknown) => explainBound(access, error))
+    return bounds.map((bound, at) => {
+      // The row's own columns, which are only known from the condition, are not changed.
+      const own = Object.entries(made[at] ?? {}).filter(([column]) => column in changes || !(column in bound))
+      return Object.fromEntries(own)
+    })
   }
 
   function setsSealed(changes: Row): boolean {
@@ -277,6 +304,21 @@ export function createSealedTable(model: object): SealedTable {
       },
     }
   }
+}
+
+function listStored({ fields, columns, format, header, rowSeal }: ModelAccess): StoredColumn[] {
+  const ofFields = new Map<string, StoredColumn>()
+  for (const { path, spec } of fields) {
+    const [column = '', inner] = path
+    const mayMiss = spec.missing.length > 0 && (ofFields.get(column)?.mayMiss ?? true)
+    ofFields.set(column, { column, holds: inner === undefined && format === 'text' ? 'text' : 'json', mayMiss })
+  }
+  const made = columns.map(({ column, kind }) => [column, kind === 'ngram' ? 'parts' : 'index'] as const)
+  const whole = [
+    ...(format === 'compact' ? [[header, 'json'] as const] : []),
+    ...(rowSeal ? [[ROW_SEAL, format === 'text' ? 'text' : 'json'] as const] : []),
+  ]
+  return [...ofFields.values(), ...[...made, ...whole].map(([column, holds]) => ({ column, holds, mayMiss: true }))]
 }
 
 function namesIn({ fields }: ModelAccess, row: Row): string[] {

@@ -74,7 +74,7 @@ describe('a broker', () => {
     expect(await eaas.hash('ada@example.org', { keyId })).toMatch(/^[0-9a-f]{64}$/)
     await expect(pageClient('sid=ben').decryptText(envelope)).rejects.toMatchObject({
       code: 'E_API',
-      status: 403,
+      httpStatus: 403,
       problem: 'E_NOT_ALLOWED',
     })
     expect(service.requests.every(({ headers }) => headers.authorization === `Bearer ${API_KEY}`)).toBe(true)

@@ -109,7 +109,10 @@ describe('a service that lies when it wraps', () => {
   it('makes data unreadable when it is off, as documented', async () => {
     service.intercept = lie('AAAA')
     const envelope = await connect().encrypt('x', { keyId })
-    await expect(connect().decrypt(envelope)).rejects.toMatchObject({ code: 'E_DECRYPTION', cause: { status: 403 } })
+    await expect(connect().decrypt(envelope)).rejects.toMatchObject({
+      code: 'E_DECRYPTION',
+      cause: { httpStatus: 403 },
+    })
   })
 
   it('costs an honest one an unwrap for each DEK', async () => {

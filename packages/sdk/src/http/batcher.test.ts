@@ -107,7 +107,7 @@ describe('one that fails in a batch', () => {
     const foreign = { ...second, key_id: '00000000-0000-4000-8000-000000000000' }
     const results = await Promise.allSettled([eaas.decryptText(first), eaas.decryptText(foreign)])
     expect(results[0]).toEqual({ status: 'fulfilled', value: 'value 0' })
-    const cause = { code: 'E_API', status: 404, requestId: 'req-1' }
+    const cause = { code: 'E_API', httpStatus: 404, requestId: 'req-1' }
     expect(results[1]).toMatchObject({ reason: { code: 'E_DECRYPTION', cause } })
     expect((results[1] as PromiseRejectedResult).reason.cause.message).toContain(`/v1/keys/${foreign.key_id}/unwrap`)
     expect(operations()).toEqual(['batch'])
@@ -149,7 +149,7 @@ describe('one that fails in a batch', () => {
     for (const result of await Promise.allSettled(
       ['SECRET', 'SECRET2', 'a SECRET2LONGER'].map((value) => eaas.hash(value, { keyId })),
     )) {
-      expect(result).toMatchObject({ status: 'rejected', reason: { code: 'E_API', status: 400 } })
+      expect(result).toMatchObject({ status: 'rejected', reason: { code: 'E_API', httpStatus: 400 } })
       expect(inspect(result, { depth: 9, showHidden: true })).not.toMatch(new RegExp(`SECRET|LONGER|\\]2|${API_KEY}`))
     }
   })
@@ -168,14 +168,15 @@ describe('a batch', () => {
   it.each([500, 502, 503, 504])('is tried again after %d, and fails for all that are in it', async (status) => {
     service.intercept = answering(status)
     for (const result of await two(connect())) {
-      expect(result).toMatchObject({ reason: { code: 'E_API', status, retryable: true } })
+      expect(result).toMatchObject({ reason: { code: 'E_API', httpStatus: status, retryable: true } })
     }
     expect(operations()).toEqual(['batch', 'batch', 'batch'])
   })
 
   it.each([400, 401, 403, 409, 422, 429])('is not tried again after %d', async (status) => {
     service.intercept = answering(status)
-    for (const result of await two(connect())) expect(result).toMatchObject({ reason: { code: 'E_API', status } })
+    for (const result of await two(connect()))
+      expect(result).toMatchObject({ reason: { code: 'E_API', httpStatus: status } })
     expect(operations()).toEqual(['batch'])
   })
 

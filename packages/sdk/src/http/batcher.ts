@@ -206,10 +206,10 @@ async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
 
 // The service refuses with E_API; a proxy with a page, which is E_PROTOCOL.
 function isTooLarge(error: unknown): boolean {
-  return isEaasError(error) && (error.code === 'E_API' || error.code === 'E_PROTOCOL') && error.status === 413
+  return isEaasError(error) && 'httpStatus' in error && error.httpStatus === 413
 }
 
 // A service older than batches. A proxy's page does not count, since other routes would not answer either.
 function isNoSuchRoute(error: unknown): boolean {
-  return isEaasError(error) && error.code === 'E_API' && (error.status === 404 || error.status === 405)
+  return isEaasError(error) && error.code === 'E_API' && [404, 405].includes(error.httpStatus)
 }

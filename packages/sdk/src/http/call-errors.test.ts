@@ -20,8 +20,8 @@ describe('the hint of a refusal', () => {
     [429, 'E_QUOTA_EXCEEDED', /month/],
     [429, 'E_TOO_MANY_CALLS', /detail/],
     [503, 'E_UNAVAILABLE', /later/],
-  ])('says what to do: %d %s', (status, problem, expected) => {
-    const hint = apiHint({ status, problem })
+  ])('says what to do: %d %s', (httpStatus, problem, expected) => {
+    const hint = apiHint({ httpStatus, problem })
     expect(hint).toMatch(expected)
     expect(hint).toMatch(/^[A-Z].*\.$/)
   })

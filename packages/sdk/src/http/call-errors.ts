@@ -18,10 +18,10 @@ export function hintFor(call: Call): string {
  * the status is not specific enough.
  */
 export function apiHint({
-  status,
+  httpStatus,
   problem,
   retryAfterSeconds,
-}: Pick<ApiProblem, 'status' | 'problem' | 'retryAfterSeconds'>): string {
+}: Pick<ApiProblem, 'httpStatus' | 'problem' | 'retryAfterSeconds'>): string {
   switch (problem) {
     case 'E_ROUTE_NOT_FOUND':
       return 'Check the base URL: it needs the path prefix of a proxy or a broker, and no /v1.'
@@ -44,12 +44,12 @@ export function apiHint({
     case 'E_CROSS_SITE':
       return 'Check `allow` and `origins` of the broker.'
   }
-  if (status === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
-  if (status === 403) return 'Check the permissions and addresses of the API key and the tenant.'
-  if (status === 404) return 'Check the id, and that the API key belongs to the same tenant.'
-  if (status === 409) return 'Check the status of the key first.'
-  if (status === 429) return 'Wait for the next month, or have the quota raised.'
-  if (status >= 500) return 'Try again later, and quote the request id to the operator.'
+  if (httpStatus === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
+  if (httpStatus === 403) return 'Check the permissions and addresses of the API key and the tenant.'
+  if (httpStatus === 404) return 'Check the id, and that the API key belongs to the same tenant.'
+  if (httpStatus === 409) return 'Check the status of the key first.'
+  if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
+  if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
   return 'Correct what the detail names.'
 }
 

@@ -148,7 +148,7 @@ function missingApiKey(): InvalidInputError {
 }
 
 function isUnauthorized(error: unknown): boolean {
-  return isEaasError(error) && error.code === 'E_API' && error.status === 401
+  return isEaasError(error) && error.code === 'E_API' && error.httpStatus === 401
 }
 
 /**
@@ -210,6 +210,6 @@ function describe(error: unknown): Ending {
   const known = isEaasError(error) ? error : undefined
   const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering
   if (!isEaasError(refusal) || refusal.code !== 'E_API') return { type: 'failure', code: known?.code }
-  const { status, problem, requestId } = refusal
-  return { type: 'refusal', status, problem, requestId }
+  const { httpStatus, problem, requestId } = refusal
+  return { type: 'refusal', status: httpStatus, problem, requestId }
 }

@@ -127,7 +127,7 @@ describe('a client whose API key is refused', () => {
   it('asks once only', async () => {
     let count = 0
     const eaas = createClient({ baseUrl: service.url, apiKey: async () => `eaas_sk_wrong_${++count}` })
-    await expect(eaas.keys.list()).rejects.toMatchObject({ status: 401 })
+    await expect(eaas.keys.list()).rejects.toMatchObject({ httpStatus: 401 })
     expect(service.requests).toHaveLength(2)
   })
 
@@ -136,7 +136,7 @@ describe('a client whose API key is refused', () => {
     ['the same again', async () => 'eaas_sk_wrong'],
   ])('does not repeat the call with %s', async (_, apiKey) => {
     const eaas = createClient({ baseUrl: service.url, apiKey })
-    await expect(eaas.keys.list()).rejects.toMatchObject({ status: 401 })
+    await expect(eaas.keys.list()).rejects.toMatchObject({ httpStatus: 401 })
     expect(service.requests).toHaveLength(1)
   })
 })

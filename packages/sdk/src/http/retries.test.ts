@@ -22,7 +22,7 @@ describe('retries', () => {
     it.each([500, 502, 503, 504])(`after %d is ${repeatable ? 'tried again' : 'not tried again'}`, async (status) => {
       service.intercept = failing(status)
       const error = await failure(run(connect()))
-      expect(error).toMatchObject({ code: 'E_API', status, retryable: repeatable })
+      expect(error).toMatchObject({ code: 'E_API', httpStatus: status, retryable: repeatable })
       expect(service.count(name)).toBe(repeatable ? 3 : 1)
     })
 
@@ -31,7 +31,7 @@ describe('retries', () => {
       async (status) => {
         service.intercept = failing(status)
         const error = await failure(run(connect()))
-        expect(error).toMatchObject({ code: 'E_API', status, retryable: false })
+        expect(error).toMatchObject({ code: 'E_API', httpStatus: status, retryable: false })
         expect(service.count(name)).toBe(1)
       },
     )

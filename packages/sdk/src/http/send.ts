@@ -230,7 +230,7 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
     throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
   }
   const shown = {
-    status,
+    httpStatus: status,
     title: clean(problem.title, secrets),
     detail: clean(problem.detail, secrets),
     problem: clean(problem.code, secrets),

@@ -13,6 +13,11 @@ export interface NamedPath {
   readonly path: Path
 }
 
+/** A field, and the missing values that it allows. */
+export interface NamedField extends NamedPath {
+  readonly spec: { readonly missing: readonly (null | undefined)[] }
+}
+
 /** The column of a blind index. */
 export interface NamedIndex {
   readonly column: string
@@ -30,7 +35,7 @@ export interface NamedIndex {
 export interface ModelAccess {
   /** Empty for a model without a name. */
   readonly name: string
-  readonly fields: readonly NamedPath[]
+  readonly fields: readonly NamedField[]
   readonly bind: readonly NamedPath[]
   readonly columns: readonly NamedIndex[]
   readonly format: RowFormat

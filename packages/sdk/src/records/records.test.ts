@@ -221,7 +221,7 @@ describe('blind indexes of records', () => {
       return true
     }
     const call = connect().encryptMany(list, { keyId, fields: ['a'], index: { a: 'a_index' } })
-    await expect(call).rejects.toMatchObject({ code: 'E_API', status: 403 })
+    await expect(call).rejects.toMatchObject({ code: 'E_API', httpStatus: 403 })
     await new Promise((resolve) => setTimeout(resolve, 300))
     expect(service.requests.length).toBeLessThanOrEqual(4)
     expect(service.count('wrap')).toBe(0)

@@ -42,7 +42,7 @@ function active(key: Key): Key {
   const { id, status } = key
   if (status === 'active') return key
   const detail = `the key of this name, ${id}, must be active, and is ${status}`
-  const refused = { status: 409, title: 'Conflict', detail, problem: 'E_STATE', requestId: undefined } as const
+  const refused = { httpStatus: 409, title: 'Conflict', detail, problem: 'E_STATE', requestId: undefined } as const
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
@@ -52,8 +52,8 @@ const RIGHTS_HINT =
 /** Says what a call needs that may do less than `ensure`: it may still encrypt. */
 function explainRights(error: unknown): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
-  const { status, title, detail, problem, requestId } = error
-  throw new ApiError('keys.ensure()', { status, title, detail, problem, requestId }, RIGHTS_HINT, false)
+  const { httpStatus, title, detail, problem, requestId } = error
+  throw new ApiError('keys.ensure()', { httpStatus, title, detail, problem, requestId }, RIGHTS_HINT, false)
 }
 
 function isRefused(error: unknown, problem: string): error is ApiError {

@@ -37,7 +37,7 @@ describe('keys', () => {
     await eaas.keys.create({ name: 'twice' })
     await expect(eaas.keys.create({ name: 'twice' })).rejects.toMatchObject({
       code: 'E_API',
-      status: 409,
+      httpStatus: 409,
       title: 'Conflict',
       problem: 'E_NAME_TAKEN',
       requestId: 'req-1',
@@ -87,7 +87,11 @@ describe('keys', () => {
 
   it('an unknown key is an API error of status 404', async () => {
     const unknown = '00000000-0000-4000-8000-000000000000'
-    await expect(eaas.keys.get(unknown)).rejects.toMatchObject({ code: 'E_API', status: 404, problem: 'E_NOT_FOUND' })
+    await expect(eaas.keys.get(unknown)).rejects.toMatchObject({
+      code: 'E_API',
+      httpStatus: 404,
+      problem: 'E_NOT_FOUND',
+    })
   })
 
   it.each(['', 'x'.repeat(256), '\ud800', 'a\0', undefined, 5])(

@@ -227,7 +227,7 @@ describe('an encrypted stream', () => {
     const reading = collectUntilError(readable)
     const writer = writable.getWriter()
     await expect(writer.write(stream).then(() => writer.close())).rejects.toMatchObject({ code: 'E_API' })
-    expect((await reading).error).toMatchObject({ code: 'E_API', status: 403 })
+    expect((await reading).error).toMatchObject({ code: 'E_API', httpStatus: 403 })
   })
 })
 

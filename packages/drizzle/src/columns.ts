@@ -1,0 +1,137 @@
+/** The columns of a table that hold what a model stores, made from the model. */
+import { InvalidInputError } from '@eaas/sdk'
+import { type AnyModel, createSealedTable, type Read, type StoredColumn } from '@eaas/sdk/adapter'
+import type { $Type, ColumnBuilderBase, NotNull } from 'drizzle-orm'
+import type * as mysql from 'drizzle-orm/mysql-core'
+import type * as pg from 'drizzle-orm/pg-core'
+import type * as sqlite from 'drizzle-orm/sqlite-core'
+
+/** What makes the columns of PostgreSQL: what `pgTable` passes to a function, or `drizzle-orm/pg-core`. */
+export type PgBuilders = Pick<typeof pg, 'jsonb' | 'text'>
+/** What makes the columns of MySQL: what `mysqlTable` passes to a function, or `drizzle-orm/mysql-core`. */
+export type MySqlBuilders = Pick<typeof mysql, 'json' | 'longtext' | 'varchar'>
+/** What makes the columns of SQLite: what `sqliteTable` passes to a function, or `drizzle-orm/sqlite-core`. */
+export type SQLiteBuilders = Pick<typeof sqlite, 'text' | 'blob'>
+
+type Text = [string, ...string[]]
+type PgText = pg.PgTextBuilderInitial<'', Text>
+
+/** The columns of a dialect, by what they hold. */
+export interface Dialect extends Record<StoredColumn['holds'], ColumnBuilderBase> {}
+/** The columns of PostgreSQL, by what they hold. */
+export interface PgDialect extends Dialect {
+  json: pg.PgJsonbBuilderInitial<''>
+  text: PgText
+  index: PgText
+  parts: ReturnType<PgText['array']>
+}
+/** The columns of MySQL, by what they hold. */
+export interface MySqlDialect extends Dialect {
+  json: mysql.MySqlJsonBuilderInitial<''>
+  text: mysql.MySqlTextBuilderInitial<'', Text>
+  index: mysql.MySqlVarCharBuilderInitial<'', Text, typeof HASH_CHARACTERS>
+  parts: never
+}
+/** The columns of SQLite, by what they hold. */
+export interface SQLiteDialect extends Dialect {
+  json: sqlite.SQLiteTextJsonBuilderInitial<''>
+  text: sqlite.SQLiteTextBuilderInitial<'', Text, undefined>
+  index: sqlite.SQLiteTextBuilderInitial<'', Text, undefined>
+  parts: never
+}
+
+type TypesOf<M> = M extends { readonly '~types'?: infer T } ? NonNullable<T> : never
+type Of<M, Which extends string> = TypesOf<M> extends { readonly [W in Which]: infer T } ? T : never
+type Present<T> = Exclude<T, null | undefined>
+
+/** The column of a field: it holds a text where the model stores one, and has the type that the application sees. */
+type FieldColumn<D extends Dialect, Plain, Stored> = [Plain] extends [Present<Plain>]
+  ? NotNull<ValueColumn<D, Plain, Stored>>
+  : ValueColumn<D, Plain, Stored>
+type ValueColumn<D extends Dialect, Plain, Stored> = $Type<
+  [Present<Stored>] extends [string] ? D['text'] : D['json'],
+  Read<Present<Plain>>
+>
+type AddedColumn<D extends Dialect, Name, Stored> =
+  Present<Stored> extends readonly string[]
+    ? D['parts']
+    : Present<Stored> extends string
+      ? D[Name extends 'row_seal' ? 'text' : 'index']
+      : D['json']
+/** The columns of a model, by the names of its fields, indexes and what else it fills. */
+export type EncryptedColumns<M, D extends Dialect> = {
+  [Name in keyof Of<M, 'stored'>]-?: Name extends keyof Of<M, 'plain'>
+    ? FieldColumn<D, Of<M, 'plain'>[Name], Of<M, 'stored'>[Name]>
+    : AddedColumn<D, Name, Of<M, 'stored'>[Name]>
+}
+
+/**
+ * Makes the columns that hold what a model stores: those of its fields, with the types that the application sees,
+ * and those that are filled for it. Add the ids and everything that is not encrypted.
+ *
+ * @param builders what `pgTable`, `mysqlTable` or `sqliteTable` passes to a function
+ * @throws InvalidInputError where the database has no column for what the model stores
+ * @example
+ * ```ts
+ * const users = pgTable('users', (t) => ({ id: t.serial().primaryKey(), ...encryptedColumns(t, model) }))
+ * ```
+ */
+export function encryptedColumns<M extends AnyModel>(builders: PgBuilders, model: M): EncryptedColumns<M, PgDialect>
+export function encryptedColumns<M extends AnyModel>(
+  builders: MySqlBuilders,
+  model: M,
+): EncryptedColumns<M, MySqlDialect>
+export function encryptedColumns<M extends AnyModel>(
+  builders: SQLiteBuilders,
+  model: M,
+): EncryptedColumns<M, SQLiteDialect>
+export function encryptedColumns(builders: object, model: AnyModel): unknown {
+  const { name, stored } = createSealedTable(model)
+  const make = makersOf(builders, name)
+  return Object.fromEntries(
+    stored.map(({ column, holds, mayMiss }) => {
+      const made = make[holds](column)
+      return [column, mayMiss ? made : made.notNull()]
+    }),
+  )
+}
+
+/** So long is the hash of an index. */
+export const HASH_CHARACTERS = 64
+
+type Maker = (column: string) => { notNull(): unknown }
+
+function makersOf(builders: object, model: string): Record<StoredColumn['holds'], Maker> {
+  if (isPg(builders)) {
+    const text = () => builders.text()
+    return { json: () => builders.jsonb(), text, index: text, parts: () => builders.text().array() }
+  }
+  const parts = (column: string): never => {
+    throw new InvalidInputError(
+      `${model}.${column}: an index of parts is a list of texts, for which only PostgreSQL has a column`,
+      'Leave the index out, or use an index of a prefix.',
+    )
+  }
+  if (isMySql(builders)) {
+    const index = () => builders.varchar({ length: HASH_CHARACTERS })
+    return { json: () => builders.json(), text: () => builders.longtext(), index, parts }
+  }
+  if (!isSQLite(builders)) {
+    const hint = "Pass what pgTable, mysqlTable or sqliteTable passes to a function: pgTable('users', (t) => …)."
+    throw new InvalidInputError('encryptedColumns() takes the builders of columns, and a model', hint)
+  }
+  const text = () => builders.text()
+  return { json: () => builders.text({ mode: 'json' }), text, index: text, parts }
+}
+
+function isPg(builders: object): builders is PgBuilders {
+  return 'jsonb' in builders
+}
+
+function isMySql(builders: object): builders is MySqlBuilders {
+  return 'longtext' in builders
+}
+
+function isSQLite(builders: object): builders is SQLiteBuilders {
+  return 'blob' in builders
+}

@@ -1,0 +1,43 @@
+/**
+ * Searches of `db.query` by the indexes that find more rows than match: its rows are filtered after they are opened,
+ * and `limit` and `offset` count those that are left.
+ */
+import type { Row } from '@eaas/sdk/adapter'
+import { getOperators } from 'drizzle-orm'
+import { type QueryConfig, selectedColumns, type TableConfig, withColumns } from './relations.js'
+import { type Asked, areRight, numberOf, takeSearches } from './searches.js'
+import type { KnownTables } from './tables.js'
+
+export interface Searched {
+  /** The query without its searches and its page, with the columns that are searched. */
+  config: QueryConfig
+  asked: readonly Asked[]
+  /** Returns the right rows of those that were opened, as they were asked for. */
+  filter(rows: Row[]): Row[]
+}
+
+/** Takes the searches out of the condition of the outermost rows; undefined where there are none. */
+export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
+  const { where: given, limit, offset, ...others } = config
+  const where: unknown = typeof given === 'function' ? given(of.columns, getOperators()) : given
+  const { rest, asked } = takeSearches(tables, where)
+  if (asked.length === 0) return undefined
+  const [skip = 0, take] = [numberOf(offset, 'offset'), numberOf(limit, 'limit')]
+  const fields = asked.map(({ known, column }) => known.keyOf(column))
+  const selected = selectedColumns(of, config)
+  const hidden = fields.filter((field) => !selected.includes(field))
+  return {
+    config: { ...withColumns(others, hidden), where: rest },
+    asked,
+    filter(rows) {
+      const isRight = (row: Row) =>
+        areRight(
+          asked,
+          fields.map((field) => row[field]),
+        )
+      const right = rows.filter(isRight).slice(skip, take === undefined ? undefined : skip + take)
+      for (const row of right) for (const field of hidden) delete row[field]
+      return right
+    },
+  }
+}

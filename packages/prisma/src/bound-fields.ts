@@ -1,0 +1,18 @@
+/** The fields by which rows are read before they are changed, and found again. */
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import type { KnownModel } from './schema.js'
+
+/** The fields that say to what values are bound, and those that may say the key of the row. */
+export function selectOf({ sealed, joins, fields, relations }: KnownModel): Row {
+  const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
+  const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []
+  const plain = sealed?.keyByRow ? [...fields].filter((field) => !relations.has(field) && !made.includes(field)) : []
+  return Object.fromEntries([...(sealed?.bind ?? []), ...inherited, ...plain].map((field) => [field, true]))
+}
+
+export function boundTo({ sealed }: KnownModel, row: Row): Row {
+  const names = sealed?.bind ?? Object.keys(row)
+  return Object.fromEntries(
+    names.map((field) => [field, row[field] ?? refuseCall('an update of a row without an id', 'Give the row one.')]),
+  )
+}

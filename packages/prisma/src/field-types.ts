@@ -1,0 +1,55 @@
+/** Compares the fields of a Prisma schema with a model, at set-up. */
+import { InvalidInputError } from '@eaas/sdk'
+import { refuseUnbindable, type SealedTable, type StoredColumn } from '@eaas/sdk/adapter'
+import type { ModelTypes } from './types.js'
+
+/** The field of a schema. */
+interface Field {
+  name: string
+  type: string
+}
+
+/** By what a field stores: the types of Prisma that hold it, and what to write. */
+const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly string[], hint: string]>> = {
+  json: [['Json'], "Use Json, or give the model format: 'text'."],
+  text: [['String', 'Json'], 'Use String, of MySQL with @db.LongText, or Json for values that are not text.'],
+  index: [['String'], 'Use String?.'],
+  parts: [['String[]'], 'Use String[].'],
+}
+/** So long is the hash of an index. A sealed value is longer than any text of `SHORT` characters can be. */
+const HASH_CHARACTERS = 64
+const SHORT = 255
+/** The type of `String` on MySQL, where the schema names none. */
+const MYSQL_STRING = 191
+
+/**
+ * @throws InvalidInputError where a field cannot hold what the model stores in it, or a row may lack what its values
+ * are bound to
+ */
+export function assertFields(
+  name: string,
+  { stored, bind }: SealedTable,
+  { fields, types }: { fields: readonly Field[]; types: ModelTypes | undefined },
+): void {
+  for (const { column, holds } of stored) {
+    const field = fields.find((one) => one.name === column)
+    const type = types?.lists.has(column) ? `${field?.type}[]` : field?.type
+    const own = types?.native.get(column)
+    const length = types?.lengths.get(column) ?? (types?.provider === 'mysql' && !own ? MYSQL_STRING : undefined)
+    const needed = holds === 'index' ? HASH_CHARACTERS : SHORT + 1
+    const [allowed, hint] = HOLDS[holds]
+    const isShort = type === 'String' && length !== undefined && length < needed
+    // Without the text of the schema, a list looks like one value.
+    if (!isShort && (allowed.includes(String(type)) || (!types && holds === 'parts'))) continue
+    throw new InvalidInputError(
+      `the field ${JSON.stringify(column)} of the model ${name} is ${type}${isShort ? ` of ${length} characters` : ''}, which does not hold what is stored in it`,
+      hint,
+    )
+  }
+  for (const field of bind) {
+    if (types?.optional.has(field)) {
+      const why = 'it may be null, so that a row without it compiles'
+      refuseUnbindable(name, field, why, 'Take the question mark off its type.')
+    }
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * Updates that are nested in the update of another row, and do not say to which rows their values are bound. The
+ * rows are read first, in the transaction of the update; each then has a nested update of its own, which repeats the
+ * condition beside the id.
+ */
+import type { Row } from '@eaas/sdk/adapter'
+import { boundTo, selectOf } from './bound-fields.js'
+import { isWholeChange, needsRow, withRow } from './data.js'
+import type { KnownModel, Schema } from './schema.js'
+import { isPlain } from './values.js'
+import { isCombined, rewriteWhere } from './where.js'
+
+const NAMES = ['update', 'updateMany'] as const
+type Name = (typeof NAMES)[number]
+
+/** A nested update, as it was asked for. */
+interface Nested {
+  field: string
+  name: Name
+  other: KnownModel
+  where: Row
+  changes: Row
+}
+
+/** Whether rows that are nested in an update must be read before. */
+export function hasNested(schema: Schema, model: KnownModel, data: unknown): boolean {
+  return relationsIn(schema, model, data).some(({ field, other, writes }) =>
+    NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested(schema, { field, name, other }, args))),
+  )
+}
+
+/** Reads rows of a relation of the changed row. */
+export type ReadRelation = (field: string, args: Row) => Promise<Row[]>
+
+/** Returns the changes of a row with a nested update for each row that they change. */
+export async function withNestedRows(
+  schema: Schema,
+  model: KnownModel,
+  data: unknown,
+  read: ReadRelation,
+): Promise<unknown> {
+  const found = relationsIn(schema, model, data).map(async ({ field, other, writes }) => {
+    const own: Row = { ...writes }
+    for (const name of NAMES) {
+      if (writes[name] === undefined) continue
+      const isList = Array.isArray(writes[name]) || model.lists.has(field)
+      const all = await Promise.all(
+        [writes[name]].flat().map(async (args) => {
+          const one = readNested(schema, { field, name, other }, args)
+          return one ? eachRow(schema, one, { isList, read }) : [args]
+        }),
+      )
+      own[name] = isList ? all.flat() : all.flat()[0]
+    }
+    return [field, own] as const
+  })
+  return isPlain(data) ? { ...data, ...Object.fromEntries(await Promise.all(found)) } : data
+}
+
+function relationsIn(schema: Schema, model: KnownModel, data: unknown) {
+  if (!isPlain(data)) return []
+  return [...model.relations].flatMap(([field, relation]) => {
+    const writes = data[field]
+    return isPlain(writes) ? [{ field, other: schema.get(relation), writes }] : []
+  })
+}
+
+/** Reads the arguments of a nested update; undefined where it says itself which row it is about. */
+function readNested(
+  schema: Schema,
+  { field, name, other }: Pick<Nested, 'field' | 'name' | 'other'>,
+  args: unknown,
+): Nested | undefined {
+  if (!isPlain(args)) return undefined
+  const isWhole = name === 'update' && isWholeChange(other, args)
+  const changes = isWhole ? args : args.data
+  const where = !isWhole && isPlain(args.where) ? args.where : {}
+  return isPlain(changes) && needsRow(schema, other, changes, where)
+    ? { field, name, other, where, changes }
+    : undefined
+}
+
+async function eachRow(
+  schema: Schema,
+  { field, name, other, where, changes }: Nested,
+  { isList, read }: { isList: boolean; read: ReadRelation },
+): Promise<Row[]> {
+  const condition = (await rewriteWhere(schema, other, uncombined(other, where))) as Row
+  const rows = await read(field, { ...(isList ? { where: condition } : {}), select: selectOf(other) })
+  // Of no row, an update fails as Prisma does.
+  if (rows.length === 0) return name === 'update' ? [{ where, data: {} }] : []
+  return rows.map((row) => {
+    const bound = boundTo(other, row)
+    const both = name === 'update' ? { ...where, AND: [...[where.AND ?? []].flat(), bound] } : { AND: [where, bound] }
+    return { where: both, data: withRow(changes, row) }
+  })
+}
+
+/** The condition of a search, in which combined keys, such as `id_email`, are their fields. */
+function uncombined(model: KnownModel, where: Row): Row {
+  const members = Object.entries(where).map(([key, value]) =>
+    isCombined(model, key) && isPlain(value) ? value : { [key]: value },
+  )
+  return Object.assign({}, ...members) as Row
+}

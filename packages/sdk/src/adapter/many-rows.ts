@@ -1,0 +1,73 @@
+/**
+ * The values of many rows for one update of PostgreSQL. They are one parameter of JSON, which PostgreSQL reads as
+ * rows of the table itself: so each value has the type of its column.
+ */
+import type { Row } from '../input.js'
+import { quoteName } from './made-ids.js'
+import type { SealedTable } from './sealed-table.js'
+
+/** The name of the values in the update. */
+export const MANY_ROWS = 'eaas_rows'
+
+export interface ManyRows {
+  /** What all rows are set to. */
+  same: Row
+  /** The columns of which each row has a value of its own. */
+  own: readonly string[]
+  /** The values, and those of `bind`, as text of JSON. */
+  json: string
+}
+
+/**
+ * Seals the changes of rows that were read, each for itself.
+ *
+ * @param nameOf names a column as the database does
+ */
+export async function sealMany(
+  table: SealedTable,
+  changes: Row,
+  rows: readonly Row[],
+  nameOf: (column: string) => string = (column) => column,
+): Promise<ManyRows> {
+  const sealed = await table.sealEach(changes, rows)
+  const [first = {}] = sealed
+  const own = Object.keys(first).filter((name) => table.stored.some(({ column }) => column === name))
+  const values = rows.map((row, at) => ({
+    ...Object.fromEntries(table.bind.map((column) => [nameOf(column), String(row[column])])),
+    ...Object.fromEntries(own.map((column) => [nameOf(column), sealed[at]?.[column]])),
+  }))
+  const same = Object.fromEntries(Object.entries(first).filter(([column]) => !own.includes(column)))
+  return { same, own, json: JSON.stringify(values) }
+}
+
+/** So many rows are one statement, so that the memory which one needs has a bound. */
+const MOST_ROWS = 1_000
+
+/** Divides rows into those of one statement each. */
+export function inBatches<T>(rows: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
+    rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
+  )
+}
+
+/** The name that a column of the table has among the values: none that a table has, so that no other is ambiguous. */
+export function manyRowsColumn(table: SealedTable, column: string): string {
+  return `eaas_${table.columns.indexOf(column)}`
+}
+
+/**
+ * Returns the SQL of the values, before and after their parameter.
+ *
+ * @param name the table in SQL
+ * @param quote writes a column as the database names it, in quotes
+ */
+export function manyRowsSql(
+  table: SealedTable,
+  { own, name, quote = quoteName }: { own: readonly string[]; name: string; quote?: (column: string) => string },
+): [before: string, after: string] {
+  const columns = [...table.bind, ...own].map((column) => `${quote(column)} as ${manyRowsColumn(table, column)}`)
+  return [
+    `(select ${columns.join(', ')} from jsonb_populate_recordset(cast(null as ${name}), `,
+    `::text::jsonb)) as ${MANY_ROWS}`,
+  ]
+}
