@@ -17,6 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database/database.js'
 import { findOrInstallChromium } from '../support/platforms/chromium.js'
 import { installPackedSdk, type SuiteOutcome } from '../support/platforms/packed-sdk.js'
+import { cleanEnvironment } from '../support/platforms/page-app.js'
 import { relay } from '../support/service/relay.js'
 import { RUNTIMES, rowOf } from '../support/sources/runtime-table.js'
 
@@ -170,10 +171,4 @@ async function install(name: string, packages: Record<string, string>): Promise<
   await run('npm', ['install', '--no-audit', '--no-fund', '--no-package-lock'], options)
   writeFileSync(join(home, 'installed'), '')
   return home
-}
-
-/** Without what this runner of tests has told its own workers. */
-function cleanEnvironment(): NodeJS.ProcessEnv {
-  const { VITEST: _, TEST: __, NODE_ENV: ___, NODE_OPTIONS: ____, ...env } = process.env
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('VITEST_'))) as NodeJS.ProcessEnv
 }

@@ -1,8 +1,7 @@
 // The suites of test/packed/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
 // a folder of its own; a test of one that cannot be had is skipped, and says why.
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -13,6 +12,7 @@ import { createTestService } from '@eaas/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database/database.js'
 import { DENO, type Exchange, inWorkerd, startExchange } from '../support/platforms/exchange.js'
+import { installRuntime } from '../support/platforms/install-runtime.js'
 import {
   installPackedSdk,
   runSuite,
@@ -49,14 +49,14 @@ describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', 
     ['deno@2', 'main.mjs'],
     ['bun@1', 'main.mjs'],
   ] as const)('%s, by %s', async ([source, program], { skip }) => {
-    const command = await install(source).catch((error: unknown) => skip(`cannot be had: ${error}`))
+    const command = await installRuntime(folder, source).catch((error: unknown) => skip(`cannot be had: ${error}`))
     const args = source === 'deno@2' ? DENO : []
     await expectToPass(RUNTIMES[source], command, () => runSuiteBy(command, args, folder, program))
   })
 
   // As published, and as far back as it may be dated with the SDK still working.
   it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
-    const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
+    const command = await installRuntime(folder, 'workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
     await expectToPass(RUNTIMES['workerd@1'], command, () => runInWorkerd(command, date))
   })
 })
@@ -73,12 +73,14 @@ describe.runIf(backend() === 'embedded')(
     afterAll(() => exchange?.end())
 
     it.for(['node@26', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
-      const command = await install(source).catch((error: unknown) => skip(`cannot be had: ${error}`))
+      const command = await installRuntime(folder, source).catch((error: unknown) => skip(`cannot be had: ${error}`))
       await exchange.by(RUNTIMES[source].engines, command, source === 'deno@2' ? DENO : [])
     })
 
     it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
-      const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
+      const command = await installRuntime(folder, 'workerd@1').catch((error: unknown) =>
+        skip(`cannot be had: ${error}`),
+      )
       await exchange.inWorkerd(RUNTIMES['workerd@1'].engines, command, date)
     })
   },
@@ -93,7 +95,9 @@ describe.runIf(backend() === 'embedded')('a client at the top of a worker', () =
   ] as const)(
     'serves 1,000 requests, 50 at a time, of which some are cancelled: %s %s',
     async ([date, flag], { skip }) => {
-      const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
+      const command = await installRuntime(folder, 'workerd@1').catch((error: unknown) =>
+        skip(`cannot be had: ${error}`),
+      )
       const service = createTestService()
       const eaas = createClient(service)
       const { id: keyId } = await eaas.keys.create({ name: 'users' })
@@ -142,34 +146,6 @@ async function expectToPass(runtime: Runtime, command: string, play: () => Promi
   expect(failed).toEqual([])
   expect(outcome).toEqual({ engines, passed: expect.any(Number), followed: 0 })
   expect(outcome.passed).toBeGreaterThan(engines.length * 100)
-}
-
-/** Installs a runtime from the registry, and gives the path of its program. */
-async function install(source: string): Promise<string> {
-  const [name = ''] = source.split('@')
-  const home = join(folder, `runtime-${source.replace('@', '-')}`)
-  const command = join(home, 'node_modules/.bin', name)
-  if (existsSync(command)) return command
-  await mkdir(home, { recursive: true })
-  await writeFile(join(home, 'package.json'), '{ "private": true }')
-  const options = { cwd: home, timeout: INSTALL_TIMEOUT_MS }
-  await run('npm', ['install', '--no-audit', '--no-fund', '--no-package-lock', source], options)
-  const works = () =>
-    run(command, ['--version']).then(
-      () => true,
-      () => false,
-    )
-  if (await works()) return command
-  // npm may have been told to run no scripts; what fetches the program is run by hand then.
-  const place = join(home, 'node_modules', name)
-  const { scripts = {} } = JSON.parse(readFileSync(join(place, 'package.json'), 'utf8')) as {
-    scripts?: Record<string, string>
-  }
-  for (const script of [scripts.preinstall, scripts.postinstall]) {
-    if (script !== undefined) await run('sh', ['-c', script], { ...options, cwd: place })
-  }
-  if (await works()) return command
-  throw new Error(`${source} was installed and does not start`)
 }
 
 async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {

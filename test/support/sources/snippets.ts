@@ -23,7 +23,8 @@ export const PAGES = [
 /** The folder of Prisma's client, as `prisma generate` makes it. */
 export const PRISMA = join(root, 'test/orm/prisma')
 
-const BLOCK = /^```ts\n(?<code>.*?)^```$/gms
+/** A block that begins by naming a file, `// src/main.ts`, is of an application that test/slow/page-apps.test.ts builds and runs. */
+const BLOCK = /^```ts\n(?!\/\/ [^ \n]+\.ts\n)(?<code>.*?)^```$/gms
 const IMPORT = /^import [^\n]+$/gm
 /** A printed value that the page promises: `console.log(…) // → 1`. */
 const PROMISE = /^(?<indent> *)console\.log\((?<printed>.*)\) \/\/ → (?<text>.*)$/gm
