@@ -110,9 +110,10 @@ describe('the first steps', () => {
     writeFileSync(join(own, 'acme.ndjson'), exports.valid.find(({ name }) => name === 'a whole log')?.file ?? '')
     writeFileSync(join(own, 'operator.key'), `${exports.public_key}\n`)
     const { commands, program } = stepsOf('packages/audit/README.md')
-    expect(commands.map((command) => command.split(' ')[2])).toEqual(['verify', 'rights'])
+    expect(commands.map((command) => command.split(' ')[2])).toEqual(['verify', 'rights', 'report'])
     await shell('npm init -y && npm install @eaas/audit', own)
-    const printed = await Promise.all(commands.map((command) => shell(command, own)))
+    // The vectors' log does not cover the period of the report, which test/examples/auditors-questions.test.ts runs.
+    const printed = await Promise.all(commands.slice(0, 2).map((command) => shell(command, own)))
     expect(printed).toEqual([
       expect.stringMatching(/^The export is valid\.\n[\s\S]*^entries {5}6, from 1 to 6$/m),
       expect.stringMatching(/^Rights in tenant [\s\S]*^API KEY .*\n[0-9a-f-]{36} /m),
