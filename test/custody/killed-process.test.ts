@@ -14,6 +14,8 @@ const CLIENTS = 4
 const KILLS = rounds(3, 60)
 /** A command takes about this long, in milliseconds, once its store key has the age to seal. */
 const LONGEST_MS = 2_500
+/** In this time the server has read a new store key: it reads them once a second. */
+const READ_MS = 2_000
 /** One kill in this many is the server's too. */
 const KILLED_SERVER = 3
 
@@ -26,7 +28,9 @@ describe('a rotation of the store key whose command is killed', () => {
     /** Has a new store key be as old as one that every process has read. A server that is slow now answers 503 instead. */
     const age = async () => {
       const sql = connectTo(database)
-      await sql`update store_keys set created_at = created_at - interval '1 minute'`.finally(() => sql.end())
+      await sql`
+        update store_keys set created_at = created_at - interval '1 minute'
+        where created_at < now() - make_interval(secs => ${READ_MS / 1_000}::float8)`.finally(() => sql.end())
     }
     const seen = new Set<number | null>()
     let killedServers = 0
@@ -41,7 +45,7 @@ describe('a rotation of the store key whose command is killed', () => {
         killedServers += 1
       }
       seen.add((await command).code)
-      await sleep(1_100) // the server reads the store keys once a second
+      await sleep(READ_MS)
       await age()
     }
     // A command on the embedded database ends when its server is killed.
@@ -49,7 +53,7 @@ describe('a rotation of the store key whose command is killed', () => {
     const aging = setInterval(() => void age().catch(() => undefined), 500)
     const { code, stderr } = await runEaas(['store-key', 'rotate'], { database }).finally(() => clearInterval(aging))
     expect([code, stderr]).toEqual([0, expect.any(String)])
-    await sleep(1_100)
+    await sleep(READ_MS)
     await load.stop()
     expect(load.wraps.length).toBeGreaterThan(CLIENTS)
 

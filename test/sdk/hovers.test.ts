@@ -57,7 +57,7 @@ describe('an editor', () => {
       import { drizzle } from 'drizzle-orm/postgres-js'
       import type { PrismaClient } from '${ROOT}/test/orm/prisma/client.js'
       declare const client: PrismaClient
-      const table = pgTable('users', { id: integer().primaryKey(), email: jsonb().$type<string>().notNull(), email_index: column() })
+      const table = pgTable('users', { id: integer().primaryKey(), email: jsonb().$type<string>().notNull(), email_index: column(), born: jsonb().$type<Date>() })
       const model = createClient({ baseUrl: '' }).model({ name: 'users', keyId: '', bind: ['id'], fields: { email: text({ index: 'email_index' }), born: date().nullable() } })
       export async function run() {
         const [drizzleRow] = await drizzled(drizzle({} as never, { schema: { table } }), [[table, model]]).select().from(table)
@@ -65,7 +65,7 @@ describe('an editor', () => {
         return [drizzleRow, prismaRow]
       }`)
       expect(hovers.get('drizzleRow')?.type).toBe(
-        'const drizzleRow: { id: number; email: string; email_index: string | null; } | undefined',
+        'const drizzleRow: { id: number; email: string; email_index: string | null; born: Date | null; } | undefined',
       )
       expect(hovers.get('prismaRow')?.type).toBe('const prismaRow: { id: string; email: string; born: Date | null; }')
     },
