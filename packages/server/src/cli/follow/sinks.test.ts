@@ -131,12 +131,12 @@ describe('the HTTP sink', () => {
     ['a cut connection', NotTakenError, (request) => request.socket.destroy()],
   ] satisfies [string, new (message: string) => Error, RequestListener][])(
     'answered with %s, the batch is not delivered',
-    async (_, kind, listener) => {
+    async (answer, kind, listener) => {
       const error = await httpSink(await serve(listener), undefined, HANGS_MS)([message]).catch((cause) => cause)
       expect(error).toBeInstanceOf(kind)
       expect(error.message).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/in /)
       expect(error.message).not.toContain('secret')
-      if (error.message.includes('429')) expect(error.waitMs).toBe(7_000)
+      if (answer === '429') expect(error.waitMs).toBe(7_000)
     },
   )
 
