@@ -223,7 +223,7 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     'a nested update in a nested one that must be read before',
     /a nested write of User whose row must be read before/,
     (db) => {
-      const data = { user: { update: { nick: SECRET } } }
+      const data: object = { user: { update: { nick: SECRET } } } // Prisma's types know that it is the outer row
       return db.user.update({ where: { id: ID }, data: { posts: { update: { where: { id: ID }, data } } } })
     },
   ],

@@ -3,12 +3,16 @@ import { describe, expectTypeOf, it } from 'vitest'
 import { encrypted } from '../../packages/prisma/src/index.js'
 import { type Client, text } from '../../packages/sdk/src/index.js'
 import { Prisma, type PrismaClient } from './prisma/client.js'
-import type { Models, Tree } from './scene.js'
+import { type Models, readingModelOf, type Tree } from './scene.js'
+
+type Readings = ReturnType<typeof readingModelOf>
 
 function extend(client: PrismaClient, eaas: Client, { users, posts, samples }: Models) {
   const fields = { email: text({ index: 'email_index' }), phone: text().nullable() }
   const Customer = eaas.model({ name: 'customers', key: 'shop', bind: ['id'], format: 'text', fields })
-  return client.$extends(encrypted({ User: users, Post: posts, Sample: samples, Customer }))
+  return client.$extends(
+    encrypted({ User: users, Post: posts, Sample: samples, Reading: readingModelOf(eaas, ''), Customer }),
+  )
 }
 type Db = ReturnType<typeof extend>
 
@@ -20,6 +24,19 @@ interface OfSample {
   good: boolean | null
   tree: Tree | null
 }
+
+interface OfReading {
+  id: string
+  station_id: string
+  taken: Date
+  level: number | null
+  good: boolean | null
+  tree: Tree | null
+  raw: Uint8Array<ArrayBuffer> | null
+}
+
+declare const untouched: ReturnType<typeof notExtended>
+const notExtended = (client: PrismaClient) => client.$extends({ name: 'other' })
 
 describe('an extended client', () => {
   it('reads numbers, dates, booleans, bytes and JSON in the types of the model', () => {
@@ -34,21 +51,131 @@ describe('an extended client', () => {
 
   it('writes them as values, and returns their types', () => {
     const write = async (db: Db, id: string) => {
-      const values = { amount: 7, taken: new Date(), good: true, tree: { name: 'x', parts: [] }, data: Prisma.DbNull }
+      const values = { amount: 7, taken: new Date(), good: true, tree: { name: 'x', parts: [] }, data: null }
       expectTypeOf(await db.sample.create({ data: { id, ...values } })).toEqualTypeOf<OfSample>()
       const update = db.sample.update({ where: { id }, data: { taken: new Date() }, select: { taken: true } })
       expectTypeOf(await update).toEqualTypeOf<{ taken: Date | null }>()
       const upsert = db.sample.upsert({ where: { id }, create: { id }, update: values })
       expectTypeOf(await upsert).toEqualTypeOf<OfSample>()
       expectTypeOf(await db.sample.createManyAndReturn({ data: [{ id }] })).toEqualTypeOf<OfSample[]>()
+      await db.sample.update({ where: { id }, data: { data: Prisma.DbNull, taken: null } })
       // @ts-expect-error text is not a number
       await db.user.update({ where: { id }, data: { email: 7 } })
       // @ts-expect-error a field that the schema does not have
       await db.sample.create({ data: { id, weight: 7 } })
       // @ts-expect-error a row has an id
       await db.sample.create({ data: values })
+      // @ts-expect-error a field that a selection does not have
+      await db.sample.create({ data: { id }, select: { weight: true } })
+      // @ts-expect-error JSON, and not a number
+      await db.sample.create({ data: { id, amount: { n: 7 } } })
     }
     expectTypeOf(write).toBeFunction()
+  })
+
+  it('takes values for what is stored as text, in every write, and refuses text in their place', () => {
+    const write = async (db: Db, id: string, taken: Date) => {
+      const station_id = id
+      const all = { taken, level: 7.5, good: true, tree: { name: 'x', parts: [] }, raw: new Uint8Array(3) }
+      const created = await db.reading.create({ data: { ...all, station_id } })
+      expectTypeOf(created).toEqualTypeOf<OfReading>()
+      const connected = { ...all, station: { connect: { id } } }
+      expectTypeOf(await db.reading.create({ data: connected })).toEqualTypeOf<OfReading>()
+      expectTypeOf(await db.reading.create({ data: connected }).station()).toEqualTypeOf<{ id: string; name: string }>()
+      expectTypeOf(await db.reading.createMany({ data: [{ taken, station_id }] })).toEqualTypeOf<{ count: number }>()
+      const returned = db.reading.createManyAndReturn({ data: { taken, level: null, station_id }, omit: { raw: true } })
+      expectTypeOf(await returned).toEqualTypeOf<Omit<OfReading, 'raw'>[]>()
+      await db.reading.update({ where: { id }, data: { taken, level: null, tree: null } })
+      await db.reading.updateMany({ where: { good: null }, data: { ...all, raw: null }, limit: 3 })
+      const changed = db.reading.updateManyAndReturn({ data: { raw: new Uint8Array(1) }, select: { raw: true } })
+      expectTypeOf(await changed).toEqualTypeOf<{ raw: Uint8Array<ArrayBuffer> | null }[]>()
+      await db.reading.upsert({ where: { id }, create: { ...all, station_id }, update: { taken } })
+      await db.$transaction([db.reading.create({ data: { taken, station_id } })])
+      await db.$transaction((tx) => tx.reading.create({ data: { taken, station_id } }))
+      // @ts-expect-error the text of a date
+      await db.reading.create({ data: { ...all, taken: '2026-01-01', station_id } })
+      // @ts-expect-error the text of a number
+      await db.reading.createMany({ data: [{ taken, level: '7.5', station_id }] })
+      // @ts-expect-error a field that may not be null
+      await db.reading.createManyAndReturn({ data: [{ taken: null, station_id }] })
+      // @ts-expect-error the text of a boolean
+      await db.reading.update({ where: { id }, data: { good: 'true' } })
+      // @ts-expect-error a number in place of a date
+      await db.reading.update({ where: { id }, data: { taken: 7 } })
+      // @ts-expect-error JSON of another type
+      await db.reading.updateMany({ data: { tree: { name: 7 } } })
+      // @ts-expect-error the base64 of bytes
+      await db.reading.updateManyAndReturn({ data: { raw: 'AAAA' } })
+      // @ts-expect-error the text of a date, in one of two places
+      await db.reading.upsert({ where: { id }, create: { taken, station_id }, update: { taken: taken.toISOString() } })
+      // @ts-expect-error a required field is missing
+      await db.reading.create({ data: { level: 7, station_id } })
+      // @ts-expect-error a member that no create has
+      await db.reading.create({ data: { taken, station_id }, where: { id } })
+    }
+    expectTypeOf(write).toBeFunction()
+  })
+
+  it('takes them in nested writes, from either side', () => {
+    const write = async (db: Db, id: string, taken: Date) => {
+      const where = { id }
+      const station = await db.station.create({
+        data: { name: 'x', readings: { create: [{ taken }], createMany: { data: [{ taken, level: 7 }] } } },
+        include: { readings: { select: { taken: true } } },
+      })
+      expectTypeOf(station.readings).toEqualTypeOf<{ taken: Date }[]>()
+      await db.station.update({
+        where,
+        data: {
+          readings: {
+            connectOrCreate: { where, create: { taken } },
+            upsert: { where, create: { taken }, update: { taken, good: null } },
+            update: [{ where, data: { level: 7 } }],
+            updateMany: { where: {}, data: { raw: null } },
+          },
+        },
+      })
+      const inner = { name: 'y', readings: { create: { taken } } }
+      await db.reading.update({ where, data: { station: { update: inner } } })
+      await db.reading.update({ where, data: { station: { update: { where: {}, data: inner } } } })
+      await db.reading.create({ data: { taken, station: { create: inner } } })
+      // @ts-expect-error the text of a date, in a new row
+      await db.station.create({ data: { name: 'x', readings: { create: [{ taken: 'x' }] } } })
+      // @ts-expect-error the text of a number, in a list of rows
+      await db.station.create({ data: { name: 'x', readings: { createMany: { data: [{ taken, level: '7' }] } } } })
+      // @ts-expect-error the text of a number, in a change
+      await db.station.update({ where, data: { readings: { update: { where, data: { level: '7' } } } } })
+      // @ts-expect-error the text of a date, in one of two places
+      await db.station.update({ where, data: { readings: { upsert: { where, create: { taken: '' }, update: {} } } } })
+      // @ts-expect-error the text of a date, two levels deep
+      await db.reading.update({ where, data: { station: { update: { readings: { create: { taken: '' } } } } } })
+    }
+    expectTypeOf(write).toBeFunction()
+  })
+
+  it('keeps what the client leaves out, and what further extensions add', () => {
+    const omits = async (client: PrismaClient<never, { reading: { raw: true } }>, readings: Readings) => {
+      const db = client.$extends(encrypted({ Reading: readings })).$extends({
+        result: { reading: { day: { needs: { taken: true }, compute: () => 7 } } },
+      })
+      const row = await db.reading.create({ data: { taken: new Date(), station_id: 'x' } })
+      expectTypeOf<keyof typeof row>().toEqualTypeOf<Exclude<keyof OfReading, 'raw'> | 'day'>()
+      const { readings: inner } = await db.station.create({ data: { name: 'x' }, include: { readings: true } })
+      expectTypeOf<keyof (typeof inner)[0]>().toEqualTypeOf<Exclude<keyof OfReading, 'raw'> | 'day'>()
+    }
+    expectTypeOf(omits).toBeFunction()
+  })
+
+  it('has the own types of Prisma where all fields are text, and where it was made before', () => {
+    const plain = (client: PrismaClient, { posts }: Models, readings: Readings) => {
+      const db = client.$extends(encrypted({ Post: posts }))
+      expectTypeOf(db.post.create).toEqualTypeOf<typeof untouched.post.create>()
+      const made = encrypted({ Reading: readings })
+      const other = client.$extends(made)
+      // @ts-expect-error the client was not known
+      return other.reading.updateMany({ data: { taken: new Date() } })
+    }
+    expectTypeOf(plain).toBeFunction()
   })
 
   it('finds by an encrypted unique field', () => {

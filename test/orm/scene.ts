@@ -144,6 +144,24 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
   return { users, posts, samples, people, leads, pairs, vaults, tickets, drafts, locals }
 }
 
+/** Values of all kinds in columns of type text. */
+export function readingModelOf(eaas: Client, keyId: string) {
+  return eaas.model({
+    name: 'readings',
+    format: 'text',
+    keyId,
+    bind: ['id'],
+    warn: false,
+    fields: {
+      taken: date(),
+      level: number().nullable(),
+      good: boolean().nullable(),
+      tree: json<Tree>().nullable(),
+      raw: bytes().nullable(),
+    },
+  })
+}
+
 /** With indexes of parts and of buckets, which need an index key. */
 export function logModelOf(eaas: Client, keyId: string, indexKey: string) {
   return eaas.model({

@@ -62,12 +62,15 @@ describe('an editor', () => {
       export async function run() {
         const [drizzleRow] = await drizzled(drizzle({} as never, { schema: { table } }), [[table, model]]).select().from(table)
         const prismaRow = await client.$extends(extended({ User: model })).user.findFirstOrThrow({ select: { id: true, email: true, born: true } })
-        return [drizzleRow, prismaRow]
+        const data = { id: '', email: '', city: '', born: new Date() }
+        const prismaWritten = await client.$extends(extended({ User: model })).user.create({ data, select: { id: true, born: true } })
+        return [drizzleRow, prismaRow, prismaWritten]
       }`)
       expect(hovers.get('drizzleRow')?.type).toBe(
         'const drizzleRow: { id: number; email: string; email_index: string | null; born: Date | null; } | undefined',
       )
       expect(hovers.get('prismaRow')?.type).toBe('const prismaRow: { id: string; email: string; born: Date | null; }')
+      expect(hovers.get('prismaWritten')?.type).toBe('const prismaWritten: { id: string; born: Date | null; }')
     },
     TIMEOUT_MS,
   )

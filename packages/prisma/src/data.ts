@@ -5,7 +5,7 @@
  */
 import { type Row, refuseCall, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
 import type { Join, KnownModel, Schema } from './schema.js'
-import { isNull, isPlain, mapOneOrMany, readObject } from './values.js'
+import { DB_NULL, isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
 
 /** Seals rows to insert. */
@@ -23,7 +23,7 @@ export async function sealRows(
     out.map(async (row, at) => {
       const own = Object.entries(row).filter(([field]) => !Object.hasOwn(filled[at] ?? {}, field))
       const inner = await nested(schema, model, rows[at], { known: values[at] ?? {}, isNew: true })
-      return { ...withNulls(Object.fromEntries(own), rows[at]), ...inner }
+      return { ...withNulls(model, Object.fromEntries(own), rows[at]), ...inner }
     }),
   )
 }
@@ -95,7 +95,7 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   const row = found.row ?? rowsOf.get(changes)
   const out = sealed ? await sealed.sealChanges(values, row ?? pinnedExactly(model, values, found.where)) : values
   const known = row ?? pinned(model, found.where)
-  return { ...withNulls(out, changes), ...(await nested(schema, model, changes, { known, isNew: false })) }
+  return { ...withNulls(model, out, changes), ...(await nested(schema, model, changes, { known, isNew: false })) }
 }
 
 /**
@@ -146,19 +146,19 @@ function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): R
     own.map(([field, value]) => {
       if (!sealed?.isSealed(field) && !sealed?.bind.includes(field)) return [field, value]
       if (isNull(value)) return [field, null]
-      if (!isPlain(value) || json.has(field)) return [field, spell(field, value)]
+      if (!isPlain(value) || json.has(field) || sealed?.takesObjects(field)) return [field, spell(field, value)]
       return [field, 'set' in value ? spell(field, value.set) : refuseComputed(sealed.name, field)]
     }),
   )
 }
 
-/** Prisma tells the kinds of null in JSON apart, so its own goes back where null was stored. */
-function withNulls(row: Row, given: Row | undefined): Row {
+/** Prisma tells the kinds of null in JSON apart: its own go back where null was stored, and null is that of the database. */
+function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefined): Row {
   return Object.fromEntries(
-    Object.entries(row).map(([field, value]) => [
-      field,
-      value === null && isNull(given?.[field]) ? given?.[field] : value,
-    ]),
+    Object.entries(row).map(([field, value]) => {
+      if (value !== null || !isNull(given?.[field])) return [field, value]
+      return [field, given?.[field] ?? (sealed?.isSealed(field) && json.has(field) ? DB_NULL : null)]
+    }),
   )
 }
 

@@ -4,24 +4,26 @@
  */
 import type { AnyModel, Read } from '@eaas/sdk/adapter'
 import { extendClient } from './extension.js'
+import type { ValuesOf, Writes } from './write-types.js'
 
 export type { AnyModel, Read } from '@eaas/sdk/adapter'
 
-type PlainOf<M> = M extends { readonly '~types'?: { plain: infer P } } ? P : never
-type ValueOf<T> = undefined extends T ? Exclude<T, undefined> | null : T
-
-/** An extension as Prisma types it: what is read of a field that is not text has the type of the model. */
-export type Encrypted<M> = (client: object) => {
+/**
+ * An extension as Prisma types it: a field that is not text has the type of the model, in what is read and in what is
+ * written.
+ */
+export type Encrypted<M, C = unknown> = (client: C) => {
   $extends: {
     extArgs: {
       result: {
         [Name in keyof M & string as Uncapitalize<Name>]: {
-          [Field in keyof PlainOf<M[Name]> & string as PlainOf<M[Name]>[Field] extends string | null | undefined
-            ? never
-            : Field]: () => { needs: Record<string, never>; compute: () => Read<ValueOf<PlainOf<M[Name]>[Field]>> }
+          [Field in keyof ValuesOf<M[Name]>]: () => {
+            needs: Record<string, never>
+            compute: () => Read<ValuesOf<M[Name]>[Field]>
+          }
         }
       }
-      model: Record<never, never>
+      model: Writes<C, { readonly [Name in keyof M]: M[Name] }>
       query: Record<never, never>
       client: Record<never, never>
     }
@@ -41,6 +43,6 @@ export type Encrypted<M> = (client: object) => {
  * @param models the model of each table, by the name of the model in Prisma's schema
  * @throws InvalidInputError at `$extends`, when the schema lacks a model or one of its fields
  */
-export function encrypted<const M extends Readonly<Record<string, AnyModel>>>(models: M): Encrypted<M> {
-  return ((client: object) => extendClient(client, models)) as Encrypted<M>
+export function encrypted<const M extends Readonly<Record<string, AnyModel>>, C = unknown>(models: M): Encrypted<M, C> {
+  return ((client: object) => extendClient(client, models)) as Encrypted<M, C>
 }

@@ -13,6 +13,9 @@ export function isNull(value: unknown): boolean {
   return value === null || typeof (value as { _getName?: unknown } | undefined)?._getName === 'function'
 }
 
+/** `Prisma.DbNull`, which belongs to the client that the application generates: Prisma knows it by this symbol. */
+export const DB_NULL = { [Symbol.for('prisma.objectEnumValue')]: true, _getName: () => 'DbNull' }
+
 /** What may be one or many. */
 export async function mapOneOrMany(value: unknown, map: (one: unknown) => Promise<unknown>): Promise<unknown> {
   return Array.isArray(value) ? Promise.all(value.map(map)) : map(value)

@@ -56,6 +56,8 @@ export interface SealedTable {
   withMade(columns: readonly string[]): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
+  /** Tells whether the values of a column are JSON, so that an object is a value and no operation of the ORM. */
+  takesObjects(column: string): boolean
   /** Searches that find more rows than match, by what else the model's indexes are made of. */
   readonly searches: Searches
   /** Whether each row has a key of its own, which other columns of it tell. */
@@ -162,6 +164,8 @@ export function createSealedTable(model: object): SealedTable {
       return [...new Set([...given, ...own.map(({ column }) => column)])]
     },
     isSealed: (column) => sealed.has(column),
+    takesObjects: (column) =>
+      fields.some(({ path, spec }) => path[0] === column && (path.length > 1 || spec.kind === 'json')),
     searches: createSearches(model, access, table),
     keyByRow,
     tellsKey: (row) => findKey(access, row) !== undefined,

@@ -3,6 +3,7 @@ import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
 import type { Definition, RowFormat } from './definition.js'
+import type { FieldKind } from './fields.js'
 import type { IndexKind } from './index-key.js'
 import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
@@ -13,9 +14,9 @@ export interface NamedPath {
   readonly path: Path
 }
 
-/** A field, and the missing values that it allows. */
+/** A field, its kind, and the missing values that it allows. */
 export interface NamedField extends NamedPath {
-  readonly spec: { readonly missing: readonly (null | undefined)[] }
+  readonly spec: { readonly kind: FieldKind; readonly missing: readonly (null | undefined)[] }
 }
 
 /** The column of a blind index. */

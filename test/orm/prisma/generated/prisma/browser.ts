@@ -82,3 +82,13 @@ export type Customer = Prisma.CustomerModel
  * 
  */
 export type Order = Prisma.OrderModel
+/**
+ * Model Station
+ * 
+ */
+export type Station = Prisma.StationModel
+/**
+ * Model Reading
+ * 
+ */
+export type Reading = Prisma.ReadingModel

@@ -63,7 +63,9 @@ export const ModelName = {
   Draft: 'Draft',
   Local: 'Local',
   Customer: 'Customer',
-  Order: 'Order'
+  Order: 'Order',
+  Station: 'Station',
+  Reading: 'Reading'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -220,6 +222,27 @@ export const OrderScalarFieldEnum = {
 } as const
 
 export type OrderScalarFieldEnum = (typeof OrderScalarFieldEnum)[keyof typeof OrderScalarFieldEnum]
+
+
+export const StationScalarFieldEnum = {
+  id: 'id',
+  name: 'name'
+} as const
+
+export type StationScalarFieldEnum = (typeof StationScalarFieldEnum)[keyof typeof StationScalarFieldEnum]
+
+
+export const ReadingScalarFieldEnum = {
+  id: 'id',
+  taken: 'taken',
+  level: 'level',
+  good: 'good',
+  tree: 'tree',
+  raw: 'raw',
+  station_id: 'station_id'
+} as const
+
+export type ReadingScalarFieldEnum = (typeof ReadingScalarFieldEnum)[keyof typeof ReadingScalarFieldEnum]
 
 
 export const SortOrder = {
