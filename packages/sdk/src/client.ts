@@ -35,7 +35,6 @@ import {
   toText,
 } from './input.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
-import { assertModelName } from './models/index-key.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Extras, Fields } from './models/model-types.js'
 import type { Connection } from './parts.js'
@@ -335,14 +334,16 @@ export interface Client extends Service {
    * Makes an index key for models (`indexKey`), and returns its text to keep beside the schema
    * (local-index.md 1): 32 random bytes, wrapped under the key like a DEK. Models compute their indexes with
    * it in this process. Not a secret, but needed to search: if it is lost, index the rows again under a new
-   * one. Needs `wrap`; one request.
+   * one. Needs `wrap`; one request. A key by its name, `{ key }`, is looked up before, and created where there is
+   * none, as by a model: that needs `keys:read`, and `keys:create` where the key may be missing.
    *
+   * @param key the id of the key, or its name
    * @example
    * ```ts
-   * const indexKey = await eaas.createIndexKey(keyId, { model: 'users' })
+   * const indexKey = await eaas.createIndexKey({ key: 'customers' }, { model: 'users' })
    * ```
    */
-  createIndexKey(keyId: string, options?: IndexKeyOptions): Promise<string>
+  createIndexKey(key: string | { readonly key: string }, options?: IndexKeyOptions): Promise<string>
   /**
    * Has an index key wrapped under the current version of its key, and returns its new text. Index columns
    * stay as they are. Needs `wrap` and `unwrap`; one request.
@@ -511,14 +512,12 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
       const { records, rewrapEnvelope } = await load()
       return rewrapEnvelope(records, given, { context, signal: options.signal })
     },
-    async createIndexKey(keyId: string, options: IndexKeyOptions = {}) {
+    async createIndexKey(key: string | { readonly key: string }, options: IndexKeyOptions = {}) {
       assertOptions('createIndexKey()', options, ['model', 'signal'])
       const { model = '', signal } = options
       assertNotAborted(signal)
-      assertKeyId(keyId)
-      assertModelName(model)
       const { records, createIndexKey } = await prepare()
-      return createIndexKey(records, keyId, { model, signal })
+      return createIndexKey(records, key, { model, signal, ensureKey: models.ensureKey })
     },
     async rewrapIndexKey(indexKey: string, options?: CallOptions) {
       const signal = readSignal('rewrapIndexKey()', options)

@@ -327,7 +327,7 @@ export class NamedKey {
 }
 
 /** @throws InvalidInputError when it is none, or a key by its id is given too */
-function readKeyName({ key, keyId }: Options): string {
+export function readKeyName({ key, keyId }: { key?: unknown; keyId?: unknown }): string {
   if (keyId !== undefined) throw new InvalidInputError('a model takes key or keyId, not both')
   if (typeof key === 'string' && key.trim() !== '' && key.length <= 255) return key
   throw new InvalidInputError(`key must be the name of a key, 1 to 255 characters, got ${kindOf(key)}`)

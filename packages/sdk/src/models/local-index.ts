@@ -8,12 +8,14 @@ import { withOwnDek } from '../deks/own-dek.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
+import { assertKeyId, assertOptions, isObject } from '../input.js'
 import { flagOf, secretsFor, withMixed } from '../records/application-secret.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { Commit } from '../records/rewrapping.js'
 import { useOfIndex } from '../uses.js'
 import { loadOnce, type Soon, untilAborted, use } from '../waiting.js'
-import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
+import { readKeyName } from './definition.js'
+import { assertModelName, columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
 
 /** Makes the MACs of columns, each once. `kind` as local-index.md 2 writes it. */
 export type ColumnMacs = (model: string, column: string, kind: string) => Soon<Mac>
@@ -26,9 +28,17 @@ type Deps = Pick<RecordsDeps, 'batcher' | 'envelopes' | 'closed' | 'onClose' | '
 /** Makes an index key and returns its text; see `Client.createIndexKey`. The engine must be ready. */
 export async function createIndexKey(
   { wrap, envelopes }: Deps,
-  keyId: string,
-  { model, signal }: { model: string; signal: AbortSignal | undefined },
+  key: string | { readonly key: string },
+  {
+    model,
+    signal,
+    ensureKey,
+  }: { model: string; signal: AbortSignal | undefined; ensureKey(name: string): Promise<string> },
 ): Promise<string> {
+  assertModelName(model)
+  if (isObject(key)) assertOptions('key', key, ['key'])
+  const keyId = isObject(key) ? await ensureKey(readKeyName(key)) : key
+  assertKeyId(keyId)
   return withOwnDek(wrap, { keyId, signal, use: useOfIndex(model) }, async ({ dek, wrapped }) => {
     const [secret] = envelopes.secrets.list
     const commitment = await commitFor(model)(envelopes.engine(), dek, keyId, secret)

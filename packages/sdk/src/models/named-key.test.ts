@@ -69,6 +69,35 @@ describe('a model whose key is declared by its name', () => {
     await expect(users.encrypt(row)).rejects.toThrow(id)
   })
 
+  it('has an index key under the same key, which is made by its name', async () => {
+    const { owner, calls, connect } = scene()
+    const eaas = await connect()
+    const indexKey = await eaas.createIndexKey({ key: 'users' }, { model: 'users' })
+    expect(calls).toEqual(['GET /v1/keys', 'POST /v1/keys', expect.stringMatching('^POST /v1/keys/.*/wrap$')])
+    const users = define(await connect(), { indexKey })
+    expect(await users.decrypt(await users.encrypt(row))).toEqual(row)
+    expect(await owner.createIndexKey({ key: 'users' }, { model: 'users' })).not.toBe(indexKey)
+    expect((await owner.keys.list()).keys).toHaveLength(1)
+  })
+
+  it('has an index key only where the rights allow it, and where the name is one', async () => {
+    const { connect } = scene()
+    const writer = await connect(['wrap', 'keys:read'])
+    const refused = { code: 'E_API', problem: 'E_MISSING_PERMISSION', hint: expect.stringContaining('keys:create') }
+    await expect(writer.createIndexKey({ key: 'users' })).rejects.toMatchObject(refused)
+    for (const wrong of [
+      {},
+      { key: ' ' },
+      { key: 5 },
+      { key: 'x'.repeat(256) },
+      { key: 'users', model: 'x' },
+      'users',
+    ]) {
+      const made = writer.createIndexKey(wrong as never)
+      await expect(made).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    }
+  })
+
   it('is worked on, and described alike before its key is known and afterwards', async () => {
     const { connect } = scene()
     const eaas = await connect()
