@@ -19,6 +19,7 @@ export { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf, type 
 export { spelledAs } from './maintenance/foreign.js'
 export type { FieldCounts, IndexCounts, TableCounts } from './maintenance/forms.js'
 export type { Outcome, Reader } from './maintenance/works.js'
+export { keepsNumbers } from './models/plain-texts.js'
 export { nearestName } from './nearest-name.js'
 export type { AnyModel }
 
@@ -139,7 +140,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   if (isOpening && Object.keys(read).length > 0)
     throw new InvalidInputError(`read is not for ${work}`, 'Seal such values first.', { option: 'read' })
   // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
-  const { rows, deps } = await load({ ...definition, acceptPlaintext: true, warn: false })
+  const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
   const currentVersion = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
   const versions: Versions = new Map(await Promise.all(isOpening ? [] : [...definition.keyIds].map(currentVersion)))
   const found = createCounts(definition)

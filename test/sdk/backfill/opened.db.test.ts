@@ -107,6 +107,37 @@ describe('opening a table of PostgreSQL', () => {
     }
   })
 
+  it('writes back the text that was there, of all kinds, without a reader', async () => {
+    const name = `texts_${randomUUID().slice(0, 8)}`
+    const fields = { flag: boolean(), n: number(), at: date(), raw: bytes(), list: json<unknown>() }
+    const more = { name: 'texts', keyId, bind: ['id'], format: 'text', warn: false } as const
+    const model = eaas.model({ ...more, acceptPlaintext: true, fields })
+    const table = postgresTable(query, name)
+    await run(`create table ${name} (id int primary key, flag text, n text, at text, raw text, list text)`)
+    await run(`insert into ${name} values
+      (1, 'true', '-1.5', '1815-12-10T01:02:03.456Z', 'AP8B', '{"x":["é",null],"n":1.5}'),
+      (2, 'false', '1e+21', '2026-01-31T00:00:00.000Z', '', '[]'),
+      (3, 'false', '7', '2026-01-31T00:00:00', '', '[]'),
+      (4, 'no', '7', '2026-01-31', '', '[]')`)
+    const all = () => run(`select * from ${name} order by id`)
+    const before = await all()
+    const [first] = (await model.decryptMany(before as never[])).ok
+    expect(first).toMatchObject({ flag: true, n: -1.5, at: new Date('1815-12-10T01:02:03.456Z'), list: { n: 1.5 } })
+    expect(await backfill(model, table, { dryRun: true })).toMatchObject({ changed: 2, failed: 2 })
+    const report = await backfill(model, table)
+    expect(report).toMatchObject({ changed: 2, failed: 2 })
+    expect(report.failures.map(({ key, field }) => [key, field])).toEqual([
+      ['["3"]', 'at'],
+      ['["4"]', 'flag'],
+    ])
+    expect(JSON.stringify(report)).not.toMatch(/2026-01-31T00|"no"/)
+    expect((await all()).slice(2)).toEqual(before.slice(2))
+    const strict = eaas.model({ ...more, fields })
+    expect((await strict.decryptMany((await all()).slice(0, 2) as never[])).ok[0]).toMatchObject({ n: -1.5 })
+    expect(await backfill(model, table, { work: 'open' })).toMatchObject({ changed: 2, failed: 0 })
+    expect(await all()).toEqual(before)
+  })
+
   it('leaves a row that the column cannot hold, or of which a trigger changes what is written', async () => {
     const { name } = await sealedPeople(4)
     await run(

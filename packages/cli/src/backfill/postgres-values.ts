@@ -1,6 +1,7 @@
 /** Values of PostgreSQL as text, by which they are compared and written, and as a model takes them. */
 import { encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
+import { keepsNumbers } from '@eaas/sdk/maintenance'
 
 /** A column that the table has. */
 export interface PostgresColumn {
@@ -35,8 +36,9 @@ export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn):
 /** The clause by which a column becomes text, where the values do not simply stay what they are. */
 function usingText(name: string, base: string): string {
   const column = quoteName(name)
-  if (base === 'bytea')
-    return ` using encode(${column}, 'base64'), or convert_from(${column}, 'UTF8') where the bytes are text`
+  if (base === 'bytea') {
+    return ` using encode(${column}, 'base64') for a field of bytes(), or convert_from(${column}, 'UTF8') for one of text()`
+  }
   return TEXT_TYPES.includes(base) ? '' : ` using ${column}::text`
 }
 
@@ -87,21 +89,6 @@ export function writeColumn({ base }: PostgresColumn, value: unknown): string | 
 
 function asText(value: unknown): unknown {
   return value instanceof Uint8Array ? encodeBase64(value) : value
-}
-
-/** Tells whether JavaScript reads each number of a JSON text as it is written. */
-function keepsNumbers(json: string): boolean {
-  const numbers = json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').match(/-?\d[\d.eE+-]*/g) ?? []
-  return numbers.every((number) => decimalOf(number) === decimalOf(String(Number(number))))
-}
-
-/** One spelling for each decimal number: its digits without zeros around them, and the exponent. */
-function decimalOf(number: string): string {
-  const [, sign = '', whole = '', part = '', exponent = '0'] =
-    /^(-?)(\d+)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
-  const digits = (whole + part).replace(/^0+/, '')
-  const short = digits.replace(/0+$/, '')
-  return short === '' ? '0' : `${sign}${short}e${Number(exponent) - part.length + digits.length - short.length}`
 }
 
 export function quoteName(name: string): string {

@@ -7,8 +7,10 @@ import type { IndexColumn } from '../models/index-columns.js'
 import { hashColumnTexts } from '../models/index-values.js'
 import type { ModelDeps } from '../models/model-deps.js'
 import type { ModelRows } from '../models/model-rows.js'
+import { readPlain } from '../models/plain-texts.js'
 import { rewrapRows } from '../models/rotation.js'
 import { type RowRead, readEach } from '../models/seal-rows.js'
+import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { findLibrary } from './foreign.js'
 import { isOldVersion, isUnsealed, lacksIndex, type RowForms, type TableCounts } from './forms.js'
@@ -147,9 +149,16 @@ async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outc
   )
   for (const { one, plain } of opened) {
     const refused = refuseSealed(definition, plain)
-    outcomes.set(one, refused ?? write(changedColumns({ ...definition, columns: [] }, one.row, plain)))
+    const after = withValues(plain, plaintextOf(definition, one))
+    outcomes.set(one, refused ?? write(changedColumns({ ...definition, columns: [] }, one.row, after)))
   }
   return found.map((one) => outcomes.get(one) ?? refuseSealed(definition, one.row) ?? CURRENT)
+}
+
+/** The values of a row that are not sealed, as they are stored. */
+function plaintextOf({ fields }: Definition, { row, forms }: FoundRow): [Path, unknown][] {
+  const plain = fields.filter(({ name }) => forms.fields.get(name)?.form === 'plaintext')
+  return plain.map(({ path }) => [path, getAt(row, path)])
 }
 
 /** Opens the rows as `openAll` does, and changes none. */
@@ -271,7 +280,8 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
  */
 async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
   const values: [Path, unknown][] = []
-  for (const { name, path } of definition.fields) {
+  for (const field of definition.fields) {
+    const { name, path } = field
     const form = forms.fields.get(name)?.form
     const place = { index: 0, field: name }
     if (form === 'v1' && definition.envelope === 2 && !definition.acceptUnbound) {
@@ -292,6 +302,10 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
     else if (!definition.acceptPlaintext) {
       const hint = 'Pass a model with `acceptPlaintext: true`, or give the column a reader.'
       return new InvalidInputError('it is not encrypted', hint, place)
+    } else {
+      const value = attempt(() => ({ value: readPlain(definition, field, stored, 0) }))
+      if (isEaasError(value)) return value
+      values.push([path, value.value])
     }
   }
   return values.length === 0 ? row : withValues(row, values)

@@ -6,25 +6,19 @@ import { isMissing, type Row } from '../input.js'
 import type { OpenJob } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import { spellingsOf } from '../records/spellings.js'
-import { assertKind } from './codecs.js'
 import { isCompact } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { Accepted } from './model-deps.js'
+import { readPlain } from './plain-texts.js'
 
 /**
  * Tells whether the model takes a value of a field as it is, because it is not sealed.
  *
- * @throws InvalidInputError when it is not of the field's kind
+ * @throws InvalidInputError when it is not of the field's kind, or its text is not
  */
-export function acceptPlain(
-  { acceptPlaintext }: Definition,
-  field: PlacedField,
-  value: unknown,
-  index: number,
-): boolean {
-  if (!acceptPlaintext || looksSealed(value)) return false
-  assertKind(field.spec, value, { index, field: field.name })
-  return true
+export function acceptPlain(definition: Definition, field: PlacedField, value: unknown, index: number): boolean {
+  if (!definition.acceptPlaintext || looksSealed(value)) return false
+  return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside of JSON
 }
 
 // Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or

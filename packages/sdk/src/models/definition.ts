@@ -200,6 +200,8 @@ export interface Definition {
   rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
+  /** Whether plaintext is a value already, as a reader of the maintenance returns it, and no text of a column. */
+  plainIsRead?: boolean | undefined
   /** The ids of the keys whose envelopes the model opens, whatever the row. */
   keyIds: ReadonlySet<string>
   /** Without it the service makes the indexes. */

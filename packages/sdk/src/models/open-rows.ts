@@ -19,6 +19,7 @@ import { envelopeAt, isHeaderUsed } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { named, naming } from './named-errors.js'
+import { readPlain } from './plain-texts.js'
 import { hasSeal, SEAL_FIELD, sealAad } from './row-seal.js'
 
 // The format is no secret: whoever has the envelope reads it.
@@ -87,7 +88,7 @@ export async function openRows(
       await openBlock(deps, jobs, opening)
       for (const [at, one] of read.entries()) {
         const index = first + start + at
-        const row = isEaasError(one) ? one : join(deps, definition, one, outcomes)
+        const row = isEaasError(one) ? one : join(deps, definition, { ...one, index }, outcomes)
         if (isEaasError(row)) {
           const error = isEaasError(one) ? row : named(row, definition, one.row)
           result.failed.push({ index, error })
@@ -176,7 +177,7 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
 function join(
   { accepted }: ModelDeps,
   definition: Definition,
-  { row, jobs }: { row: Row; jobs: readonly Job[] },
+  { row, jobs, index }: { row: Row; jobs: readonly Job[]; index: number },
   outcomes: ReadonlyMap<Job, Outcome>,
 ): Row | EaasError {
   const { fields, columns, header } = definition
@@ -188,9 +189,13 @@ function join(
     values.push([job.field.path, outcome?.value])
   }
   countAccepted(accepted, definition, row, jobs)
-  for (const { path, spec } of fields) {
+  const opened = new Set(jobs.map(({ field }) => field))
+  for (const field of fields) {
+    const { path, spec } = field
+    const value = getAt(row, path)
     // A database stores null for a value that was left out.
-    if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])
+    if (value === null && !spec.missing.includes(null)) values.push([path, undefined])
+    else if (!isMissing(value) && !opened.has(field)) values.push([path, readPlain(definition, field, value, index)])
   }
   const plain = withValues(row, values)
   for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // any other value is the application's

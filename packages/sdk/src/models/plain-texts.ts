@@ -1,0 +1,116 @@
+/**
+ * Values that are not sealed yet, as a column of type text or JSON holds them: as text, of a field that is not.
+ * Read exactly or not at all, since what is read is sealed next, and the text is gone then.
+ */
+import { decodeBase64 } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { isObject } from '../input.js'
+import { assertKind } from './codecs.js'
+import type { Definition, PlacedField } from './definition.js'
+import type { FieldKind } from './fields.js'
+
+/** What a text must be for each kind, and what it is read to. */
+const TEXTS: Readonly<Record<Exclude<FieldKind, 'text'>, [expected: string, read: (text: string) => unknown]>> = {
+  date: ['a day, or a time with its offset, to the millisecond', readDate],
+  number: ['a number that JavaScript holds exactly', readNumber],
+  boolean: ['true or false', (text) => (text === 'true' ? true : text === 'false' ? false : undefined)],
+  // PostgreSQL's encode() breaks lines.
+  bytes: ['base64', (text) => decodeBase64(text.replaceAll(/\r?\n/g, ''))],
+  // Of another text it cannot be told whether it is JSON, or a value in a column of JSON.
+  json: ['an object or list in JSON that JavaScript holds exactly', readJson],
+}
+
+/**
+ * Reads a value that is not sealed: text as its column holds it, all others as they are.
+ *
+ * @throws InvalidInputError when it is not of the field's kind, or its text cannot be read exactly
+ */
+export function readPlain(
+  { format, plainIsRead }: Pick<Definition, 'format' | 'plainIsRead'>,
+  { name, spec }: PlacedField,
+  value: unknown,
+  index: number,
+): unknown {
+  const place = { index, field: name }
+  const { kind } = spec
+  if (typeof value !== 'string' || kind === 'text' || plainIsRead) {
+    assertKind(spec, value, place)
+    return value
+  }
+  const [expected, read] = TEXTS[kind]
+  const hint = 'Correct the stored text, or give a backfill a reader.'
+  const plain = attempt(() => read(value))
+  if (kind === 'json' && format !== 'text') {
+    // In a column of JSON a text is a value of its own.
+    if (plain === undefined) return value
+    throw new InvalidInputError(
+      'it may be JSON or a text',
+      `Give a column of type text \`format: 'text'\`. ${hint}`,
+      place,
+    )
+  }
+  if (plain === undefined) throw new InvalidInputError(`expected the text of ${expected}`, hint, place)
+  return plain
+}
+
+/** The errors of the parsers quote the text. */
+function attempt(read: () => unknown): unknown {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}
+
+/** ISO 8601, and how PostgreSQL prints a `date` and a `timestamptz`. A time without an offset is that of some zone. */
+const DATE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,3})0*)?(?:Z|([+-])(\d\d)(?::?(\d\d))?))?$/
+
+function readDate(text: string): Date | undefined {
+  const [, day, time = '00:00:00', part = '', sign, hours = 0, minutes = 0] = DATE.exec(text) ?? []
+  const local = `${day}T${time}.${part.padEnd(3, '0')}Z`
+  const read = new Date(local)
+  // Of the 30th of February JavaScript makes the 2nd of March. What has no day has no ISO text, either.
+  if (read.toISOString() !== local) return undefined
+  const offset = (Number(hours) * 60 + Number(minutes)) * 60_000
+  return new Date(read.getTime() + (sign === '-' ? offset : -offset))
+}
+
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+
+function readNumber(text: string): number | undefined {
+  return NUMBER.test(text) && keepsNumbers(text) ? Number(text) : undefined
+}
+
+function readJson(text: string): unknown {
+  const value: unknown = JSON.parse(text)
+  const names = withoutTexts(text).split(':').length - 1
+  return isObject(value) && keepsNumbers(text) && countNames(value) === names ? value : undefined
+}
+
+function countNames(value: unknown): number {
+  if (!isObject(value)) return 0
+  const own = Array.isArray(value) ? 0 : Object.keys(value).length
+  return Object.values(value).reduce((sum: number, one) => sum + countNames(one), own)
+}
+
+function withoutTexts(json: string): string {
+  return json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '')
+}
+
+/** Tells whether JavaScript reads each number of a JSON text as it is written. */
+export function keepsNumbers(json: string): boolean {
+  const numbers = withoutTexts(json).match(/-?\d[\d.eE+-]*/g) ?? []
+  return numbers.every((number) => decimalOf(number) === decimalOf(String(Number(number))))
+}
+
+/** One spelling for each decimal number: its digits without zeros around them, and the exponent. */
+function decimalOf(number: string): string {
+  const [, sign = '', whole = '', part = '', exponent = '0'] =
+    /^(-?)(\d+)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
+  const digits = whole + part
+  let [start, end] = [0, digits.length]
+  while (digits[start] === '0') start++
+  while (end > start && digits[end - 1] === '0') end--
+  if (start === end) return '0'
+  return `${sign}${digits.slice(start, end)}e${Number(exponent) - part.length + digits.length - end}`
+}
