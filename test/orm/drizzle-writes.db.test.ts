@@ -1,13 +1,28 @@
 // Which row a write of Drizzle is about, on the PostgreSQL of the run: what would seal a value for another row is refused, and nothing stored.
 import { randomUUID } from 'node:crypto'
-import { and, between, eq, gt, inArray, isNotNull, like, ne, not, or, type SQL, sql } from 'drizzle-orm'
+import { inspect } from 'node:util'
+import {
+  and,
+  between,
+  DrizzleQueryError,
+  eq,
+  gt,
+  inArray,
+  isNotNull,
+  like,
+  ne,
+  not,
+  or,
+  type SQL,
+  sql,
+} from 'drizzle-orm'
 import { int, mysqlTable, varchar } from 'drizzle-orm/mysql-core'
 import { integer, pgTable, varchar as pgVarchar, text, uuid, withReplicas } from 'drizzle-orm/pg-core'
 import { describe, expect, it } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
 import { text as sealedText } from '../../packages/sdk/src/index.js'
 import { backend } from '../support/database/database.js'
-import { ADA, BEN, notes, prices, refusedBefore, type Sent, users, useScene } from './drizzle-scene.js'
+import { ADA, BEN, notes, prices, refusedBefore, SECRET, type Sent, users, useScene } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {
   const sent: Sent[] = []
@@ -95,6 +110,35 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       const rows = await scene.db.select({ noteId: notes.noteId, body: notes.body }).from(notes)
       expect(rows.map(({ body }) => body)).toEqual([null, null])
     })
+  })
+
+  it.each<[string, (db: Db) => PromiseLike<unknown>]>([
+    ['an insert', (db) => db.insert(users).values({ id: ADA, email: SECRET })],
+    ['an insert of many rows', (db) => db.insert(users).values([ADA, BEN].map((id) => ({ id, email: SECRET })))],
+    ['an update of found rows', (db) => db.update(users).set({ email: SECRET, city: sql`(1 / 0)::text` })],
+    [
+      'a search',
+      (db) =>
+        db
+          .select()
+          .from(users)
+          .where(and(eq(users.email, SECRET), sql`1 / 0 = 1`)),
+    ],
+    [
+      'a search by several',
+      (db) =>
+        db
+          .select()
+          .from(users)
+          .where(and(inArray(users.email, [SECRET]), sql`1 / 0 = 1`)),
+    ],
+  ])('%s that fails quotes envelopes and hashes in its error, and no plaintext', async (_, run) => {
+    const error: unknown = await run(scene.db).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    expect(error).toBeInstanceOf(DrizzleQueryError)
+    expect(inspect(error, { depth: 12, showHidden: true, maxStringLength: null })).not.toContain(SECRET)
   })
 
   describe('an id in another spelling', () => {

@@ -12,7 +12,7 @@ import {
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { encrypted } from '../../packages/kysely/src/index.js'
-import { expectRefused } from './refused.js'
+import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
 import type { Lead, Log, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface Database {
@@ -294,7 +294,12 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     // PostgreSQL counts before the rows are filtered, so that this is refused: the rows are counted.
     countLogs: async ({ starts }) => {
       const logs = db.selectFrom('logs').where('fault', 'like', `${starts}%`)
-      await expectRefused(logs.select(({ fn }) => fn.countAll().as('n')).execute())
+      await expectRefused(logs.select(({ fn }) => fn.countAll().as('n')).execute(), NO_COUNT)
+      const either = db
+        .selectFrom('logs')
+        .select('id')
+        .where((eb) => eb.or([eb('fault', 'like', `${starts}%`), eb('number', '=', 1)]))
+      await expectRefused(either.execute(), NO_OR)
       const update = db.updateTable('logs').where('fault', 'like', `${starts}%`)
       await expectRefused(update.set({ number: 1 }).execute())
       await expectRefused(update.set({ fault: 'all' }).execute())

@@ -15,7 +15,7 @@ import {
   Not,
 } from 'typeorm'
 import { encrypted } from '../../packages/typeorm/src/index.js'
-import { expectRefused } from './refused.js'
+import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
 import type { Lead, Log, Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface UserRow extends User {
@@ -386,8 +386,8 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     // PostgreSQL counts before the rows are filtered, so that this is refused: the rows are counted.
     countLogs: async ({ starts }) => {
       const where = { fault: Like(`${starts}%`) }
-      await expectRefused(db.countBy(logs, where))
-      await expectRefused(db.findBy(logs, [where, { number: 1 }]))
+      await expectRefused(db.countBy(logs, where), NO_COUNT)
+      await expectRefused(db.findBy(logs, [where, { number: 1 }]), NO_OR)
       await expectRefused(db.findBy(logs, { fault: Not(Like(`${starts}%`)) }))
       await expectRefused(db.delete(logs, where))
       await expectRefused(db.update(logs, where, { number: 1 }))

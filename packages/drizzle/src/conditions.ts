@@ -3,7 +3,7 @@
  * answer.
  */
 
-import { refuseCall, refuseExpression, refuseOperator } from '@eaas/sdk/adapter'
+import { refuseCall, refuseExpression, refuseOperator, searchHint } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
@@ -87,8 +87,9 @@ const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> =
 }
 
 /** `searches.ts` has taken such comparisons out where they can be answered. */
-const SEARCH_HINT =
-  'Search so in the `where` of a select, alone or within `and`, by an index of parts or of buckets; then write or join by the ids. Or filter the rows after they are decrypted.'
+const SEARCH_HINT = searchHint(
+  'Search so in the `where` of a select, alone or within `and`, by an index of parts or of buckets, and count the rows.',
+)
 
 interface Comparison {
   condition: SQL

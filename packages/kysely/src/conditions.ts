@@ -2,14 +2,15 @@
  * Conditions of Kysely: puts the index in place of an encrypted column, and refuses what no index can answer.
  */
 
-import { refuseExpression, refuseField, refuseOperator, refuseOrder } from '@eaas/sdk/adapter'
+import { refuseExpression, refuseField, refuseOperator, refuseOrder, searchHint } from '@eaas/sdk/adapter'
 import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
 import { columnName, isNode, type Node, qualifierOf } from './nodes.js'
 import { findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
 
 /** `searches.ts` has taken such comparisons out where they can be answered. */
-const SEARCH_HINT =
-  'Search so in the `where` of a select, alone or joined by `and`, by an index of parts or of buckets; then write or join by the ids. Or filter the rows after they are decrypted.'
+const SEARCH_HINT = searchHint(
+  'Search so in the `where` of a select, alone or joined by `and`, by an index of parts or of buckets, and count the rows.',
+)
 
 const OPERATORS = ['=', '==', '!=', '<>', 'in', 'not in']
 

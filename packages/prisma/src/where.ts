@@ -9,6 +9,7 @@ import {
   refuseField,
   refuseOperator,
   type SealedTable,
+  searchHint,
 } from '@eaas/sdk/adapter'
 import type { KnownModel, Schema } from './schema.js'
 import { isNull, isPlain, readObject } from './values.js'
@@ -128,7 +129,7 @@ async function equals(table: SealedTable, field: string, { filter, filters }: Co
 async function search(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
   const conditions = await table.searches.find(field, filter)
   if (!filters) {
-    const hint = 'Search so in findMany, findFirst or count, alone or within AND; then write or relate by the ids.'
+    const hint = searchHint('Search so in findMany, findFirst or count, alone or within AND.')
     refuseField(table.name, field, 'its index finds more rows than match, which cannot be filtered here', hint)
   }
   filters.push({ field, query: filter })

@@ -22,6 +22,7 @@ export {
   refuseField,
   refuseOperator,
   refuseOrder,
+  searchHint,
 } from './adapter/refusals.js'
 export {
   createSealedTable,

@@ -11,6 +11,7 @@ import {
   refuseOrder,
   rememberCaller,
   runFor,
+  searchHint,
 } from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
 import { type Located, rewriteCondition } from './conditions.js'
@@ -199,8 +200,9 @@ function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): voi
   const isIn = ({ alias, field }: RowFilter) => outputs.some((one) => one.alias === alias && one.name === field)
   const isJoined = !namesInSql(sql).some(({ name }) => name === 'or' || name === 'not')
   if (!opens && isJoined && filters.every(isIn)) return
-  const hint =
-    'Search so in `find` or `getMany`, by conditions that are all joined by `and`, and count the rows; write or join by their ids.'
+  const hint = searchHint(
+    'Search so in `find` or `getMany`, by conditions that are all joined by `and`, and count the rows.',
+  )
   refuseCall(`a search of ${first.field} that finds more rows than match, where they cannot be filtered,`, hint)
 }
 

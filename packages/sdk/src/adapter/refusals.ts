@@ -1,6 +1,11 @@
 /** What the adapters for ORMs refuse, in one sentence each, so that no query silently works on ciphertext. */
 import { InvalidInputError } from '../errors.js'
 
+/** Says what to do where an index finds more rows than match: these are opened and filtered, which SQL cannot do. */
+export function searchHint(where: string): string {
+  return `${where} In place of \`or\`, read by each condition and join the rows; write or join by their ids. Or filter the rows after they are decrypted.`
+}
+
 /** Refuses what the database cannot do with an encrypted field. @throws InvalidInputError */
 export function refuseField(model: string, field: string, message: string, hint: string): never {
   throw new InvalidInputError(`${model}.${field} is encrypted: ${message}`, hint)
