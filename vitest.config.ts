@@ -31,7 +31,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  * commits, and one pass over keys, logs and purges. The other suites test the same SQL, driver and HTTP on either back end.
  */
 const ON_BOTH = [
-  'test/api/{batch,counted-wraps,keys}.test.ts',
+  'test/api/{batch,counted-wraps,keys,operators}.test.ts',
   'test/audit/{entries/list,retention/command}.test.ts',
   'test/cli/{backup,data-directory,dev,no-database,root-key}.test.ts',
   'test/custody/{destroyed-versions,frozen,killed,killed-process,providers,rotation,shares}.test.ts',

@@ -62,6 +62,7 @@ export const INSTALLATION_ACTIONS = [
   'installation.root_key_rotate',
   'installation.store_key_rotate',
   'installation.secrets_rotate',
+  'installation.operator_call',
 ] as const
 
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]

@@ -4,6 +4,7 @@
  */
 import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
 import { KEY_STATUSES, type Permission } from './names.js'
+import type { HeldPermission } from './operator-permissions.js'
 import type { ProblemCode } from './problem.js'
 import { DETAILS } from './problem-details.js'
 import { type CallRule, type KeyCall, type KeyRule, type KeyStatus, type OperationId, RULES } from './routes.js'
@@ -69,7 +70,7 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
  * For a permission, another one that allows the same and more. Clients in other languages wrap and hash with
  * `encrypt` alone, and unwrap with `decrypt`.
  */
-const IMPLIED_BY: Partial<Record<Permission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
+const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
 /** What limits the use of an API key beside its permissions and keys; null and an empty list are no limit. */
 export interface UseLimits {
@@ -91,10 +92,10 @@ export function loosens(before: UseLimits, after: UseLimits): boolean {
  * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if
  * there is none.
  */
-export function findMissingPermission(
-  held: readonly Permission[],
-  needed: readonly Permission[],
-): Permission | undefined {
+export function findMissingPermission<Needed extends HeldPermission>(
+  held: readonly HeldPermission[],
+  needed: readonly Needed[],
+): Needed | undefined {
   return needed.find((permission) => {
     const implying = IMPLIED_BY[permission]
     return !held.includes(permission) && !(implying !== undefined && held.includes(implying))

@@ -57,7 +57,12 @@ export const DETAILS = {
     call: 'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.',
   },
   E_WRAPPED_KEY: { wrappedKey: 'wrapped_key is not authentic for this key' },
-  E_NOT_FOUND: { key: 'key not found', version: 'the key has no such version', apiKey: 'API key not found' },
+  E_NOT_FOUND: {
+    key: 'key not found',
+    version: 'the key has no such version',
+    apiKey: 'API key not found',
+    tenant: 'tenant not found',
+  },
   E_ROUTE_NOT_FOUND: { path: 'there is nothing at this path' },
   E_METHOD_NOT_ALLOWED: { method: 'this path does not support this method' },
   E_REQUEST_TIMEOUT: { request: 'the request did not arrive in time' },

@@ -1,6 +1,6 @@
 /** What the log's entries of API keys say of the rights that they grant (chain.md 12 of the server). Pure. */
 import { type KeyList, writeKeyList } from './key-list.js'
-import type { Permission } from './names.js'
+import type { HeldPermission } from './operator-permissions.js'
 
 /**
  * Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them.
@@ -9,7 +9,7 @@ const MAX_LIST_CHARACTERS = 1_024
 
 /** What an API key is granted. */
 export interface Grant {
-  permissions: readonly Permission[]
+  permissions: readonly HeldPermission[]
   expires_at: string | null
   /** empty if any address is allowed */
   allowed_ips: readonly string[]

@@ -17,6 +17,8 @@ export {
   base64,
   dek,
   KEY_STATUSES,
+  time,
+  uuid,
   VERSION_STATUSES,
   WRAPPED_KEY_CHARACTERS,
   wrappedKey,

@@ -15,7 +15,8 @@ import { serveDocs } from './http/docs.js'
 import { ROUTES } from './http/endpoints.js'
 import { answerNotFound, sendError } from './http/errors.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
-import { serveOpenApi } from './http/openapi/openapi.js'
+import { serveOpenApi, serveOperatorsOpenApi } from './http/openapi/openapi.js'
+import { operatorRoutes } from './http/operator-endpoints.js'
 import { sendParserError } from './http/parser-errors.js'
 import { serveProbes } from './http/probes.js'
 import { refuseAmbiguousHeads } from './http/request-head.js'
@@ -67,6 +68,8 @@ export interface AppOptions {
   tracing?: Tracing | undefined
   /** origins of pages that may call from a browser; none by default */
   corsOrigins?: string[]
+  /** whether operators may call, by API keys of their own; by default there are no such routes */
+  operatorApi?: boolean
   /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
   metrics?: Metrics
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
@@ -95,6 +98,7 @@ export function buildApp({
   tls,
   tracing,
   corsOrigins = [],
+  operatorApi = false,
   metrics = createMetrics(),
   takesSchemas = false,
 }: AppOptions): FastifyInstance {
@@ -139,7 +143,9 @@ export function buildApp({
   serveMetrics(app, services, { metrics, checkHealth, tls })
   serveOpenApi(app)
   serveDocs(app)
-  serveRoutes(app, services, ROUTES)
+  const forOperators = operatorApi ? operatorRoutes({ checkHealth, ages: metrics.ages }) : []
+  if (operatorApi) serveOperatorsOpenApi(app, forOperators)
+  serveRoutes(app, services, [...ROUTES, ...forOperators])
   return app
 }
 

@@ -12,6 +12,7 @@ const LEAST_WRAPS = 100
 const POOLERS = ['auto', 'transaction', 'none'] as const
 const TENANTS_PER_APPEND = ['many', 'one'] as const
 const MOST_WITNESSES = 3
+const SWITCH = ['off', 'on'] as const
 const TLS_VERSIONS = ['1.3', '1.2'] as const
 /** `sun_path` of macOS and the BSDs with its closing NUL; Linux takes four more (unix(7)). */
 const MOST_SOCKET_PATH_BYTES = 103
@@ -42,6 +43,8 @@ export interface Config {
   trustProxy: string[]
   /** origins of pages that may call the API from a browser; none by default */
   corsOrigins: string[]
+  /** whether operators may call below /admin, by API keys of their own */
+  operatorApi: boolean
   destroyWindowDays: number
   /** how many DEKs a version of a key wraps before the server rotates the key */
   rotateAfterWraps: number
@@ -175,6 +178,8 @@ export const VARIABLES = {
     'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas; unix for those that connect to EAAS_SOCKET (default: none)',
   EAAS_CORS_ORIGINS:
     'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
+  EAAS_OPERATOR_API:
+    'on serves /admin/v1 to the API keys of operators (eaas operator-key), which a proxy should let nobody else reach: on, off (default: off)',
   EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
   EAAS_ROTATE_AFTER_WRAPS: `DEKs that a version of a key wraps before the server rotates the key, ${LEAST_WRAPS} to ${ROTATE_AFTER_WRAPS} (default: ${ROTATE_AFTER_WRAPS})`,
   EAAS_AUDIT_RETENTION_MONTHS:
@@ -235,6 +240,7 @@ export const SETTINGS: Settings = {
     EAAS_DATABASE_POOLER: POOLERS,
     EAAS_DATABASE_APPENDS: TENANTS_PER_APPEND,
     EAAS_TLS_MIN_VERSION: TLS_VERSIONS,
+    EAAS_OPERATOR_API: SWITCH,
     EAAS_LOG_LEVEL: LOG_LEVELS,
   },
   lists: ['EAAS_ROOT_KEY_SHARES', 'EAAS_TRUST_PROXY', 'EAAS_CORS_ORIGINS', 'EAAS_WITNESSES'],
@@ -335,6 +341,7 @@ function readVariables(environment: Environment): Config {
     tls: tls(get, oneOf('EAAS_TLS_MIN_VERSION', '1.3', TLS_VERSIONS)),
     trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? '', get('EAAS_SOCKET') !== undefined),
     corsOrigins: origins(get('EAAS_CORS_ORIGINS') ?? ''),
+    operatorApi: oneOf('EAAS_OPERATOR_API', 'off', SWITCH) === 'on',
     destroyWindowDays: wholeNumber('EAAS_DESTROY_WINDOW_DAYS'),
     rotateAfterWraps: wholeNumber('EAAS_ROTATE_AFTER_WRAPS'),
     auditRetentionMonths: wholeNumber('EAAS_AUDIT_RETENTION_MONTHS'),

@@ -116,6 +116,7 @@ export async function openServer({
       logger: loggerOptions(config.logLevel, stream),
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
+      operatorApi: config.operatorApi,
       tls,
       tracing,
       metrics,

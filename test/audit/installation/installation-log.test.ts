@@ -29,7 +29,7 @@ describe("the installation's log", () => {
     expect((await start()).alarms).toEqual([])
   })
 
-  it('is no tenant: nothing lists it, and no API key reaches it', async () => {
+  it('is no tenant: nothing lists it, and no API key of a tenant reaches it', async () => {
     const running = await start()
     const { secret } = await running.createTenant()
     expect((await listTenants(running.services.sql)).map(({ tenant_id }) => tenant_id)).not.toContain(INSTALLATION_ID)
@@ -38,7 +38,7 @@ describe("the installation's log", () => {
       expect([path, (await running.caller(forged).call('GET', path)).status]).toEqual([path, 401])
     }
     const { sql } = running.services
-    for (const table of ['tenants', 'keys', 'api_keys']) {
+    for (const table of ['tenants', 'keys']) {
       const moved = sql`update ${sql(table)} set tenant_id = ${INSTALLATION_ID}`
       const result =
         table === 'keys'
@@ -107,7 +107,6 @@ describe("the installation's log", () => {
       alter table instance drop column wrapped_audit_key;
       alter table tenants drop constraint tenants_not_installation;
       alter table keys drop constraint keys_not_installation;
-      alter table api_keys drop constraint api_keys_not_installation;
       update schema_version set version = 8`)
     await removeAll(running, tenant.tenant_id)
     await expect(start()).rejects.toThrow('from before the first release')

@@ -91,7 +91,7 @@ export async function startService({
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
   const { services, findDurability, probeCommit, describeRootKey, refreshStoreKeys } = installation
-  const { trustProxy, corsOrigins } = config
+  const { trustProxy, corsOrigins, operatorApi } = config
   const app = buildApp({
     services,
     findDurability,
@@ -100,6 +100,7 @@ export async function startService({
     logger: false,
     trustProxy,
     corsOrigins,
+    operatorApi,
     metrics,
   })
   await app.listen({ host: '127.0.0.1', port: 0 })

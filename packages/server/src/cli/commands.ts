@@ -8,6 +8,7 @@ import { addDoctor } from './doctor.js'
 import { addKey } from './key.js'
 import { addMigrate } from './migrate.js'
 import { addMoveToPostgres } from './move-to-postgres.js'
+import { addOperatorKey } from './operator-key.js'
 import { addPurge } from './purge.js'
 import { addRecoveryKit } from './recovery-kit.js'
 import { addRestore } from './restore.js'
@@ -27,6 +28,7 @@ export const COMMANDS = [
   addStoreKey,
   addTenant,
   addApiKey,
+  addOperatorKey,
   addKey,
   addRecoveryKit,
   addBackup,

@@ -1,6 +1,6 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
 
-import { INSTALLATION_ID, isUuid, wire } from '@eaas/protocol'
+import { INSTALLATION_ID, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { openAuditKey } from '../audit/audit-key.js'
 import { currentKey } from '../audit/formats/chain.js'
@@ -8,10 +8,10 @@ import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
-import { createTenant, type NewTenant } from '../operations/create-tenant.js'
+import { CREATE_DEADLINE_MS, createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import { readTenantForOperator } from '../operations/read-tenant.js'
-import { type OperatorTenant, type Reason, viewForOperator } from '../operations/shared/tenant.js'
+import { findNameFault, type OperatorTenant, type Reason, viewForOperator } from '../operations/shared/tenant.js'
 import { resumeTenant, suspendTenant } from '../operations/suspend-tenant.js'
 import { type TenantChanges, updateTenant } from '../operations/update-tenant.js'
 import type { Services } from '../runner/operation.js'
@@ -29,9 +29,6 @@ import {
 } from './command.js'
 import { counted, print, printable, printJson, printOnce, showProgress, table } from './output.js'
 import { getTenant, messageOf, performIn, withServices } from './with-services.js'
-
-/** How long the database may take to create a tenant, in milliseconds. */
-const CREATE_DEADLINE_MS = 10_000
 
 const STATUS_CHANGES = {
   suspend:
@@ -116,15 +113,9 @@ export function addTenant(program: Command): void {
     .action((name, options) => succeed(tenantDelete(commandConfig(), name, options)))
 }
 
-// A name that is a UUID could be mistaken for another tenant's id, and invisible characters cannot be told
-// apart.
 function readTenantName(text: string): string {
-  readName(text)
-  if (isUuid(text.toLowerCase()))
-    throw new InvalidArgumentError("It must not be a UUID, which commands would take for a tenant's id.")
-  if (/\p{Cc}/u.test(text) || text.trim() === '') {
-    throw new InvalidArgumentError('It must have no control characters, and must not be blank.')
-  }
+  const fault = findNameFault(readName(text))
+  if (fault !== undefined) throw new InvalidArgumentError(`It ${fault}.`)
   return text
 }
 

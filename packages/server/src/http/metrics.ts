@@ -93,6 +93,17 @@ export interface Metrics {
   verificationRan: (failed: number) => void
   /** called with what came of asking each witness */
   witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
+  /** how old what guards the log is now, as this process knows */
+  ages: () => Ages
+}
+
+/** In seconds; null of what this process does not do. Before the first run, since the process started. */
+export interface Ages {
+  anchor: number | null
+  checkpoint: number | null
+  verification: number | null
+  purge: number | null
+  witnesses: { name: string; cosignature: number; contradicted: boolean }[]
 }
 
 /** What this process was configured to do. */
@@ -189,10 +200,18 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       () => former?.api_keys,
     ],
   })
-  const { witnessesAsked } = createWitnessMetrics(registry, witnesses)
+  const { witnessesAsked, witnessAges } = createWitnessMetrics(registry, witnesses)
+  const ageOf = (run: Run | undefined) => (run ? secondsSince(run.at) : null)
   return {
     registry,
     witnessesAsked,
+    ages: () => ({
+      anchor: ageOf(anchors),
+      checkpoint: ageOf(checkpoints),
+      verification: ageOf(verification),
+      purge: ageOf(purge),
+      witnesses: witnessAges(),
+    }),
     observeUnrecorded(kind, calls) {
       unrecorded.inc({ kind }, calls)
     },
@@ -246,9 +265,14 @@ function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'>
 }
 
 // A server without witnesses has no such metrics.
-function createWitnessMetrics(registry: Registry, names: readonly string[]): Pick<Metrics, 'witnessesAsked'> {
-  if (names.length === 0) return { witnessesAsked: () => undefined }
+function createWitnessMetrics(
+  registry: Registry,
+  names: readonly string[],
+): Pick<Metrics, 'witnessesAsked'> & { witnessAges: () => Ages['witnesses'] } {
+  if (names.length === 0) return { witnessesAsked: () => undefined, witnessAges: () => [] }
   const cosignedAt = new Map<string, number>()
+  const contradicting = new Set<string>()
+  const cosignatureAge = (witness: string) => secondsSince(cosignedAt.get(witness) ?? startedAt)
   const registers = [registry]
   new Gauge({
     name: 'eaas_witness_cosignature_age_seconds',
@@ -256,7 +280,7 @@ function createWitnessMetrics(registry: Registry, names: readonly string[]): Pic
     labelNames: ['witness'],
     registers,
     collect() {
-      for (const witness of names) this.set({ witness }, secondsSince(cosignedAt.get(witness) ?? startedAt))
+      for (const witness of names) this.set({ witness }, cosignatureAge(witness))
     },
   })
   const contradicted = new Gauge({
@@ -271,9 +295,14 @@ function createWitnessMetrics(registry: Registry, names: readonly string[]): Pic
     witnessesAsked(outcomes) {
       for (const { witness, kind } of outcomes) {
         if (kind === 'cosigned' || kind === 'overtaken') cosignedAt.set(witness, performance.now())
-        if (kind !== 'failed') contradicted.set({ witness }, kind === 'contradicted' ? 1 : 0)
+        if (kind === 'failed') continue
+        contradicted.set({ witness }, kind === 'contradicted' ? 1 : 0)
+        if (kind === 'contradicted') contradicting.add(witness)
+        else contradicting.delete(witness)
       }
     },
+    witnessAges: () =>
+      names.map((name) => ({ name, cosignature: cosignatureAge(name), contradicted: contradicting.has(name) })),
   }
 }
 

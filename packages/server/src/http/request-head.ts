@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Credentials, readCredentials } from '../runner/admission.js'
+import { type ApiKeyOwner, type Credentials, readCredentials } from '../runner/admission.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal, unauthorized } from '../runner/refusal.js'
 import { sentIds } from './correlation.js'
@@ -36,7 +36,7 @@ function findFault(request: FastifyRequest): string | undefined {
 }
 
 /** Reads the credentials. The API key itself is not passed on. @throws Refusal E_UNAUTHORIZED */
-export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
+export function requestCredentials(services: Services, request: FastifyRequest, owner: ApiKeyOwner): Credentials {
   const { authorization = '' } = request.headers
   const [, apiKey] = SCHEME.exec(authorization) ?? []
   if (apiKey === undefined || countHeader(request, 'authorization') !== 1) {
@@ -44,6 +44,7 @@ export function requestCredentials(services: Services, request: FastifyRequest):
   }
   return readCredentials(services, {
     apiKey,
+    owner,
     ip_address: clientAddress(request.ip),
     on_behalf_of: readHeader(request, ON_BEHALF_OF_HEADER),
     correlation: sentIds(request.headers),

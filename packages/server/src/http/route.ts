@@ -3,10 +3,11 @@
  * serves all of them alike.
  */
 import {
-  type Action,
   CALL_RULES,
   type CallRule,
   findKeyProblems,
+  type HeldPermission,
+  type LogAction,
   type OperationId,
   type ProblemCode,
   ROUTES,
@@ -14,8 +15,12 @@ import {
   wire,
 } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
+import type { RecordedCall } from '../operations/shared/operator-call.js'
 import type { Paged } from '../operations/shared/pages.js'
 import type { Operation } from '../runner/operation.js'
+
+/** The calls of operators, by the name that generated clients give them. */
+export type OperatorCall = RecordedCall | 'listAlarms' | 'readStatus'
 
 export interface RouteInput<Body, Query> {
   /** the `:id` of the path as the caller sent it; empty where the path has none */
@@ -42,7 +47,7 @@ export interface Binding<Body, Query, Answer> {
   /** the content type of an answer that streams text, instead of JSON by a schema */
   contentType?: 'application/x-ndjson'
   /** the audit entry that a successful call writes, once */
-  action?: Action
+  action?: LogAction
   /** the most bytes of a body, if the usual limit is too small */
   bodyLimit?: number
   /** counts the operations of a call that has many; the call waits until there is room for all of them */
@@ -52,16 +57,26 @@ export interface Binding<Body, Query, Answer> {
   operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>
 }
 
-export interface Route<Body = unknown, Query = unknown, Answer = unknown>
+/** What is served: a row of the contract, or a call of operators. */
+export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
-    CallRule,
+    Omit<CallRule, 'permissions'>,
     Binding<Body, Query, Answer> {
-  operationId: OperationId
+  operationId: OperationId | OperatorCall
+  permissions: readonly HeldPermission[]
+  /** whether it takes operators' API keys, and no others */
+  isOperators?: true
   /** the status of success */
   status: 200 | 201 | 204
   body?: ZodMiniType<Body>
   query?: ZodMiniType<Query>
   answer?: wire.Answer<Answer>
+}
+
+/** A row of the contract, with what the server adds to it. */
+export interface Route extends ServedRoute {
+  operationId: OperationId
+  permissions: CallRule['permissions']
 }
 
 type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>

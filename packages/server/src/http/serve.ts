@@ -17,7 +17,7 @@ import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
 import { noteRefusedItems } from './refusals.js'
 import { requestCredentials } from './request-head.js'
 import { noteFailure, UNEXPECTED } from './request-log.js'
-import type { Route } from './route.js'
+import type { ServedRoute } from './route.js'
 
 config(en())
 
@@ -31,7 +31,7 @@ declare module 'fastify' {
 }
 
 /** Registers the routes. */
-export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly Route[]): void {
+export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly ServedRoute[]): void {
   app.decorateRequest('credentials', null)
   app.decorateRequest('admitted', null)
   for (const row of routes) {
@@ -48,9 +48,9 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
 }
 
 // Runs before the body is read, so that a caller without the right to call is refused, whatever the body is.
-async function admitCaller(services: Services, row: Route, request: FastifyRequest): Promise<void> {
+async function admitCaller(services: Services, row: ServedRoute, request: FastifyRequest): Promise<void> {
   const identify = () => {
-    request.credentials = requestCredentials(services, request)
+    request.credentials = requestCredentials(services, request, row.isOperators ? 'operator' : 'tenant')
     return request.credentials
   }
   const needs = { permissions: row.permissions, isBatch: row.countOperations !== undefined }
@@ -61,7 +61,7 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
 
 // Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be
 // out of date, so this decides on the current state, because a refusal on record must be right.
-function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: Route) {
+function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: ServedRoute) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
     const { credentials, admitted } = request
     if (!credentials || !admitted?.envelope_only) return payload
@@ -76,7 +76,12 @@ function refuseEnvelopeOnly(services: Services, { operationId, permissions, body
 
 const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 
-async function answer(services: Services, row: Route, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+async function answer(
+  services: Services,
+  row: ServedRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
   const { credentials, holding } = request
   if (!credentials || !holding) throw new Error('a handler was reached without admission')
   const { id = '', version = '' } = request.params as { id?: string; version?: string }

@@ -1,5 +1,5 @@
 /** api_key.create: a new API key; its secret is shown once. */
-import type { wire } from '@eaas/protocol'
+import type { HeldPermission, wire } from '@eaas/protocol'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
 import { decision, type Operation } from '../runner/operation.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
@@ -17,6 +17,9 @@ import {
 import { recordGrant } from './shared/recorded-values.js'
 import { assertNotDeleted } from './shared/tenant.js'
 
+/** A new API key of a tenant, or of the installation, which is an operator's. */
+type Grantable = Omit<wire.CreateApiKey, 'permissions'> & { permissions: HeldPermission[] }
+
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_NOT_FOUND, E_LIMIT */
 export function createApiKey({
   name,
@@ -25,7 +28,7 @@ export function createApiKey({
   allowed_ips = null,
   keys = null,
   budgets = null,
-}: wire.CreateApiKey): Operation<wire.NewApiKey> {
+}: Grantable): Operation<wire.NewApiKey> {
   return async ({ state, caller, services, sql }) => {
     assertNotDeleted(state)
     const given = {

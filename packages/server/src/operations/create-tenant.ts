@@ -1,5 +1,5 @@
 /**
- * Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route.
+ * Creates a tenant with its audit key, its chain and its first API key. Called by the operator.
  */
 
 import { randomUUID } from 'node:crypto'
@@ -10,7 +10,7 @@ import { currentKey, extendChain, genesisHead, type Head } from '../audit/format
 import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
 import { assertRecordable, recordForInstallation } from '../runner/installation-log.js'
-import type { Services } from '../runner/operation.js'
+import type { Caller, Services } from '../runner/operation.js'
 import { draftEntry, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
@@ -20,6 +20,9 @@ import { lockInstance } from '../store/instance.js'
 import { findTenantByName, hasTenants, insertTenant } from '../store/tenants.js'
 import { newApiKey } from './shared/api-key.js'
 import { recordGrant } from './shared/recorded-values.js'
+
+/** How long the database may take to create a tenant, in milliseconds. */
+export const CREATE_DEADLINE_MS = 10_000
 
 export interface NewTenant {
   tenant_id: string
@@ -31,7 +34,7 @@ export interface NewTenant {
 
 type Creating = Pick<Services, 'storeKeys' | 'peppers' | 'now' | 'committer' | 'installationKey' | 'actor'>
 
-interface TenantOptions {
+export interface TenantOptions {
   name: string
   envelope_only: boolean
 }
@@ -45,11 +48,12 @@ interface TenantOptions {
 export async function createTenant(
   services: Creating & Pick<Services, 'sql'>,
   options: TenantOptions,
+  caller = systemCaller(services),
 ): Promise<NewTenant> {
   // One at a time: the name is checked before it is inserted.
   const created = await services.sql.begin(async (sql) => {
     await lockInstance(sql)
-    return insertAll(services, sql, options)
+    return insertAll(services, sql, options, caller)
   })
   return witnessed(services, created)
 }
@@ -64,7 +68,7 @@ export async function createFirstTenant(
 ): Promise<NewTenant | undefined> {
   const created = await services.sql.begin(async (sql) => {
     await lockInstance(sql)
-    return (await hasTenants(sql)) ? undefined : insertAll(services, sql, options)
+    return (await hasTenants(sql)) ? undefined : insertAll(services, sql, options, systemCaller(services))
   })
   return created && witnessed(services, created)
 }
@@ -86,6 +90,7 @@ async function insertAll(
   services: Creating,
   sql: Transaction,
   { name, envelope_only }: TenantOptions,
+  caller: Caller,
 ): Promise<Created> {
   assertRecordable(services)
   if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
@@ -109,7 +114,7 @@ async function insertAll(
   const genesis = genesisHead(auditKey, tenant_id, created_at)
   const { api_key_id } = row
   const granted = { api_key_id, envelope_only, ...recordGrant(row) }
-  const first = draftEntry({ action: 'api_key.create', metadata: granted }, systemCaller(services))
+  const first = draftEntry({ action: 'api_key.create', metadata: granted }, caller)
   const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
   const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, rowKey)
@@ -134,7 +139,7 @@ async function insertAll(
   await insertHead(sql, genesis)
   await insertApiKey(sql, apiKey)
   await appendToLocked(sql, clock, { previous: genesis, next: head, entries, time: now })
-  const installation = await recordForInstallation(services, sql, systemCaller(services), [
+  const installation = await recordForInstallation(services, sql, caller, [
     { action: 'installation.tenant_create', metadata: { tenant_id, name, envelope_only } },
   ])
   const { name: apiKeyName, prefix, permissions } = apiKey

@@ -4,11 +4,11 @@ import type { Operation } from '../runner/operation.js'
 import { assertNotDeleted, changeTenant, type OperatorTenant, viewForOperator } from './shared/tenant.js'
 
 export interface TenantChanges {
-  envelope_only?: boolean
+  envelope_only?: boolean | undefined
   /** null means no quota */
-  monthly_encrypt_quota?: number | null
+  monthly_encrypt_quota?: number | null | undefined
   /** how server mode reads a plaintext if the call does not say */
-  plaintext_encoding?: wire.PlaintextEncoding
+  plaintext_encoding?: wire.PlaintextEncoding | undefined
 }
 
 /** Changes the settings that are given and differ; returns the tenant. @throws Refusal E_STATE */

@@ -24,7 +24,7 @@
  */
 import { BlockList, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DETAILS, findMissingPermission, INSTALLATION_ID, isOnBehalfOf, type Permission } from '@eaas/protocol'
+import { DETAILS, findMissingPermission, type HeldPermission, INSTALLATION_ID, isOnBehalfOf } from '@eaas/protocol'
 import { apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
@@ -59,12 +59,12 @@ export interface Credentials {
 /** A caller, and what it needs to be allowed. */
 export interface Access {
   credentials: Credentials
-  permissions: readonly Permission[]
+  permissions: readonly HeldPermission[]
 }
 
 /** What a call needs before its body is read. */
 export interface CallNeeds {
-  permissions: readonly Permission[]
+  permissions: readonly HeldPermission[]
   /** whether it has many operations, for which there must be room */
   isBatch: boolean
 }
@@ -121,13 +121,17 @@ export function performAdmitted<Answer>(
   return operations === undefined ? perform() : inTurn(services.gate, { tenant_id, operations }, perform)
 }
 
-/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key */
+/** Whose API keys a call takes: a tenant's, or an operator's, which is an API key of the installation. */
+export type ApiKeyOwner = 'tenant' | 'operator'
+
+/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key of this kind */
 export function readCredentials(
   { peppers }: Pick<Services, 'peppers'>,
-  { apiKey, ...rest }: Omit<Credentials, 'tenant_id' | 'digests'> & { apiKey: string },
+  { apiKey, owner, ...rest }: Omit<Credentials, 'tenant_id' | 'digests'> & { apiKey: string; owner: ApiKeyOwner },
 ): Credentials {
   const tenant_id = apiKeyTenant(apiKey)
-  if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized('malformed')
+  if (tenant_id === undefined || (tenant_id === INSTALLATION_ID) !== (owner === 'operator'))
+    throw unauthorized('malformed')
   return { tenant_id, digests: peppers.digests(apiKey), ...rest }
 }
 
@@ -222,7 +226,7 @@ function isSuspended({ tenant, fault }: TenantState): boolean {
 }
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
-export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
+export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly HeldPermission[]): void {
   const missing = findMissingPermission(apiKey.permissions, permissions)
   if (!missing) return
   const { api_key_id } = apiKey

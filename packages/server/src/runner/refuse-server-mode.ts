@@ -2,7 +2,7 @@
  * Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns
  * of it.
  */
-import { DETAILS, type OperationId } from '@eaas/protocol'
+import { DETAILS } from '@eaas/protocol'
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
@@ -11,7 +11,7 @@ const DETAIL = DETAILS.E_ENVELOPE_ONLY.call
 
 /** A call of server mode: its name, and its body, which is not validated yet. */
 export interface ServerModeCall {
-  operation: OperationId
+  operation: string
   body: unknown
 }
 

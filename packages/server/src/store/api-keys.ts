@@ -1,5 +1,5 @@
 /** The rows of API keys. */
-import { type KeyListParts, MAX_NAME_CHARACTERS, type Permission } from '@eaas/protocol'
+import { type HeldPermission, type KeyListParts, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './only-row.js'
@@ -13,7 +13,7 @@ export interface ApiKeyRow {
   pepper: number
   name: string
   prefix: string
-  permissions: Permission[]
+  permissions: HeldPermission[]
   allowed_ips: string[]
   /** the ids and folders that it is limited to; null if it may use all keys */
   keys: string[] | null

@@ -70,11 +70,14 @@ export async function updateTenant(sql: Transaction, row: TenantRow): Promise<bo
   return result.count === 1
 }
 
-/** All tenants, oldest first; the caller checks the MACs of their rows. */
-export async function listTenants(sql: Queryable): Promise<TenantRow[]> {
+/** Tenants, oldest first, all by default; the caller checks the MACs of their rows. */
+export async function listTenants(
+  sql: Queryable,
+  { limit, offset }: { limit?: number; offset?: number } = {},
+): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
     select ${tenantColumns(sql)}
-    from tenants order by created_at, tenant_id`
+    from tenants order by created_at, tenant_id limit ${limit ?? null} offset ${offset ?? 0}`
 }
 
 /** Finds a tenant by its id. @throws TamperedRowError if there are several */

@@ -56,6 +56,7 @@ const TYPES: Partial<Record<LogAction, string>> = {
   'installation.verify': 'info',
   'installation.export': 'access',
   'installation.doctor': 'info',
+  'installation.operator_call': 'info',
 }
 
 /** Whether the entry says that a call was refused. */

@@ -247,6 +247,37 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   },
 }
 
+/** The same of operators' calls. */
+export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
+  OperatorTenantList: {
+    tampered: {
+      description: 'Tenants of this page whose rows are not as the server wrote them: eaas tenant list says why.',
+    },
+  },
+  CreateTenant: {
+    envelope_only: { description: 'False opens server mode: the server then sees plaintext. True if omitted.' },
+  },
+  UpdateTenant: {
+    envelope_only: { description: 'False opens server mode: the server then sees plaintext.' },
+    monthly_encrypt_quota: { description: '`encrypt` calls a month in server mode; `null` means no limit.' },
+    plaintext_encoding: { description: 'How server mode reads a plaintext if the call does not say.' },
+  },
+  ChangeStatus: { reason: { description: "Why, for the tenant's log and that of the installation." } },
+  AlarmList: {
+    alarms: { description: 'Of the logs that this server no longer trusts; `tenant_id` is null of its own.' },
+  },
+  ServerStatus: {
+    health: { description: 'As of `GET /health`.' },
+    alarms: { description: 'How many there are.' },
+    ages_in_seconds: {
+      description:
+        'Since this process last had an anchor and a written checkpoint, verified every log, purged, and had each witness ' +
+        'cosign; since its start until then, `null` of what it is not configured to do.',
+    },
+  },
+  Problem: PROPERTIES.Problem ?? {},
+}
+
 /** Query parameters, with the types of times, which the wire schemas read as text. */
 export const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
   action: { description: 'Only entries of this action.' },

@@ -6,7 +6,7 @@ import type { JsonSchema } from './openapi-descriptions.js'
 
 export const EXAMPLE_KEY_ID = 'ecbe7653-fc4c-4495-81cc-48c0533681a4'
 export const EXAMPLE_API_KEY_ID = '01ccae36-5ed7-48e5-aec8-ee76c0572a70'
-const TENANT_ID = 'ef027abf-2a8f-4e03-81b1-c9d8ad9a8d72'
+export const EXAMPLE_TENANT_ID = 'ef027abf-2a8f-4e03-81b1-c9d8ad9a8d72'
 const DEK = 'Dx4tPEtaaXiHlqW0w9Lh8A8eLTxLWml4h5altMPS4fA='
 const WRAPPED_KEY = 'AQAAAAE40Zo2BaLIUaPdf4/8Lpkytq8BcrnxAtv2HETOItSZzZVKfGkiDJsmybd8DbAzl5L11rWRsgKcKe9qw2o='
 const PUBLIC_KEY = 'eaas-audit+746d2be3+AQTAqp+IeMBo55+c9jsuIVmLsaWjJRVszPK0+e0Z8sqF'
@@ -19,7 +19,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   // Keys
   id: EXAMPLE_KEY_ID,
   key_id: EXAMPLE_KEY_ID,
-  tenant_id: TENANT_ID,
+  tenant_id: EXAMPLE_TENANT_ID,
   name: 'customers',
   confirm: 'customers',
   version: 1,
@@ -103,7 +103,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   'Verification.id': 17,
   'Verification.hash': 'ea6bdcdb2bda38c7dc19aac7bfb3a8f73c965c9a6ba0386904807b6fa1e17713',
   'Checkpoint.checkpoint':
-    `eaas/audit/checkpoint/v1\n${TENANT_ID}\n17\n6mvc2yvaOMfcGarHv7Oo9zyWXJproDhpBIB7b6HhdxM=\n2026-09-01T08:22:00.000Z\n\n` +
+    `eaas/audit/checkpoint/v1\n${EXAMPLE_TENANT_ID}\n17\n6mvc2yvaOMfcGarHv7Oo9zyWXJproDhpBIB7b6HhdxM=\n2026-09-01T08:22:00.000Z\n\n` +
     '— eaas-audit dG0r42Re04oQ0hV60jEwrZ64TQBwMYBcB//gvMovLuAkPMePKd8dDQPkxoFEloTbk6/0UuUAMWZrWpl9wvKeOSGNfAQ=\n',
   public_key: PUBLIC_KEY,
   // API keys
@@ -138,13 +138,41 @@ const VALUES: Readonly<Record<string, unknown>> = {
   cache: 'up',
   hsm: 'none',
   durability: 'synchronous',
+  // Operators
+  'OperatorTenant.name': 'acme',
+  'CreateTenant.name': 'acme',
+  'NewTenant.name': 'acme',
+  'NewTenant.api_key': {
+    id: EXAMPLE_API_KEY_ID,
+    name: 'first key',
+    prefix: 'eaas_sk_ef027abf2a8f4e0381b1c9d8ad9a8d72_Y6YD',
+    permissions: ['encrypt', 'decrypt'],
+    created_at: '2026-09-01T08:00:00.000Z',
+    secret: 'eaas_sk_ef027abf2a8f4e0381b1c9d8ad9a8d72_Y6YDJPYzzYYMqquHRINWu4Qleykp2lyiytNJnNcAQWA',
+  },
+  'UpdateTenant.monthly_encrypt_quota': 100_000,
+  'suspendTenant.status': 'suspended',
+  tampered: [],
+  reason: 'not paid since August',
+  'AlarmList.reason': 'the audit log ends with entry 12, before entry 17, which was committed',
+  refused: 'All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help',
+  commands: ['eaas doctor', `eaas audit verify --tenant ${EXAMPLE_TENANT_ID}`],
+  page: 'What to do when an alarm is raised',
+  'AlarmList.code': 'log_differs',
+  'ServerStatus.version': '1.0.0',
+  'ServerStatus.alarms': 0,
+  anchor: 812.4,
+  'ServerStatus.checkpoint': 812.6,
+  verification: 40_112.9,
+  purge: 1_204.2,
+  'ServerStatus.witnesses': [{ name: 'witness.example.org', cosignature: 814.1, contradicted: false }],
 }
 
 /** The beginning of an export, and its end. */
 export const EXAMPLE_EXPORT = [
   {
     format: 'eaas/audit/export/v1',
-    tenant_id: TENANT_ID,
+    tenant_id: EXAMPLE_TENANT_ID,
     after_id: 5,
     after_hash: '80b564174c26c7b46bd4f04b978458472c89811424cd1381a6823fdfd23ce6b0',
   },
@@ -161,7 +189,7 @@ export const EXAMPLE_EXPORT = [
   },
   {
     checkpoint:
-      `eaas/audit/checkpoint/v1\n${TENANT_ID}\n6\nQ1U18RwMvuTQjyyrmF17/fCOmZpRMHBMG7GAHjACSAI=\n2026-09-01T08:08:00.000Z\n\n` +
+      `eaas/audit/checkpoint/v1\n${EXAMPLE_TENANT_ID}\n6\nQ1U18RwMvuTQjyyrmF17/fCOmZpRMHBMG7GAHjACSAI=\n2026-09-01T08:08:00.000Z\n\n` +
       '— eaas-audit dG0r47k8MApYa1M0xogrIvkfYdL5xBmFdapR0e/iwoG+OE5tjRLFP/rWmYs1iA0wsAJNcwBWXsGE4/UaU/EXy0b+ZwY=\n',
     public_key: PUBLIC_KEY,
   },

@@ -3,7 +3,7 @@
  * follow one call by the next.
  */
 import type { OperationId } from '@eaas/protocol'
-import type { Route } from '../route.js'
+import type { Route, ServedRoute } from '../route.js'
 
 /** A link object of OpenAPI 3.1; its values are runtime expressions. */
 export interface Link {
@@ -30,12 +30,14 @@ const LINKS: Partial<Record<OperationId, readonly Link[]>> = {
 }
 
 /** Lists the links of a route's answer, by the operation that they lead to; none for most routes. */
-export function linksOf({ operationId, path, status }: Route, all: readonly Route[]): Record<string, Link> {
+export function linksOf({ operationId, path, status }: ServedRoute, all: readonly Route[]): Record<string, Link> {
   // Which version a call is about, a new key does not say.
   const isById = (route: Route) => route.path.startsWith(`${path}/:id`) && !route.path.includes(':version')
   const created = status === 201 ? all.filter(isById) : []
   const byId = created.map(
     (route): Link => ({ operationId: route.operationId, parameters: { id: '$response.body#/id' } }),
   )
-  return Object.fromEntries([...byId, ...(LINKS[operationId] ?? [])].map((link) => [link.operationId, link]))
+  return Object.fromEntries(
+    [...byId, ...(LINKS[operationId as OperationId] ?? [])].map((link) => [link.operationId, link]),
+  )
 }

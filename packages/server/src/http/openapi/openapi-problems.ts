@@ -3,10 +3,10 @@
  * may get.
  */
 import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
-import type { Route } from '../route.js'
+import type { ServedRoute } from '../route.js'
 
 /** The codes that a route can answer with, by status, in the order of the contract. */
-export function problemsOf(row: Route): Map<number, ProblemCode[]> {
+export function problemsOf(row: ServedRoute): Map<number, ProblemCode[]> {
   const codes = new Set(codesOf(row))
   const byStatus = new Map<number, ProblemCode[]>()
   for (const code of Object.keys(PROBLEMS) as ProblemCode[]) {
@@ -17,8 +17,10 @@ export function problemsOf(row: Route): Map<number, ProblemCode[]> {
   return byStatus
 }
 
-function codesOf({ method, path, permissions, body, query, serverMode, problems = [] }: Route): ProblemCode[] {
-  const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_INTERNAL']
+function codesOf({ isOperators, method, path, permissions, body, query, ...row }: ServedRoute): ProblemCode[] {
+  const { serverMode, problems = [] } = row
+  const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_INTERNAL']
+  if (!isOperators) codes.push('E_TENANT_SUSPENDED') // the installation never is
   codes.push('E_AUDIT_NOT_WRITTEN', 'E_TAMPERED', 'E_UNAVAILABLE', ...problems)
   if (permissions.length > 0) codes.push('E_MISSING_PERMISSION')
   if (serverMode) codes.push('E_ENVELOPE_ONLY')

@@ -2,8 +2,8 @@
 import {
   DETAIL_EXAMPLES,
   findMissingPermission,
+  type HeldPermission,
   PERMISSIONS,
-  type Permission,
   PROBLEM_CONTENT_TYPE,
   PROBLEMS,
   type ProblemCode,
@@ -13,10 +13,11 @@ import {
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod/mini'
 import { RESOURCES, ROUTES } from '../endpoints.js'
+import * as operators from '../operator-schemas.js'
 import { ALIVE, LIVE_PATH, READY_PATH } from '../probes.js'
-import type { Route } from '../route.js'
-import { CHECKED, type JsonSchema, PARAMETERS, PROPERTIES } from './openapi-descriptions.js'
-import { EXAMPLE_API_KEY_ID, EXAMPLE_EXPORT, EXAMPLE_KEY_ID, exampleOf } from './openapi-examples.js'
+import type { ServedRoute } from '../route.js'
+import { CHECKED, type JsonSchema, OPERATOR_PROPERTIES, PARAMETERS, PROPERTIES } from './openapi-descriptions.js'
+import { EXAMPLE_API_KEY_ID, EXAMPLE_EXPORT, EXAMPLE_KEY_ID, EXAMPLE_TENANT_ID, exampleOf } from './openapi-examples.js'
 import { linksOf } from './openapi-links.js'
 import { problemsOf } from './openapi-problems.js'
 
@@ -24,6 +25,7 @@ import { problemsOf } from './openapi-problems.js'
 const MAX_AGE_S = 3_600
 
 const SERVICE_TAG = 'Service'
+const OPERATORS_TAG = 'Operators'
 const JSON_CONTENT_TYPE = 'application/json'
 
 const INTRODUCTION = `\
@@ -56,25 +58,44 @@ export function serveOpenApi(app: FastifyInstance): void {
   })
 }
 
-/** Builds the document of every route. */
-export function openApiDocument(): OpenApiDocument {
-  const components = componentSchemas()
-  const paths: OpenApiDocument['paths'] = servicePaths(components)
-  for (const { name, routes } of RESOURCES) {
-    for (const row of routes) {
-      const path = row.path.replaceAll(/:(\w+)/g, '{$1}')
-      paths[path] = { ...paths[path], [row.method.toLowerCase()]: describeRoute(row, name, components) }
-    }
-  }
+const OPERATORS_INTRODUCTION = `\
+What operators do without a shell on the server, where EAAS_OPERATOR_API is on: tenants, alarms and how the server is. A proxy should
+let nobody else reach these paths.
+
+Calls carry an operator's API key, which \`eaas operator-key create\` makes: \`Authorization: Bearer eaas_sk_…\`. Tenants' API keys get 401
+here, and operators' get 401 everywhere else. Errors are problem documents (RFC 9457) with a stable \`code\`. Besides those listed, any
+call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be read). Unknown fields of a body and unknown query
+parameters get 400; new fields may appear in answers.`
+
+/** Serves the document of operators' calls. */
+export function serveOperatorsOpenApi(app: FastifyInstance, routes: readonly ServedRoute[]): void {
+  let text: string | undefined
+  app.get('/admin/openapi.json', (_, reply) => {
+    text ??= JSON.stringify(operatorsOpenApiDocument(routes))
+    return reply.header('cache-control', `public, max-age=${MAX_AGE_S}`).type(JSON_CONTENT_TYPE).send(text)
+  })
+}
+
+/** Builds the document of operators' calls. Its paths begin at /admin, beside which it is. */
+function operatorsOpenApiDocument(routes: readonly ServedRoute[]): OpenApiDocument {
+  const components = componentSchemas(OPERATOR_SCHEMAS, OPERATOR_PROPERTIES)
   return {
-    openapi: '3.1.0',
-    info: {
-      title: 'EaaS',
-      summary: 'Encryption as a service',
-      description: INTRODUCTION,
-      version: '1',
-      license: { name: 'MIT' },
-    },
+    ...head('EaaS for operators', 'Tenants and alarms', OPERATORS_INTRODUCTION),
+    // Relative to this document, as in the other one.
+    servers: [{ url: '..' }],
+    tags: [{ name: OPERATORS_TAG, description: 'Tenants, alarms and the state of the server.' }],
+    paths: describeRoutes(routes, OPERATORS_TAG, components, {}),
+    components: sharedComponents(components, "An operator's API key, `eaas_sk_…`."),
+  }
+}
+
+/** Builds the document of every route of /v1. */
+export function openApiDocument(): OpenApiDocument {
+  const components = componentSchemas(SCHEMAS, PROPERTIES)
+  let paths: OpenApiDocument['paths'] = servicePaths(components)
+  for (const { name, routes } of RESOURCES) paths = describeRoutes(routes, name, components, paths)
+  return {
+    ...head('EaaS', 'Encryption as a service', INTRODUCTION),
     // Relative to this document: a path prefix in front of the server is kept.
     servers: [{ url: '.' }],
     tags: [
@@ -82,24 +103,44 @@ export function openApiDocument(): OpenApiDocument {
       { name: SERVICE_TAG, description: 'The server itself. Without authentication.' },
     ],
     paths,
-    components: {
-      schemas: components,
-      headers: {
-        RequestId: {
-          description: 'The id that the server logs this request under.',
-          schema: { type: 'string', format: 'uuid' },
-        },
-      },
-      responses: { Unauthorized: unauthorized() },
-      examples: problemExamples(),
-      securitySchemes: {
-        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `eaas_sk_…`.' },
-      },
-    },
+    components: sharedComponents(components, 'An API key, `eaas_sk_…`.'),
   }
 }
 
-function describeRoute(row: Route, tag: string, components: Schemas): Json {
+function head(title: string, summary: string, description: string) {
+  return { openapi: '3.1.0', info: { title, summary, description, version: '1', license: { name: 'MIT' } } }
+}
+
+function describeRoutes(
+  routes: readonly ServedRoute[],
+  tag: string,
+  components: Schemas,
+  before: OpenApiDocument['paths'],
+): OpenApiDocument['paths'] {
+  const paths = { ...before }
+  for (const row of routes) {
+    const path = row.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [row.method.toLowerCase()]: describeRoute(row, tag, components) }
+  }
+  return paths
+}
+
+function sharedComponents(schemas: Schemas, apiKey: string): OpenApiDocument['components'] {
+  return {
+    schemas,
+    headers: {
+      RequestId: {
+        description: 'The id that the server logs this request under.',
+        schema: { type: 'string', format: 'uuid' },
+      },
+    },
+    responses: { Unauthorized: unauthorized() },
+    examples: problemExamples(),
+    securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: apiKey } },
+  }
+}
+
+function describeRoute(row: ServedRoute, tag: string, components: Schemas): Json {
   const { operationId, summary, permissions, body } = row
   const parameters = [...pathParameters(row), ...queryParameters(row)]
   return {
@@ -120,7 +161,7 @@ const ENTRIES_OF_BATCHES: ReadonlyMap<string, string> = new Map([
   ['/v1/batch/keys', 'Each key that is created has its own audit entry, `key.create`; all are committed together.'],
 ])
 
-function describeEffects({ permissions, action, serverMode, path, query }: Route): string {
+function describeEffects({ permissions, action, serverMode, path, query }: ServedRoute): string {
   const needs =
     permissions.length > 0
       ? `Needs the permission ${permissions.map(namePermission).join(' and ')}.`
@@ -134,14 +175,14 @@ function describeEffects({ permissions, action, serverMode, path, query }: Route
 }
 
 /** The permission, with another one that allows the same. */
-function namePermission(permission: Permission): string {
+function namePermission(permission: HeldPermission): string {
   const implying = PERMISSIONS.find((other) => other !== permission && !findMissingPermission([other], [permission]))
   return implying === undefined ? `\`${permission}\`` : `\`${permission}\` or \`${implying}\``
 }
 
-function pathParameters({ path }: Route): Json[] {
+function pathParameters({ path }: ServedRoute): Json[] {
   if (!path.includes(':id')) return []
-  const [what, example] = path.startsWith('/v1/api-keys') ? ['API key', EXAMPLE_API_KEY_ID] : ['key', EXAMPLE_KEY_ID]
+  const [what, example] = idOf(path)
   return [
     {
       name: 'id',
@@ -155,6 +196,11 @@ function pathParameters({ path }: Route): Json[] {
   ]
 }
 
+function idOf(path: string): [what: string, example: string] {
+  if (path.startsWith('/admin')) return ['tenant', EXAMPLE_TENANT_ID]
+  return path.startsWith('/v1/api-keys') ? ['API key', EXAMPLE_API_KEY_ID] : ['key', EXAMPLE_KEY_ID]
+}
+
 const VERSION_PARAMETER: Json = {
   name: 'version',
   in: 'path',
@@ -164,7 +210,7 @@ const VERSION_PARAMETER: Json = {
   example: 1,
 }
 
-function queryParameters({ query }: Route): Json[] {
+function queryParameters({ query }: ServedRoute): Json[] {
   if (!query) return []
   const { properties = {} } = z.toJSONSchema(query, {
     unrepresentable: 'any',
@@ -183,7 +229,7 @@ function requestBody(body: unknown, components: Schemas): Json {
   return { required: true, content: { [JSON_CONTENT_TYPE]: { schema, example: exampleOf(schema, [], components) } } }
 }
 
-function success(row: Route, components: Schemas): Json {
+function success(row: ServedRoute, components: Schemas): Json {
   const { operationId, status, answer, contentType } = row
   const headers = { 'X-Request-Id': requestIdRef() }
   if (contentType) {
@@ -202,7 +248,7 @@ function success(row: Route, components: Schemas): Json {
   }
 }
 
-function refusals(row: Route): Record<string, Json> {
+function refusals(row: ServedRoute): Record<string, Json> {
   return Object.fromEntries(
     [...problemsOf(row)].map(([status, codes]) => [
       status,
@@ -291,15 +337,23 @@ function requestIdRef(): Json {
 
 /* The components: the schemas of bodies and answers, under the names that generated clients show. */
 
-const exported: readonly (readonly [string, unknown])[] = Object.entries(wire)
-const schemas = exported.flatMap(([name, schema]) =>
-  schema instanceof z.ZodMiniObject ? [[name, schema] as const] : [],
-)
+const SCHEMAS = schemasOf(wire)
+const OPERATOR_SCHEMAS = schemasOf({ ...operators, health: wire.health, problem: wire.problem })
+
 const COMPONENTS: ReadonlyMap<unknown, string> = new Map(
-  schemas.map(([name, schema]) => [schema, `${name[0]?.toUpperCase()}${name.slice(1)}`]),
+  [...SCHEMAS, ...OPERATOR_SCHEMAS].map(([name, schema]) => [schema, `${name[0]?.toUpperCase()}${name.slice(1)}`]),
 )
 
-function componentSchemas(): Schemas {
+function schemasOf(exported: object) {
+  return Object.entries(exported).flatMap(([name, schema]) =>
+    schema instanceof z.ZodMiniObject ? [[name, schema] as const] : [],
+  )
+}
+
+function componentSchemas(
+  schemas: ReturnType<typeof schemasOf>,
+  properties: Record<string, Record<string, JsonSchema>>,
+): Schemas {
   const registry = z.registry<{ id: string }>()
   for (const [, schema] of schemas) registry.add(schema, { id: nameOf(schema) })
   const generated = z.toJSONSchema(registry, {
@@ -315,8 +369,8 @@ function componentSchemas(): Schemas {
     delete schema.$schema
     delete schema.$id
   }
-  for (const [component, properties] of Object.entries(PROPERTIES)) {
-    for (const [name, keywords] of Object.entries(properties)) {
+  for (const [component, described] of Object.entries(properties)) {
+    for (const [name, keywords] of Object.entries(described)) {
       const property = components[component]?.properties?.[name]
       if (!property) throw new Error(`the schema ${component} has no property ${name} to describe`)
       Object.assign(property, keywords)

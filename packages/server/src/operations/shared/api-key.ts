@@ -7,6 +7,7 @@ import {
   DETAILS,
   findFolderOutside,
   findMissingPermission,
+  type HeldPermission,
   type KeyList,
   MAX_API_KEYS,
   type Permission,
@@ -54,7 +55,7 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
  *
  * @throws Refusal E_MISSING_PERMISSION
  */
-export function assertGrantable({ apiKey }: Caller, permissions: readonly Permission[]): void {
+export function assertGrantable({ apiKey }: Caller, permissions: readonly HeldPermission[]): void {
   const missing = apiKey && findMissingPermission(apiKey.permissions, permissions)
   if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grant(missing))
 }
@@ -80,7 +81,7 @@ export async function readKeyList(
 }
 
 /** What would lead an API key around its budgets: others that it makes or changes, and keys that it takes home. */
-const AROUND_BUDGETS: readonly Permission[] = ['api_keys:manage', 'keys:export']
+const AROUND_BUDGETS: readonly HeldPermission[] = ['api_keys:manage', 'keys:export']
 
 /** Writes budgets as a row has them; null is none. */
 export function rowBudgets(budgets: Budgets | null): string | null {
@@ -189,7 +190,7 @@ export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
     id: row.api_key_id,
     name: row.name,
     prefix: row.prefix,
-    permissions: row.permissions,
+    permissions: row.permissions as Permission[], // those of an operator's are read by the command alone
     status: apiKeyStatus(row, now),
     created_at: row.created_at,
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),

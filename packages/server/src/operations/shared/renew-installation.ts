@@ -5,7 +5,14 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../audit/append/send-appends.js'
 import { openAuditKey, renewAuditKey, resealAuditKey } from '../../audit/audit-key.js'
 import { extendChain } from '../../audit/formats/chain.js'
-import { openSecret, resealSecret, type StoreKeys, sealedUnder, sealNewSecret } from '../../crypto/key-hierarchy.js'
+import {
+  deriveRowKey,
+  openSecret,
+  resealSecret,
+  type StoreKeys,
+  sealedUnder,
+  sealNewSecret,
+} from '../../crypto/key-hierarchy.js'
 import { followInstallation, InstallationKey } from '../../runner/installation-key.js'
 import { assertRecordable } from '../../runner/installation-log.js'
 import type { EntryNote, Services } from '../../runner/operation.js'
@@ -14,6 +21,7 @@ import { draftEntry, systemCaller } from '../../runner/perform.js'
 import { lockHead } from '../../store/audit.js'
 import { findInstallationKey, findInstance, type InstanceSecrets, resealInstance } from '../../store/instance.js'
 import { getPeppers } from '../../store/peppers.js'
+import { renewApiKeys } from './renew-tenant.js'
 
 /**
  * Makes a new signing key, a new pepper and a new key of the installation's log in one transaction, with the entry that has the
@@ -54,12 +62,18 @@ export async function renewInstallation(services: Services, number: number, isKe
     // Another rotation did it meanwhile.
     if (!(await resealInstance(transaction, was, { ...next, wrapped_audit_key: renewed }))) return undefined
     const auditKey = openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key: renewed })
+    await renewApiKeys(transaction, INSTALLATION_ID, {
+      from: deriveRowKey(known.current),
+      to: deriveRowKey(auditKey.current),
+    })
     const time = committer.clock.read(previous)
     const draft = draftEntry(note, systemCaller(services))
-    const { entries, head } = extendChain(previous, [draft], { auditKey, now: time })
+    const policy_version = previous.policy_version + 1 // other processes read the operators' API keys again
+    const { entries, head } = extendChain(previous, [draft], { auditKey, now: time, policy_version })
     await appendToLocked(transaction, committer.clock, { previous, next: head, entries, time })
     return head
   })
+  services.states.forget(INSTALLATION_ID)
   if (head) watch.commit(head)
   await followInstallation(services)
   return head === undefined ? 0 : 1

@@ -11,6 +11,7 @@ import { draftEntry, systemCaller } from '../../runner/perform.js'
 import { listApiKeys } from '../../store/api-keys.js'
 import { lockHead } from '../../store/audit.js'
 import { listMarks, replaceMark } from '../../store/audit-purge.js'
+import type { Transaction } from '../../store/db.js'
 import { listKeys, listTenantKeyVersions } from '../../store/keys.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../../store/store-keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
@@ -58,19 +59,18 @@ export async function renewTenant(services: Services, tenant_id: string, number:
     }
     const keys = await listKeys(transaction, tenant_id, {})
     const versions = await listTenantKeyVersions(transaction, tenant_id)
-    const apiKeys = await listApiKeys(transaction, tenant_id)
     const tables = [
       [MAC_TABLES.keys, await mapInStretches(keys, (row) => renewed(row, keyMac, rowKeys, row.key_id))],
       [
         MAC_TABLES.versions,
         await mapInStretches(versions, (row) => renewed(row, keyVersionMac, rowKeys, row.key_id, row.version)),
       ],
-      [MAC_TABLES.apiKeys, await mapInStretches(apiKeys, (row) => renewed(row, apiKeyMac, rowKeys, row.api_key_id))],
     ] as const
     for (const [table, macs] of tables) {
       if ((await replaceMacs(transaction, table, tenant_id, macs)) !== macs.length)
         throw new ChangedMeanwhileError(tenant_id)
     }
+    await renewApiKeys(transaction, tenant_id, rowKeys)
     let previous_mac: Uint8Array = NO_MARK_MAC
     for (const mark of marks) {
       const mac = purgeMarkMac(next, { ...mark, previous_mac })
@@ -90,6 +90,14 @@ export async function renewTenant(services: Services, tenant_id: string, number:
 }
 
 type RowKeys = Record<'from' | 'to', KeyObject>
+
+/** Gives the rows of API keys MACs under another key. @throws TamperedRowError, ChangedMeanwhileError */
+export async function renewApiKeys(sql: Transaction, tenant_id: string, rowKeys: RowKeys): Promise<void> {
+  const apiKeys = await listApiKeys(sql, tenant_id)
+  const macs = await mapInStretches(apiKeys, (row) => renewed(row, apiKeyMac, rowKeys, row.api_key_id))
+  if ((await replaceMacs(sql, MAC_TABLES.apiKeys, tenant_id, macs)) !== macs.length)
+    throw new ChangedMeanwhileError(tenant_id)
+}
 
 // Each is verified under the key before first.
 function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(

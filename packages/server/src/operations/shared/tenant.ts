@@ -1,5 +1,5 @@
 /** What the operations on a tenant share: its changes, and its views for the API and for its operator. */
-import { encodeHex, type wire } from '@eaas/protocol'
+import { encodeHex, isUuid, type wire } from '@eaas/protocol'
 import { assertWritten, tenantMac, withMac } from '../../audit/formats/row-mac.js'
 import { assertRecordable, recordForInstallation } from '../../runner/installation-log.js'
 import { type Context, type Decision, decision, type EntryNote } from '../../runner/operation.js'
@@ -15,6 +15,16 @@ export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
 export interface Reason {
   /** for the log; 1 to 255 characters */
   reason?: string | undefined
+}
+
+/**
+ * What is wrong with a tenant's name: one that is a UUID could be mistaken for another tenant's id, and invisible
+ * characters cannot be told apart.
+ */
+export function findNameFault(name: string): string | undefined {
+  if (isUuid(name.toLowerCase())) return "must not be a UUID, which commands would take for a tenant's id"
+  if (/\p{Cc}/u.test(name) || name.trim() === '') return 'must have no control characters, and must not be blank'
+  return undefined
 }
 
 /** @throws Refusal E_STATE if the tenant is deleted: nothing can be created or set in it any more */

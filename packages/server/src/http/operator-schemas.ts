@@ -1,0 +1,111 @@
+/**
+ * The bodies, queries and answers of operators' calls. Stricter than those of /v1, which clients of other versions
+ * send: a misspelt setting of a tenant must not count as one that is left as it is.
+ */
+import { wire } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import { ALARM_CODES } from '../operations/read-alarms.js'
+import { findNameFault } from '../operations/shared/tenant.js'
+
+/** The most tenants of one page. */
+const MAX_LISTED_TENANTS = 1_000
+/** Most characters of an unknown name that the answer repeats. */
+const SHOWN_CHARACTERS = 100
+
+/** Refuses members that it does not name. */
+function strict<Shape extends z.core.$ZodShape>(shape: Shape) {
+  const takes = Object.keys(shape).join(', ')
+  return z.strictObject(shape, {
+    error(issue) {
+      if (issue.code !== 'unrecognized_keys') return undefined
+      const [unknown = ''] = issue.keys
+      return `${unknown.slice(0, SHOWN_CHARACTERS)}: this call does not take it, only ${takes}`
+    },
+  })
+}
+
+const digits = (least: 0 | 1, most: number) =>
+  z.pipe(
+    z.string().check(z.regex(/^(?:0|[1-9]\d{0,8})$/, `must be a whole number from ${least}`)),
+    z.pipe(
+      z.transform((text: string) => Math.min(Number(text), most)),
+      z.number().check(z.gte(least)),
+    ),
+  )
+
+/* Requests */
+
+export const listTenants = strict({
+  limit: z.optional(digits(1, MAX_LISTED_TENANTS)),
+  offset: z.optional(digits(0, 999_999_999)),
+})
+export const tenantName = wire.FIELDS.name.check(
+  z.superRefine((name, context) => {
+    const fault = findNameFault(name)
+    if (fault !== undefined) context.issues.push({ code: 'custom', message: fault, input: name })
+  }),
+)
+export const createTenant = strict({ name: tenantName, envelope_only: z.optional(z.boolean()) })
+export const updateTenant = strict({
+  envelope_only: z.optional(z.boolean()),
+  monthly_encrypt_quota: z.optional(z.nullable(z.int().check(z.gte(0)))),
+  plaintext_encoding: z.optional(z.enum(wire.PLAINTEXT_ENCODINGS)),
+})
+export const changeStatus = strict({ reason: wire.FIELDS.name })
+
+/* Answers */
+
+export const operatorTenant = z.object({
+  tenant_id: wire.uuid,
+  name: z.string(),
+  envelope_only: z.boolean(),
+  created_at: wire.time,
+  monthly_encrypt_quota: z.nullable(z.int()),
+  plaintext_encoding: z.optional(z.enum(['base64'])),
+  status: z.enum(['active', 'suspended', 'deleted']),
+})
+export const operatorTenantList = z.object({
+  tenants: z.array(operatorTenant),
+  count: z.int(),
+  tampered: z.array(wire.uuid),
+})
+export const newTenant = z.object({
+  tenant_id: wire.uuid,
+  name: z.string(),
+  envelope_only: z.boolean(),
+  created_at: wire.time,
+  api_key: z.object({
+    id: wire.uuid,
+    name: z.string(),
+    prefix: z.string(),
+    permissions: z.array(z.string()),
+    created_at: wire.time,
+    secret: z.string(),
+  }),
+})
+export const alarmList = z.object({
+  alarms: z.array(
+    z.object({
+      tenant_id: z.nullable(wire.uuid),
+      code: z.enum(ALARM_CODES),
+      reason: z.string(),
+      refused: z.string(),
+      commands: z.array(z.string()),
+      page: z.string(),
+    }),
+  ),
+  count: z.int(),
+})
+const age = z.nullable(z.number())
+export const serverStatus = z.object({
+  version: z.string(),
+  health: wire.asZod(wire.health),
+  alarms: z.int(),
+  ages_in_seconds: z.object({
+    anchor: age,
+    checkpoint: age,
+    verification: age,
+    purge: age,
+    witnesses: z.array(z.object({ name: z.string(), cosignature: z.number(), contradicted: z.boolean() })),
+  }),
+})

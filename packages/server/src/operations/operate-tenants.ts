@@ -1,0 +1,74 @@
+/** What operators do with tenants over HTTP: each call is on record in the installation's log before it is carried out. */
+import { openAuditKey } from '../audit/audit-key.js'
+import { currentKey } from '../audit/formats/chain.js'
+import { authentic, tenantMac } from '../audit/formats/row-mac.js'
+import { deriveRowKey } from '../crypto/key-hierarchy.js'
+import type { Operation, Services } from '../runner/operation.js'
+import { withDeadline } from '../store/deadline.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+import { listTenants as listRows, type TenantRow } from '../store/tenants.js'
+import { CREATE_DEADLINE_MS, createTenant as create, type NewTenant, type TenantOptions } from './create-tenant.js'
+import { readTenantForOperator } from './read-tenant.js'
+import { recordedCall, recordedCallIn } from './shared/operator-call.js'
+import { type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
+import { resumeTenant as resume, suspendTenant as suspend } from './suspend-tenant.js'
+import { type TenantChanges, updateTenant as update } from './update-tenant.js'
+
+/** A page of the tenants, and the ids of those whose rows are not as the server wrote them. */
+export interface TenantPage {
+  tenants: OperatorTenant[]
+  count: number
+  tampered: string[]
+}
+
+/** Lists tenants, oldest first. One that is missing has an alarm. */
+export function listTenants(page: { limit: number; offset: number }): Operation<TenantPage> {
+  return recordedCall('listTenants', page, (services) => readPage(services, page))
+}
+
+async function readPage(services: Services, page: { limit: number; offset: number }): Promise<TenantPage> {
+  const tenants: OperatorTenant[] = []
+  const tampered: string[] = []
+  for (const row of await listRows(services.sql, page)) {
+    if (isAuthentic(services, row)) tenants.push(viewForOperator(row))
+    else tampered.push(row.tenant_id)
+  }
+  return { tenants, count: tenants.length, tampered }
+}
+
+function isAuthentic({ storeKeys }: Services, row: TenantRow): boolean {
+  try {
+    authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
+    return true
+  } catch (error) {
+    if (error instanceof TamperedRowError) return false
+    throw error
+  }
+}
+
+/** Creates a tenant with its first API key, whose secret is told here only. @throws Refusal E_NAME_TAKEN */
+export function createTenant(options: TenantOptions): Operation<NewTenant> {
+  return recordedCall('createTenant', { ...options }, (services, caller) =>
+    withDeadline(create(services, options, caller), CREATE_DEADLINE_MS),
+  )
+}
+
+/** Reads a tenant. @throws Refusal E_NOT_FOUND */
+export function readTenant(tenant_id: string): Operation<OperatorTenant> {
+  return recordedCallIn('readTenant', tenant_id, readTenantForOperator())
+}
+
+/** Changes a tenant's settings. @throws Refusal E_NOT_FOUND, E_STATE */
+export function updateTenant(tenant_id: string, changes: TenantChanges): Operation<OperatorTenant> {
+  return recordedCallIn('updateTenant', tenant_id, update(changes))
+}
+
+/** Suspends a tenant. @throws Refusal E_NOT_FOUND, E_STATE */
+export function suspendTenant(tenant_id: string, reason: Reason): Operation<OperatorTenant> {
+  return recordedCallIn('suspendTenant', tenant_id, suspend(reason))
+}
+
+/** Resumes a tenant. @throws Refusal E_NOT_FOUND, E_STATE */
+export function resumeTenant(tenant_id: string, reason: Reason): Operation<OperatorTenant> {
+  return recordedCallIn('resumeTenant', tenant_id, resume(reason))
+}
