@@ -1,6 +1,6 @@
 /** An entry as `eaas audit follow` writes it: a line of an export with its tenant, or an event of ECS. */
 import { isIP } from 'node:net'
-import { type ChainedEntry, entryLine } from '@eaas/audit'
+import { type ChainedEntry, entryLine, readMetadata } from '@eaas/audit'
 import type { LogAction } from '@eaas/protocol'
 
 /** The forms of a line. */
@@ -66,8 +66,9 @@ export function isRefusal({ action }: Pick<ChainedEntry, 'action'>): boolean {
 
 /** Maps an entry to the fields of the Elastic Common Schema; the guide has the table. */
 function toEcs(entry: ChainedEntry): object {
-  const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash } = entry
-  const { request_id, trace_id, on_behalf_of } = (metadata ?? {}) as Record<string, unknown>
+  const { tenant_id, id, action, key_id, key_version, actor, ip_address, created_at, hash } = entry
+  const metadata = readMetadata(entry)
+  const { request_id, trace_id, on_behalf_of } = metadata
   const [subject = ''] = action.split('.')
   return {
     '@timestamp': created_at,

@@ -4,17 +4,19 @@ import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ChainedEntry } from '@eaas/audit'
 import { CommandError } from '@eaas/audit/command'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { httpSink } from './http-sink.js'
-import { type Message, toMessage } from './message.js'
+import { toMessage } from './message.js'
 import { NotTakenError } from './sink.js'
 import { syslogSink } from './syslog-sink.js'
 
 /** Long enough for every receiver that answers, since only one that hangs is waited for. */
 const HANGS_MS = 300
 
-const entry = {
+const told = { on_behalf_of: 'zoë', request_id: 'r-1', trace_id: '0af7651916cd43dd8448eb211c80319c' }
+const entry: ChainedEntry = {
   tenant_id: '0195f3a0-0000-7000-8000-000000000001',
   id: 7,
   action: 'key.unwrap',
@@ -22,11 +24,11 @@ const entry = {
   key_version: 2,
   actor: '0195f3a0-0000-7000-8000-000000000003',
   ip_address: '192.0.2.7',
-  metadata: { request_id: 'r-1', trace_id: '0af7651916cd43dd8448eb211c80319c', on_behalf_of: 'zoë' },
+  metadata: JSON.stringify(told),
   created_at: '2026-05-03T12:00:00.000Z',
   hash: new Uint8Array(32).fill(7),
   mac: new Uint8Array(32),
-} as unknown as Message['entry']
+}
 const message = toMessage(entry, 'export')
 
 async function listen(server: Server): Promise<number> {
@@ -76,10 +78,10 @@ describe('an entry on its way', () => {
         key_version: 2,
         on_behalf_of: 'zoë',
         hash: '07'.repeat(32),
-        metadata: entry.metadata,
+        metadata: told,
       },
     })
-    const refused = { ...entry, action: 'budget.refused', ip_address: 'unknown', metadata: null } as Message['entry']
+    const refused: ChainedEntry = { ...entry, action: 'budget.refused', ip_address: 'unknown', metadata: null }
     expect(JSON.parse(toMessage(refused, 'ecs').text)).toMatchObject({
       event: { outcome: 'failure', type: ['denied'] },
       source: { address: 'unknown' },
@@ -169,7 +171,7 @@ describe('the syslog sink', () => {
       })
       socket.on('end', () => socket.end())
     })
-    const refused = toMessage({ ...entry, action: 'budget.refused' } as Message['entry'], 'export')
+    const refused = toMessage({ ...entry, action: 'budget.refused' } as ChainedEntry, 'export')
     await syslogSink(address)([message, refused])
     const first = `<110>1 2026-05-03T12:00:00.000Z ${hostname()} eaas - key.unwrap - ${message.text}`
     const second = `<108>1 2026-05-03T12:00:00.000Z ${hostname()} eaas - budget.refused - ${refused.text}`
