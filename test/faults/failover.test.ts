@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect as connectSocket, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connect } from '../../packages/server/src/store/db.js'
@@ -10,6 +11,7 @@ import { findPostgres } from '../support/database/find-postgres.js'
 import { freePort, type PostgresServer, startPostgres } from '../support/database/postgres.js'
 import { startEaas } from '../support/service/eaas-process.js'
 import { type Service, startService } from '../support/service/service.js'
+import { startStallingProxy } from './stalling-proxy.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -131,6 +133,47 @@ describe.skipIf(backend() === 'embedded' || isPooled())('hosts that do not answe
     const sql = connect({ url: withHosts(url, [await freePort(), await freePort()]), max: 1 })
     await expect(sql`select 1`).rejects.toMatchObject({ code: 'ECONNREFUSED' })
     await sql.end({ timeout: 1 })
+  })
+
+  it('a host that goes silent with statements under way is left for the next one, and one that works on a statement is not', async () => {
+    const { url } = await onPostgres()
+    const proxy = await startStallingProxy(url)
+    const sql = connect({ url: withHosts(url, [Number(new URL(proxy.url).port), Number(new URL(url).port)]), max: 3 })
+    const patient = connect({ url, max: 1 })
+    try {
+      await patient`set statement_timeout = 0`
+      const worked = Promise.all([patient`select pg_sleep(12)`, patient`select 1 as n`])
+      await Promise.all(Array.from({ length: 3 }, () => sql`select pg_sleep(0.1)`))
+      proxy.stall()
+      // The third connection is idle, and is given up with them.
+      const failed = await Promise.allSettled([sql`select 1 as n`, sql`select 1 as n`])
+      expect(failed).toMatchObject(Array(2).fill({ status: 'rejected', reason: { code: 'CONNECTION_CLOSED' } }))
+      expect(await sql`select 2 as n`).toMatchObject([{ n: 2 }])
+      await expect(worked).resolves.toMatchObject([{}, [{ n: 1 }]])
+    } finally {
+      await sql.end({ timeout: 1 })
+      await patient.end({ timeout: 1 })
+      await proxy.close()
+    }
+  })
+
+  it('a connection that was being made to a silent host is not used once another host was found, though the first wakes', async () => {
+    const { url } = await onPostgres()
+    const proxy = await startStallingProxy(url)
+    const sql = connect({ url: withHosts(url, [Number(new URL(proxy.url).port), Number(new URL(url).port)]), max: 2 })
+    try {
+      proxy.stall()
+      const first = sql`select 1 as n`.execute()
+      await sleep(3_000) // the first is at the next host two seconds from now, and the second would be in five
+      const second = sql`select 2 as n`.execute()
+      expect(await first).toMatchObject([{ n: 1 }])
+      proxy.resume()
+      expect(await second).toMatchObject([{ n: 2 }])
+      await expect.poll(proxy.open).toBe(0)
+    } finally {
+      await sql.end({ timeout: 1 })
+      await proxy.close()
+    }
   })
 
   it('a connection on which the database turned read-only is given up', async () => {

@@ -6,6 +6,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 export interface StallingProxy {
   /** the URL that reaches the database through the proxy */
   url: string
+  /** how many sockets are open */
+  open(): number
   stall(): void
   resume(): void
   close(): Promise<void>
@@ -40,6 +42,7 @@ export async function startStallingProxy(databaseUrl: string): Promise<StallingP
   url.port = String((server.address() as AddressInfo).port)
   return {
     url: url.href,
+    open: () => sockets.size,
     stall() {
       isStalled = true
       for (const socket of sockets) hold(socket)

@@ -45,6 +45,11 @@ const TCP_USER_TIMEOUT_MS = 20_000
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
 /**
+ * After how long without an answer the database is probed on another connection, which has as long again to
+ * answer (patches/postgres/19-silent-host.diff).
+ */
+const SILENCE_S = 3
+/**
  * After how long a connection is replaced by a new one, so that nothing that was changed in its session
  * lasts.
  */
@@ -111,7 +116,11 @@ export function connect({
   }
   const sql = url
     ? postgres(
-        ...target(url, { ...options, credentials: createLogin({ url, urlFile }, onStaleLogin) } as typeof options),
+        ...target(url, {
+          ...options,
+          silence: SILENCE_S,
+          credentials: createLogin({ url, urlFile }, onStaleLogin),
+        } as typeof options),
       )
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
         typeof types
