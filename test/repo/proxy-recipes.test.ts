@@ -2,33 +2,22 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { MAX_BATCH_BODY_BYTES } from '../../packages/protocol/src/limits.js'
 import { freePort } from '../support/database/postgres.js'
+import { haproxyConfig, nginxConfig } from '../support/service/proxies.js'
 
-const guide = readFileSync(
-  fileURLToPath(new URL('../../packages/server/docs/several-processes.md', import.meta.url)),
-  'utf8',
-)
 const NGINX = process.env.EAAS_TEST_NGINX || 'nginx'
 const TENANTS = 24
 
 const isThere = (program: string) => spawnSync(program, ['-v']).status === 0
 for (const program of ['haproxy', NGINX]) {
   if (!isThere(program)) console.error(`!!! NO ${program} FOUND: its recipe in the guide was not tested. Install it.`)
-}
-
-/** Finds the recipe that begins with a line, with the addresses of these servers instead of the ones in it. */
-function recipe(firstLine: string): string {
-  const [, text] = new RegExp(`^\`\`\`\\n(${firstLine}.*?)^\`\`\``, 'ms').exec(guide) ?? []
-  if (text === undefined) throw new Error(`the guide has no recipe that begins with ${firstLine}`)
-  return text.replaceAll(/10\.0\.0\.([12]):8420/g, (_, number) => `127.0.0.1:${ports[number - 1]}`)
 }
 
 let servers: Server[] = []
@@ -88,11 +77,9 @@ async function expectSticky(url: string): Promise<void> {
 describe.skipIf(!isThere('haproxy'))('the recipe for haproxy', () => {
   it('sends all calls of a tenant to one server, and uses all servers', async () => {
     const port = await freePort()
-    const defaults = 'defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n'
-    const frontend = `frontend in\n  bind 127.0.0.1:${port}\n  default_backend eaas\n`
     const url = await startProxy(
       (file) => ['haproxy', '-db', '-f', file],
-      () => defaults + frontend + recipe('backend eaas'),
+      () => haproxyConfig(port, ports),
       port,
     )
     await expectSticky(url)
@@ -104,13 +91,7 @@ describe.skipIf(!isThere(NGINX))('the recipe for nginx', () => {
     const port = await freePort()
     return startProxy(
       (file) => [NGINX, '-c', file, '-e', 'stderr', '-g', 'daemon off;'],
-      (folder) => {
-        const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-          (name) => `${name}_temp_path ${folder}/${name};`,
-        )
-        const http = recipe('map ').replace('server {\n', `server {\n  listen 127.0.0.1:${port};\n`)
-        return `pid ${folder}/pid;\nevents {}\nhttp {\naccess_log off;\nerror_log /dev/null;\n${paths.join('\n')}\n${http}}\n`
-      },
+      (folder) => nginxConfig(port, ports, folder),
       port,
     )
   }

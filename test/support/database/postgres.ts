@@ -326,7 +326,7 @@ interface Process {
 }
 
 /** Lists processes from /proc, because slim containers have no `ps`; from `ps` if there is no /proc. */
-function processes(): Process[] {
+export function processes(): Process[] {
   const rows = existsSync('/proc/self/stat')
     ? readdirSync('/proc').filter(isNumber).map(statOf)
     : execFileSync('ps', ['-A', '-o', 'pid=,stat=,ppid='], { encoding: 'utf8' }).split('\n')

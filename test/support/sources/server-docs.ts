@@ -15,3 +15,10 @@ export function shellOf(page: string, text: string): string[] {
   if (found.length !== 1) throw new Error(`${found.length} blocks of ${page} have ${text}, and one should`)
   return found[0]?.trimEnd().split('\n') ?? []
 }
+
+/** Finds the block of a page that begins with this text. */
+export function blockOf(page: string, start: string): string {
+  const [, text] = new RegExp(`^\`\`\`\\w*\\n(${start}.*?)^\`\`\``, 'ms').exec(readGuide(page)) ?? []
+  if (text === undefined) throw new Error(`${page} has no block that begins with ${start}`)
+  return text
+}
