@@ -31,6 +31,8 @@ export interface EaasOptions {
   stderr?: number
   /** a program with its arguments that is given the server's command line and executes it */
   under?: readonly [string, ...string[]]
+  /** the path of another build's `eaas`; the one of these sources by default */
+  program?: string
   /** another program that listens than `eaas start`, with its arguments */
   command?: readonly [program: string, ...string[]]
 }
@@ -82,7 +84,7 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
     },
     async start() {
       if (run && isRunning(run.child)) throw new Error('the server runs already: stop() or kill9() it first')
-      run = launch(options.command ?? [EAAS, 'start'], {
+      run = launch(options.command ?? [options.program ?? EAAS, 'start'], {
         ...options,
         environment: { ...NO_PURGE, ...options.environment },
       })
@@ -111,7 +113,7 @@ export function runEaas(
   options: EaasOptions,
   { killAfterMs }: { killAfterMs?: number } = {},
 ): Promise<Ended> {
-  const { child, ended } = launch([EAAS, ...args], options)
+  const { child, ended } = launch([options.program ?? EAAS, ...args], options)
   if (killAfterMs === undefined) return ended
   const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
   return ended.finally(() => clearTimeout(timer))

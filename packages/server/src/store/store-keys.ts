@@ -19,15 +19,20 @@ export interface StoreKeyRow {
 
 /**
  * All store keys, oldest first; `may_seal` once every process has had the time to read it, unless one of them
- * could not open it. The oldest is refused by none.
+ * could not open it. The oldest is refused by none. Reads the rows of schemas 16 to 18 too, which are opened before they
+ * are migrated and have no `refused_at` yet.
  */
 export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean; is_refused: boolean })[]> {
   return sql`
-    with k as (select *, number = pg_catalog.min(number) over () as is_oldest from store_keys)
-    select number, pg_catalog.substr(wrapped, 1, 65536) as wrapped, created_at,
-           refused_at is not null and not is_oldest as is_refused,
+    with k as (
+      select s.number, pg_catalog.substr(s.wrapped, 1, 65536) as wrapped, s.created_at,
+             s.number = pg_catalog.min(s.number) over () as is_oldest,
+             pg_catalog.jsonb_extract_path_text(pg_catalog.to_jsonb(s), 'refused_at') is not null as has_refusal
+      from store_keys s
+    )
+    select number, wrapped, created_at, has_refusal and not is_oldest as is_refused,
            is_oldest or (created_at + ${LEARN_SECONDS} * interval '1 second' <= pg_catalog.clock_timestamp()
-                         and refused_at is null) as may_seal
+                         and not has_refusal) as may_seal
     from k
     order by number`
 }

@@ -1,0 +1,77 @@
+// Builds the server of an earlier commit, with the installed modules of this one: until there are releases, history has the older versions.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type GuardedDir, guardedDir } from '../run/guarded-dir.js'
+import { ROOT } from '../sources/source-files.js'
+
+/** What a build of the server reads, beside the modules. */
+const SOURCES = ['package.json', 'tsconfig.json', 'packages', 'test/independent']
+/** In the order in which they are built; `protocol` is inlined. */
+const PACKAGES = ['protocol', 'audit', 'server']
+const MIGRATIONS = 'packages/server/migrations'
+
+/** Two earlier commits. */
+export interface EarlierCommits {
+  /** the one that added the newest migration, so its build has the schema of these sources */
+  sameSchema: string
+  /** the one before it */
+  earlierSchema: string
+}
+
+/** Finds the commits in the history; returns why it cannot if there is no history, as in a shallow clone or an archive. */
+export function findEarlierCommits(): EarlierCommits | { reason: string } {
+  try {
+    if (git('rev-parse', '--is-shallow-repository') === 'true') return { reason: 'the clone is shallow' }
+    const newest = readdirSync(join(ROOT, MIGRATIONS))
+      .filter((name) => name.endsWith('.sql'))
+      .sort()
+      .at(-1)
+    const sameSchema = git('log', '--diff-filter=A', '--format=%H', '-1', '--', `${MIGRATIONS}/${newest}`)
+    if (sameSchema === '') return { reason: `no commit has ${newest} yet` }
+    return { sameSchema, earlierSchema: git('rev-parse', '--verify', `${sameSchema}^`) }
+  } catch {
+    return { reason: 'the sources are no clone of the repository' }
+  }
+}
+
+function git(...args: string[]): string {
+  return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+}
+
+let folder: GuardedDir | undefined
+
+/** Builds the server of a commit, which takes seconds; returns the path of its `eaas`. */
+export function buildCommit(commit: string): string {
+  folder ??= guardedDir('eaas-older')
+  const root = join(folder.path, commit)
+  const program = join(root, 'packages/server/bin/eaas.mjs')
+  if (existsSync(program)) return program
+  mkdirSync(root)
+  const archive = execFileSync('git', ['archive', commit, ...SOURCES], { cwd: ROOT, maxBuffer: 2 ** 28 })
+  execFileSync('tar', ['x', '-C', root], { input: archive })
+  linkModules('.', root)
+  for (const name of PACKAGES) {
+    symlink(join(root, 'packages', name), join(root, 'node_modules/@eaas', name))
+    linkModules(`packages/${name}`, root)
+  }
+  for (const name of PACKAGES.slice(1)) {
+    const tsup = join(ROOT, 'node_modules/.bin/tsup')
+    execFileSync(tsup, ['--no-dts'], { cwd: join(root, 'packages', name), stdio: ['ignore', 'ignore', 'inherit'] })
+  }
+  return program
+}
+
+/** Links each module, so that what imports it is found in the other root, and `@eaas` there is its own. */
+function linkModules(below: string, root: string): void {
+  const modules = join(ROOT, below, 'node_modules')
+  if (!existsSync(modules)) return
+  for (const name of readdirSync(modules)) {
+    if (name !== '@eaas' && !name.startsWith('.')) symlink(join(modules, name), join(root, below, 'node_modules', name))
+  }
+}
+
+function symlink(target: string, path: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  symlinkSync(target, path)
+}
