@@ -342,17 +342,19 @@ describe('Prisma', () => {
       return Object.fromEntries(rows.map((row) => [row.id, row.title]))
     }
     const update = (posts: object) => db.user.update({ where: { id: ID }, data: { posts } as never })
-    await update({
-      updateMany: [
-        { where: { likes: { lt: 5 } }, data: { title: 'few' } },
-        { where: { likes: 7 }, data: { title: 'many' } },
-      ],
-    })
+    const few = { where: { likes: { lt: 5 } }, data: { title: 'few' } }
+    const many = { where: { likes: 7 }, data: { title: 'many' } }
+    await update({ updateMany: few })
+    await update({ updateMany: [many] })
     expect(await titles()).toEqual({ [ID]: 'few', [mine.id]: 'many', [other.id]: SECRET })
-    await update({
-      updateMany: { where: {}, data: { title: 'all' } },
-      update: { where: { id: mine.id }, data: { title: 'one' } },
-    })
+    // Its rows would be found before the other writes, and Prisma finds them after these.
+    for (const others of [
+      { updateMany: [few, many] },
+      { updateMany: few, create: post() },
+      { updateMany: few, connect: { id: ID } },
+    ])
+      await expect(update(others)).rejects.toThrow('updateMany beside other writes of the relation posts')
+    await update({ updateMany: { where: {}, data: { title: 'all' } } })
     expect(await titles()).toMatchObject({ [ID]: 'all', [other.id]: SECRET })
     await update({ updateMany: { where: { likes: 99 }, data: { title: 'none' } } })
     await db.post.update({ where: { id: other.id }, data: { user: { update: { data: { nick: 'nested' } } } } })

@@ -98,7 +98,11 @@ function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape
   if (!sealed || !shape) return args
   const { select, omit } = args
   const left: Row = { ...omitted, ...(isPlain(omit) ? omit : {}) }
-  const selected = [...fields].filter((field) => (isPlain(select) ? Boolean(select[field]) : left[field] !== true))
+  const isSelected = (field: string) => (isPlain(select) ? Boolean(select[field]) : left[field] !== true)
+  // What a field that an extension computes needs, Prisma alone knows.
+  const computes =
+    isPlain(select) && Object.keys(select).some((name) => name !== '_count' && !fields.has(name) && select[name])
+  const selected = [...fields].filter((field) => isSelected(field) || (computes && sealed.isSealed(field)))
   const filtered = filters.map(({ field }) => field).filter((field) => !selected.includes(field))
   const more = [...new Set([...filtered, ...sealed.readsToo([...selected, ...filtered])])]
   for (const field of more) shape.hidden.add(field)

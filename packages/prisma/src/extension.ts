@@ -1,5 +1,6 @@
 /** An extension of a Prisma client, through which all of its queries go. */
-import { findTableInStatement, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { InvalidInputError } from '@eaas/sdk'
+import { findTableInStatement, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { rewriteArgs } from './args.js'
 import { type Client, clientOf, type Running, type Transaction } from './clients.js'
 import { readFiltered } from './filtered-rows.js'
@@ -15,15 +16,29 @@ interface Call {
   model?: string
   operation: string
   args: unknown
-  query(args: unknown): Promise<unknown>
-  /** Prisma's own: where in the result is what a call such as `findUnique(…).posts()` returns. */
-  __internalParams?: { dataPath?: readonly string[]; transaction?: Transaction }
+  query(args: unknown, params?: Params): Promise<unknown>
+  __internalParams?: Params
 }
+
+/** Prisma's own: how a query runs. */
+interface Params {
+  /** where in the result is what a call such as `findUnique(…).posts()` returns */
+  dataPath?: readonly string[]
+  transaction?: Transaction | undefined
+  model?: string
+  jsModelName?: string | undefined
+  action?: string
+  clientMethod?: string
+  callsite?: unknown
+  otelParentCtx?: unknown
+}
+
+const NAME = '@eaas/sdk'
 
 export function extendClient(client: object, models: Readonly<Record<string, object>>): object {
   const schema = readSchema(client, models)
-  return (client as Client).$extends({
-    name: '@eaas/sdk',
+  const extended = (client as Client).$extends({
+    name: NAME,
     query: {
       async $allOperations(call: Call) {
         await undefined // Prisma calls this in a turn in which nobody is on the stack; in the next one, it has who waits
@@ -31,6 +46,24 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
       },
     },
   })
+  return refuseLaterQueries(extended)
+}
+
+/**
+ * The queries of an extension after this one would change what is sealed already, and store plaintext: `$extends`
+ * refuses them, on each client that is made of this one.
+ */
+function refuseLaterQueries(client: Client): Client {
+  const extend = client.$extends.bind(client)
+  client.$extends = (other: Partial<Row> | ((client: Client) => Client)) => {
+    if (typeof other === 'function') return other(client)
+    if (other.name !== NAME && Object.keys(other.query ?? {}).length > 0) {
+      const message = 'an extension with queries after encrypted() would change or miss what is sealed already'
+      throw new InvalidInputError(message, 'Call `$extends` with it first, and with `encrypted()` last.')
+    }
+    return refuseLaterQueries(extend(other))
+  }
+  return client
 }
 
 async function runOperation(schema: Schema, client: Client, call: Call) {
@@ -40,7 +73,24 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
     return query(args)
   }
   const known = schema.get(model)
-  const running: Running = { client, transaction: __internalParams?.transaction }
+  const { jsModelName, callsite, otelParentCtx, transaction } = __internalParams ?? {}
+  const running: Running = {
+    client,
+    transaction,
+    statementIn: (of) => (action, given) => {
+      const clientMethod = `${jsModelName}.${action}`
+      return query(given, {
+        model,
+        jsModelName,
+        callsite,
+        otelParentCtx,
+        action,
+        clientMethod,
+        dataPath: [],
+        transaction: of,
+      })
+    },
+  }
   const make = (sql: string) => clientOf(running).$queryRawUnsafe(sql)
   const given = await withIds(schema, known, operation, isPlain(args) ? args : {}, make)
   const one = { model: known, operation, args: given }

@@ -4,12 +4,10 @@
  */
 import { type Filter, type Row, readPage, refuseCall } from '@eaas/sdk/adapter'
 import type { Rewritten } from './args.js'
-import { clientOf, type Running } from './clients.js'
+import type { Running } from './clients.js'
 import type { Operation } from './found-rows.js'
 import { openResult } from './results.js'
 import type { Schema } from './schema.js'
-
-type Delegate = Record<'findMany', (args: Row) => Promise<Row[]>>
 
 /** Returns the rows, or how many there are: as the operation does, and opened. */
 export async function readFiltered(
@@ -20,7 +18,7 @@ export async function readFiltered(
 ): Promise<unknown> {
   const { skip, take, orderBy, ...rest } = args as { skip?: number; take?: number; orderBy?: unknown }
   assertPaged(model.name, args, running)
-  const delegate = clientOf(running)[model.delegate] as Delegate
+  const statement = running.statementIn(running.transaction)
   const { sealed } = model
   const isCount = operation === 'count'
   if (isCount && asked.select !== undefined) refuseCall('count of fields by such a search', 'Count the rows alone.')
@@ -29,7 +27,7 @@ export async function readFiltered(
   const order = [orderBy ?? [], ...(sealed?.bind ?? []).map((field) => ({ [field]: 'asc' }))].flat()
   const read = async (from: number, size: number | undefined) => {
     const page = size === undefined ? {} : { skip: from, take: size }
-    const rows = await delegate.findMany({ ...rest, ...select, ...page, orderBy: order })
+    const rows = (await statement('findMany', { ...rest, ...select, ...page, orderBy: order })) as Row[]
     await openResult(schema, model, rows)
     return rows
   }

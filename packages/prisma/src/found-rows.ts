@@ -7,7 +7,7 @@
 import type { Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
 import { boundTo, selectOf } from './bound-fields.js'
-import { inTransaction, type Running } from './clients.js'
+import { inTransaction, type Running, type Statement } from './clients.js'
 import { needsRow } from './data.js'
 import { hasNested, withNestedRows } from './nested-rows.js'
 import type { KnownModel, Schema } from './schema.js'
@@ -37,7 +37,7 @@ export async function changeFound(
   operation: Operation,
 ): Promise<Rewritten & { result: unknown }> {
   const isRetried = operation.operation === 'upsert' && running.transaction === undefined
-  const run = () => inTransaction(running, operation.model.name, (client) => change(schema, client, operation))
+  const run = () => inTransaction(running, operation.model.name, (statement) => change(schema, statement, operation))
   return run().catch((error: { code?: unknown }) => {
     // The row was inserted by another call after this one had found none.
     if (isRetried && error.code === 'P2002') return run()
@@ -45,21 +45,18 @@ export async function changeFound(
   })
 }
 
-type Delegate = Record<string, (args: Row) => Promise<unknown>>
-
-async function change(schema: Schema, client: Row, { model, operation, args }: Operation) {
-  const delegate = client[model.delegate] as Delegate
+async function change(schema: Schema, statement: Statement, { model, operation, args }: Operation) {
   const seal = (name: string, given: Row, row?: Row) =>
     rewriteArgs(schema, { model, operation: name, args: given }, row)
   const run = async (name: string, rewritten: Rewritten) => ({
     ...rewritten,
-    result: await delegate[name]?.(rewritten.args),
+    result: await statement(name, rewritten.args),
   })
   // Once, and not for each row: an index may be made by the service.
   const where = await rewriteWhere(schema, model, args.where)
   if (MANY.includes(operation)) {
     const take = args.limit === undefined ? {} : { take: args.limit }
-    const rows = (await delegate.findMany?.({ where, select: selectOf(model), ...take })) as Row[]
+    const rows = (await statement('findMany', { where, select: selectOf(model), ...take })) as Row[]
     const { limit: _, ...others } = args
     const sealed = rows.map((row) =>
       seal(operation, { ...others, where: { AND: [where ?? {}, boundTo(model, row)] } }, row),
@@ -73,14 +70,14 @@ async function change(schema: Schema, client: Row, { model, operation, args }: O
   }
   const select = selectOf(model)
   const found = { where, ...(Object.keys(select).length > 0 ? { select } : {}) }
-  const row = (await delegate.findUnique?.(found)) as Row | null
+  const row = (await statement('findUnique', found)) as Row | null
   const { create, update, ...others } = args
   if (row) {
     const own = isPlain(where) ? where : {}
     const both = model.sealed ? { ...own, AND: [...[own.AND ?? []].flat(), boundTo(model, row)] } : own
     const changes = operation === 'upsert' ? update : args.data
     const data = await withNestedRows(schema, model, changes, async (field, inner) => {
-      const parent = (await delegate.findUnique?.({ where: both, select: { [field]: inner } })) as Row | null
+      const parent = (await statement('findUnique', { where: both, select: { [field]: inner } })) as Row | null
       return [parent?.[field] ?? []].flat() as Row[]
     })
     return run('update', await seal('update', { ...others, where: both, data }, row))

@@ -3,7 +3,7 @@
  * rows are read first, in the transaction of the update; each then has a nested update of its own, which repeats the
  * condition beside the id.
  */
-import type { Row } from '@eaas/sdk/adapter'
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { boundTo, selectOf } from './bound-fields.js'
 import { isWholeChange, needsRow, withRow } from './data.js'
 import type { KnownModel, Schema } from './schema.js'
@@ -41,12 +41,21 @@ export async function withNestedRows(
 ): Promise<unknown> {
   const found = relationsIn(schema, model, data).map(async ({ field, other, writes }) => {
     const own: Row = { ...writes }
+    const isAlone =
+      Object.values(writes)
+        .flat()
+        .filter((args) => args !== undefined).length === 1
     for (const name of NAMES) {
       if (writes[name] === undefined) continue
       const isList = Array.isArray(writes[name]) || model.lists.has(field)
       const all = await Promise.all(
         [writes[name]].flat().map(async (args) => {
           const one = readNested(schema, { field, name, other }, args)
+          // Prisma would find its rows after the other writes, and here they are read before.
+          if (one && name === 'updateMany' && !isAlone) {
+            const hint = 'Write them one after another, in a transaction: `$transaction(async (tx) => …)`.'
+            refuseCall(`updateMany beside other writes of the relation ${field}`, hint)
+          }
           return one ? eachRow(schema, one, { isList, read }) : [args]
         }),
       )

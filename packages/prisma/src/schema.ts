@@ -10,8 +10,6 @@ import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, 
 
 export interface KnownModel {
   name: string
-  /** The member of a client that has its operations. */
-  delegate: string
   /** The table in SQL. */
   table: string
   /** The fields whose values must be known before a row is sealed, and that have a default. */
@@ -178,7 +176,6 @@ function knowModel(
   if (sealed) assertFields(name, sealed, { fields, types })
   return {
     name,
-    delegate: uncapitalized(name),
     table: quoteName(dbName ?? name, types?.schema),
     made: new Map(),
     sealed,
