@@ -32,7 +32,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  */
 const ON_BOTH = [
   'test/api/{batch,counted-wraps,keys,operators}.test.ts',
-  'test/audit/{entries/list,retention/command}.test.ts',
+  'test/audit/{entries/{list,searches},retention/command}.test.ts',
   'test/cli/{backup,data-directory,dev,no-database,root-key}.test.ts',
   'test/custody/{destroyed-versions,frozen,killed,killed-process,providers,rotation,shares}.test.ts',
   'test/custody/{new-audit-keys,new-pepper,new-signing-key}.test.ts',

@@ -152,7 +152,8 @@ const batchRoutes = bindRoutes({
 const auditRoutes = bindRoutes({
   listAudit: {
     summary: 'List audit entries',
-    operation: ({ query: { limit, offset, order, ...filter } }) => listAudit(filter, { limit, offset, order }),
+    operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
+      listAudit(filter, { limit, offset, order }, signal),
   },
   verifyAudit: {
     summary: 'Verify the audit log',

@@ -5,28 +5,47 @@ import { assertListed } from '../audit/listed-entries.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
+import { assertWaitedFor, inSearchPlace } from '../runner/search-places.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import { type EntryFilter, type ListedEntry, listEntries, type Page, ScanError } from '../store/audit-list.js'
+import { inTurn } from '../runner/work-gate.js'
+import {
+  type EntryFilter,
+  type InTurn,
+  isSearch,
+  type ListedEntry,
+  listEntries,
+  type Page,
+  ScanError,
+} from '../store/audit-list.js'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { getHead, signHead } from './shared/audit-log.js'
 
 /**
  * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. By actor,
- * end user, purpose and context it reads every entry of the range.
+ * end user, purpose and context it reads every entry of the range. With any filter of entries it is a search: a
+ * tenant's searches run one after another, and end when nobody waits for them any more.
  *
- * @throws Refusal E_VALIDATION if that range is too long
+ * @throws Refusal E_VALIDATION if that range is too long, OverloadError if too many searches wait
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
 export function listAudit(
   { on_behalf_of, purpose, context, ...filter }: Filter,
   page: Page,
+  signal?: AbortSignal,
 ): Operation<wire.EntryList> {
   return async ({ state, services }) => ({
     entries: [],
     async release() {
       const has = membersOf(state, { on_behalf_of, purpose, context })
-      const { entries, total } = await listProven(services.sql, state, { filter: { ...filter, has }, page })
+      const wanted = { ...filter, has }
+      const { tenant_id } = state.tenant
+      const read: InTurn = (step) => {
+        assertWaitedFor(signal)
+        return inTurn(services.readGate, { tenant_id }, step)
+      }
+      const list = () => listProven(services.sql, state, { filter: wanted, page, read })
+      const { entries, total } = await (isSearch(wanted) ? inSearchPlace({ tenant_id, signal }, list) : list())
       const logs = entries.map(viewEntry)
       return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
     },
@@ -73,10 +92,10 @@ function tooLong(error: unknown): never {
 async function listProven(
   sql: Sql,
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
-  { filter, page }: { filter: EntryFilter; page: Page },
+  { filter, page, read }: { filter: EntryFilter; page: Page; read: InTurn },
 ): Promise<Awaited<ReturnType<typeof listEntries>>> {
   for (let after = purged_through; ; ) {
-    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page).catch(tooLong)
+    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page, read).catch(tooLong)
     try {
       assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
       return listed

@@ -40,6 +40,17 @@ export interface Page {
   order: 'asc' | 'desc'
 }
 
+/** Entries that one statement of a search reads: other calls of an embedded database wait for so long at most. */
+const SEARCHED_AT_ONCE = 5_000
+
+/** Runs a statement that reads many entries when it is its turn. */
+export type InTurn = <Result>(read: () => Promise<Result>) => Promise<Result>
+
+/** Whether a list reads more entries than it answers with: by a filter, or of a count. */
+export function isSearch(filter: EntryFilter): boolean {
+  return filter.key_id !== undefined || filter.action !== undefined || readsEntries(filter)
+}
+
 /** Thrown for a filter that would read more entries than it may. */
 export class ScanError extends Error {
   override readonly name = 'ScanError'
@@ -58,6 +69,7 @@ export async function listEntries(
   log: { tenant_id: string; purged_through: number },
   filter: EntryFilter,
   page: Page,
+  inTurn: InTurn,
 ): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
   const range = await findRange(sql, log, filter)
   if (range.through_id <= range.after_id) return { entries: [], total: 0 }
@@ -65,17 +77,48 @@ export async function listEntries(
   if (isScan && range.through_id - range.after_id > MAX_SCANNED_ENTRIES) {
     throw new ScanError(range.through_id - range.after_id)
   }
-  if (filter.key_id === undefined && filter.action === undefined && !isScan) {
+  if (!isSearch(filter)) {
     const shown = narrow(range, page)
     return {
-      entries: await readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 }),
+      entries: await inTurn(() => readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 })),
       total: range.through_id - range.after_id,
       range: shown,
     }
   }
+  if (isScan) return search(sql, log.tenant_id, filter, { range, page, inTurn })
   return {
-    entries: await readPage(sql, log.tenant_id, filter, range, page),
-    total: await countEntries(sql, log.tenant_id, filter, range),
+    entries: await inTurn(() => readPage(sql, log.tenant_id, filter, range, page)),
+    total: await countEntries(sql, log.tenant_id, filter, { range, inTurn }),
+  }
+}
+
+/** Counts and shows what no index finds, a stretch of the range at a time, in the order of the page. */
+async function search(
+  sql: Queryable,
+  tenant_id: string,
+  filter: EntryFilter,
+  { range, page, inTurn }: { range: Range; page: Page; inTurn: InTurn },
+): Promise<{ entries: ListedEntry[]; total: number }> {
+  const entries: ListedEntry[] = []
+  let total = 0
+  for (const stretch of stretchesOf(range, page.order)) {
+    const found = await inTurn(() => countRows(sql, tenant_id, filter, stretch))
+    const offset = Math.max(0, page.offset - total)
+    const limit = page.limit - entries.length
+    if (offset < found && limit > 0) {
+      const shown = { ...page, limit, offset }
+      entries.push(...(await inTurn(() => readPage(sql, tenant_id, filter, stretch, shown))))
+    }
+    total += found
+  }
+  return { entries, total }
+}
+
+function* stretchesOf({ after_id, through_id }: Range, order: Page['order'] = 'asc'): Generator<Range> {
+  const count = Math.ceil((through_id - after_id) / SEARCHED_AT_ONCE)
+  for (let at = 0; at < count; at++) {
+    const from = after_id + (order === 'asc' ? at : count - 1 - at) * SEARCHED_AT_ONCE
+    yield { after_id: from, through_id: Math.min(through_id, from + SEARCHED_AT_ONCE) }
   }
 }
 
@@ -154,8 +197,18 @@ async function readPage(
     limit ${limit} offset ${offset}`
 }
 
-async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range): Promise<number> {
-  if (readsEntries(filter)) return countRows(sql, tenant_id, filter, range)
+async function countEntries(
+  sql: Queryable,
+  tenant_id: string,
+  filter: EntryFilter,
+  { range, inTurn }: { range: Range; inTurn: InTurn },
+): Promise<number> {
+  const count = async (counted: Range) => {
+    let entries = 0
+    for (const stretch of stretchesOf(counted))
+      entries += await inTurn(() => countRows(sql, tenant_id, filter, stretch))
+    return entries
+  }
   if (filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined) {
     return sumDays(sql, tenant_id, filter, { first: '0001-01-01', last: '9999-12-31' })
   }
@@ -165,15 +218,15 @@ async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilt
       where tenant_id = ${tenant_id} and id in (${range.after_id + 1}, ${range.through_id})
     ) as ends`
   const isOrdered = days?.first && !(await hasAcceptedClock(sql, tenant_id))
-  if (!isOrdered || days.first === days.last) return countRows(sql, tenant_id, filter, range)
+  if (!isOrdered || days.first === days.last) return count(range)
   const [edges] = await sql<{ first_end: number; last_start: number }[]>`
     select ${lastIdBefore(sql, tenant_id, sql`< ((${days.first}::date + 1)::timestamp at time zone 'UTC')`)} as first_end,
            ${lastIdBefore(sql, tenant_id, sql`< (${days.last}::date::timestamp at time zone 'UTC')`)} as last_start`
   if (!edges) throw new Error('the edges of a range of entries were not found')
   const parts = [
-    await countRows(sql, tenant_id, filter, { after_id: range.after_id, through_id: edges.first_end }),
+    await count({ after_id: range.after_id, through_id: edges.first_end }),
     await sumDays(sql, tenant_id, filter, { after: days.first, before: days.last }),
-    await countRows(sql, tenant_id, filter, { after_id: edges.last_start, through_id: range.through_id }),
+    await count({ after_id: edges.last_start, through_id: range.through_id }),
   ]
   return parts.reduce((sum, part) => sum + part, 0)
 }
