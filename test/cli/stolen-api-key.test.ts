@@ -46,6 +46,11 @@ it('finds what a stolen API key made and opened', async () => {
   expect(await list('--actor', stolen.id, '--context', 'row=8')).toEqual([])
   expect(await list('--actor', stolen.id, '--to', '2026-01-01T00:00:00Z')).toEqual([])
   expect(await list('--actor', stolen.id, '--from', '2026-01-01T00:00:00Z')).toHaveLength(2)
+  for (const form of [['--json'], []]) {
+    const ofThief = ['audit', 'list', '--tenant', tenant_id, '--actor', stolen.id, ...form]
+    expect((await eaas(...ofThief, '--limit', '1')).stderr).toContain('only the newest 1 of 2 entries are shown')
+    expect((await eaas(...ofThief, '--limit', '2')).stderr).toBe('')
+  }
   for (const [code, ...wrong] of [
     [1, '--context', 'row'],
     [2, '--from', 'yesterday'],

@@ -267,6 +267,9 @@ async function auditList(
     const operation = listAudit(filter, page)
     return { owner, list: await performAsSystem(services, owner.tenant_id, operation) }
   })
+  if (list.count < list.total) {
+    process.stderr.write(`eaas: only the newest ${list.count} of ${list.total} entries are shown; --limit shows more\n`)
+  }
   if (json) {
     printJson({ ...list, tenant_id: owner.tenant_id })
     return
