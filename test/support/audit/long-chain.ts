@@ -56,7 +56,7 @@ export async function growChain(sql: postgres.Sql, growth: Growth): Promise<void
     select tenant_id, (created_at at time zone 'UTC')::date, action,
            coalesce(key_id, '00000000-0000-0000-0000-000000000000'), coalesce(key_version, 0), count(*)
     from audit_log where tenant_id = ${tenant_id} and id > ${before} group by 1, 2, 3, 4, 5
-    on conflict (tenant_id, day, action, key_id, key_version) do update set entries = c.entries + excluded.entries`
+    on conflict (tenant_id, day, action, key_id, key_version, api_key_id) do update set entries = c.entries + excluded.entries`
   await sql`vacuum (analyze) audit_log`
   await sql`vacuum (analyze) audit_counts`
 }

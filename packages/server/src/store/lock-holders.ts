@@ -55,6 +55,24 @@ async function findHolders(sql: Sql, pid: number): Promise<LockHolder[]> {
     from pg_catalog.unnest(pg_catalog.pg_blocking_pids(${pid})) as b (pid) join pg_stat_activity as a on a.pid = b.pid`
 }
 
+/**
+ * The sessions that have locks on our tables, oldest first, of transactions from before a wait of so many milliseconds
+ * that has just ended in vain: for when no look during that wait came back in time. Behind one that waits for a table
+ * no later session gets a lock on it.
+ */
+export async function findHoldersBefore(sql: Sql, waitedMs: number): Promise<LockHolder[]> {
+  return sql<LockHolder[]>`
+    select a.pid, a.application_name, a.usename::text as role, a.xact_start as since
+    from pg_stat_activity as a
+    where (a.xact_start is null or a.xact_start <= pg_catalog.clock_timestamp() - ${waitedMs} * interval '1 millisecond')
+      and a.pid in (
+        select l.pid from pg_catalog.pg_locks as l join pg_catalog.pg_class as c on c.oid = l.relation
+        where l.granted and l.database = (select d.oid from pg_catalog.pg_database as d where d.datname = pg_catalog.current_database())
+          and c.relnamespace = (select o.relnamespace from pg_catalog.pg_class as o where o.oid = pg_catalog.to_regclass('schema_version'))
+      ) and a.pid <> pg_catalog.pg_backend_pid()
+    order by a.xact_start`
+}
+
 /** Names them in a sentence. */
 export function describeHolders(holders: readonly LockHolder[]): string {
   if (holders.length === 0) return 'a session that could not be determined (see pg_locks)'

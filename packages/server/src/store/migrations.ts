@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Queryable, Sql, Transaction } from './db.js'
 import { withDeadline } from './deadline.js'
-import { describeHolders, watchHolders } from './lock-holders.js'
+import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders.js'
 
 /** The schema of the first release. This one and every later one is migrated. */
 const FIRST_RELEASED = 14
@@ -21,10 +21,10 @@ const LOCK_NOT_AVAILABLE = '55P03'
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
 /**
- * How long one try waits for a table lock, behind which every call waits. Its statements themselves have no
- * limit.
+ * How long one try waits for a table lock, in milliseconds, behind which every call waits. Its statements themselves
+ * have no limit.
  */
-const TABLE_TIMEOUT = '200ms'
+const TABLE_TIMEOUT_MS = 200
 /** Between two tries, in milliseconds: calls that waited behind the last one are answered meanwhile. */
 const PAUSE_MS = 1_000
 /** How long the migration tries to get the locks in total, in milliseconds. */
@@ -93,7 +93,10 @@ export async function migrate(
     } catch (error) {
       // While this process waits for its turn, another one migrates.
       if (!holders.isWatching() || (error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error
-      const who = describeHolders(holders.found())
+      const seen = holders.found()
+      // Whom to end is not worth ending the migration for.
+      const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
+      const who = describeHolders(found)
       const now = performance.now()
       if (now - from >= lockedMs) throw locked(who, lockedMs)
       if (now - reportedAt >= REPORT_MS) {
@@ -147,7 +150,7 @@ async function applyMissing(
     assertMigrated(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
     if (missing.length > 0) {
-      await transaction`select pg_catalog.set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
+      await transaction`select pg_catalog.set_config('lock_timeout', ${`${TABLE_TIMEOUT_MS}ms`}, true)`
       if (lock) holders.watch(lock.pid)
     }
     for (const migration of missing) await transaction.unsafe(migration.text)
