@@ -1,4 +1,5 @@
 /** Which entries of a log a question is about: what `eaas-audit entries` prints, and each figure of a report counts. Pure. */
+import { formsOfUser } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
 /** The fields of an entry that a filter reads. An export may hold actions that this version does not know. */
@@ -42,12 +43,16 @@ export function matchesFilter(filter: EntryFilter, entry: FilteredEntry): boolea
   if (address !== undefined && (entry.ip_address ?? null) !== address) return false
   if (user === undefined && pairs.length === 0) return true
   const told = readMetadata(entry)
-  if (user !== undefined && findUser(told) !== user) return false
+  if (user !== undefined && !isUser(findUser(told), user)) return false
   return pairs.every((pair) => {
     const at = pair.indexOf('=')
     const name = pair.slice(0, at)
     return Object.hasOwn(told, name) && String(told[name]) === pair.slice(at + 1)
   })
+}
+
+function isUser(recorded: string | null, user: string | null): boolean {
+  return recorded === user || (recorded !== null && user !== null && formsOfUser(user).includes(recorded))
 }
 
 /** The end user whom the metadata of an entry names; null if it names none. */

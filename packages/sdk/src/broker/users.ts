@@ -1,5 +1,5 @@
 /** End users: how their ids are written for the service, and how many calls each may make in a minute. */
-import { encodeUtf8, isWellFormed } from '@eaas/protocol'
+import { escapeUser, isWellFormed } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 import { BrokerRefusal } from './problem.js'
@@ -7,10 +7,6 @@ import { BrokerRefusal } from './problem.js'
 const MINUTE_MS = 60_000
 /** The most visible ASCII characters of an id as the service takes it. */
 const MAX_NAME = 255
-/**
- * A character that is not escaped. The percent sign is escaped, so that two ids never have the same encoding.
- */
-const PLAIN = /^[\x21-\x24\x26-\x2b\x2d-\x7e]$/
 
 /**
  * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it
@@ -26,7 +22,7 @@ export function encodeUserId(id: string): string {
     throw refuse(`a user's id must be text that is not empty, got ${got}`)
   }
   if (!isWellFormed(id)) throw refuse("a user's id must not contain a lone surrogate")
-  const name = Array.from(id, (character) => (PLAIN.test(character) ? character : percentEncode(character))).join('')
+  const name = escapeUser(id)
   if (name.length > MAX_NAME) throw refuse(`a user's id must be at most ${MAX_NAME} characters when encoded`)
   return name
 }
@@ -34,10 +30,6 @@ export function encodeUserId(id: string): string {
 function refuse(message: string): InvalidInputError {
   const hint = '`authenticate` must return the user, an object with an `id`, or undefined if nobody is logged in.'
   return new InvalidInputError(message, hint)
-}
-
-function percentEncode(character: string): string {
-  return Array.from(encodeUtf8(character), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
 }
 
 /** Counts a user's calls. @throws BrokerRefusal E_TOO_MANY_CALLS when they exceed the limit of a minute */

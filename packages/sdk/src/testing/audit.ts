@@ -1,5 +1,5 @@
 /** /v1/audit and /v1/usage in memory. */
-import { encodeHex, encodeUtf8, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
+import { encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
 import { createHmac } from '../engines/hmac.js'
 import { Refusal } from './refusal.js'
 import { digestOf } from './secrets.js'
@@ -17,7 +17,7 @@ function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.Entr
       (key_id ?? entry.key_id) === entry.key_id &&
       (action ?? entry.action) === entry.action &&
       (actor ?? entry.actor) === entry.actor &&
-      (on_behalf_of ?? entry.metadata.on_behalf_of) === entry.metadata.on_behalf_of &&
+      (on_behalf_of === undefined || formsOfUser(on_behalf_of).includes(String(entry.metadata.on_behalf_of))) &&
       (purpose ?? entry.metadata.purpose) === entry.metadata.purpose &&
       Object.entries(context).every(([name, value]) => hasPair(entry, name, value)) &&
       (date_from ?? entry.created_at) <= entry.created_at &&

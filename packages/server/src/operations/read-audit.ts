@@ -1,5 +1,5 @@
 /** Reads the audit log: lists its entries, and signs where it ends. Writes no entry. */
-import { type Action, DETAILS, type WrapContext, type wire } from '@eaas/protocol'
+import { type Action, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
 import { allKeys, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
@@ -68,10 +68,9 @@ function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context =
     member(`context.${name}`, value),
     ...contextKeys.map((contextKey) => member(`context_hmac.${name}`, digestContext(contextKey, name, value))),
   ])
-  const stated = Object.entries({ on_behalf_of, purpose }).flatMap(([name, value]) =>
-    value === undefined ? [] : [[member(name, value)]],
-  )
-  return [...stated, ...pairs]
+  const users =
+    on_behalf_of === undefined ? [] : [formsOfUser(on_behalf_of).map((user) => member('on_behalf_of', user))]
+  return [...users, ...(purpose === undefined ? [] : [[member('purpose', purpose)]]), ...pairs]
 }
 
 /** Signs a statement of where the tenant's log ends now. */
