@@ -2,10 +2,9 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
-import type { KeyChange } from '../formats/key-change.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
-import { assertSameChanges, listWitnessedLines, mergeKept } from '../verify/kept-checkpoint.js'
+import { listWitnessedLines, mergeKept } from '../verify/kept-checkpoint.js'
 import type { KeptStatement } from '../verify/verify-export.js'
 import { readGiven } from './files.js'
 
@@ -55,24 +54,10 @@ function isKey(text: string, type: number): boolean {
  */
 export async function readWitnessedNote(
   files: string | readonly string[],
-  {
-    publicKey,
-    changes = [],
-    witness,
-    prefer,
-  }: {
-    publicKey: PublicKeys
-    /** those of the export that it is compared with */
-    changes?: readonly KeyChange[]
-    witness: readonly string[]
-    prefer?: ((id: number) => boolean) | undefined
-  },
+  { publicKey, witness }: { publicKey: PublicKeys; witness: readonly string[] },
 ): Promise<Witnessed> {
   const witnesses = witness.map(readWitnessKey)
-  return readAs(files, (text) => {
-    assertSameChanges(text, changes)
-    return findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer })
-  })
+  return readAs(files, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses }))
 }
 
 /**
