@@ -73,13 +73,20 @@ async function openPage(browser: Browser, url: string, options?: BrowserContextO
 
 /** What the page has put where it would outlive it. */
 export function stored(page: Page) {
-  return page.evaluate(async () => ({
-    local: { ...localStorage },
-    session: { ...sessionStorage },
-    databases: await indexedDB.databases(),
-    caches: await caches.keys(),
-    cookie: document.cookie,
-  }))
+  return page.evaluate(async () => {
+    // By number: an item named `key` or `length` is no member of the object.
+    const itemsOf = (storage: Storage) =>
+      Object.fromEntries(
+        Array.from({ length: storage.length }, (_, at) => [storage.key(at), storage.getItem(storage.key(at) ?? '')]),
+      )
+    return {
+      local: itemsOf(localStorage),
+      session: itemsOf(sessionStorage),
+      databases: await indexedDB.databases(),
+      caches: await caches.keys(),
+      cookie: document.cookie,
+    }
+  })
 }
 
 /** The share of the longest task in the CPU time of all tasks of a page meanwhile, from 0 to 1: near 1 where the page is held up. */
