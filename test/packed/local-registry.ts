@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path'
 import { pack } from '../support/platforms/packed-sdk.js'
 import { ROOT } from '../support/sources/source-files.js'
 
-const OURS = ['@eaas/audit', '@eaas/sdk', '@eaas/server'] as const
+const OURS = ['@eaas/audit', '@eaas/console', '@eaas/sdk', '@eaas/server'] as const
 /** What no program of JavaScript loads of the other packages: three fifths of their files, each of which npm unpacks. */
 const UNUSED = ['*.map', '*.ts', '*.mts', '*.cts', 'test']
 

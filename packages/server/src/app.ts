@@ -10,6 +10,7 @@ import Fastify, {
 } from 'fastify'
 import { readJsonBodies } from './http/bodies/json-body.js'
 import { endConnections, endHoldings } from './http/connections.js'
+import { serveConsole } from './http/console.js'
 import { correlate, requestId } from './http/correlation.js'
 import { serveDocs } from './http/docs.js'
 import { ROUTES } from './http/endpoints.js'
@@ -66,6 +67,8 @@ export interface AppOptions {
   tls?: TlsListener | undefined
   /** makes spans of requests; by default none */
   tracing?: Tracing | undefined
+  /** the folder with the pages of the console; by default none are served */
+  consoleDirectory?: string | undefined
   /** origins of pages that may call from a browser; none by default */
   corsOrigins?: string[]
   /** whether operators may call, by API keys of their own; by default there are no such routes */
@@ -99,6 +102,7 @@ export function buildApp({
   tracing,
   corsOrigins = [],
   operatorApi = false,
+  consoleDirectory,
   metrics = createMetrics(),
   takesSchemas = false,
 }: AppOptions): FastifyInstance {
@@ -143,6 +147,7 @@ export function buildApp({
   serveMetrics(app, services, { metrics, checkHealth, tls })
   serveOpenApi(app)
   serveDocs(app)
+  if (consoleDirectory !== undefined) serveConsole(app, consoleDirectory)
   const forOperators = operatorApi ? operatorRoutes({ checkHealth, ages: metrics.ages }) : []
   if (operatorApi) serveOperatorsOpenApi(app, forOperators)
   serveRoutes(app, services, [...ROUTES, ...forOperators])

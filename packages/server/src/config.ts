@@ -45,6 +45,8 @@ export interface Config {
   corsOrigins: string[]
   /** whether operators may call below /admin, by API keys of their own */
   operatorApi: boolean
+  /** whether the pages of the console are served */
+  hasConsole: boolean
   destroyWindowDays: number
   /** how many DEKs a version of a key wraps before the server rotates the key */
   rotateAfterWraps: number
@@ -180,6 +182,7 @@ export const VARIABLES = {
     'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
   EAAS_OPERATOR_API:
     'on serves /admin/v1 to the API keys of operators (eaas operator-key), which a proxy should let nobody else reach: on, off (default: off)',
+  EAAS_CONSOLE: `whether /console serves the pages for people: ${SWITCH.join(', ')} (default: on)`,
   EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
   EAAS_ROTATE_AFTER_WRAPS: `DEKs that a version of a key wraps before the server rotates the key, ${LEAST_WRAPS} to ${ROTATE_AFTER_WRAPS} (default: ${ROTATE_AFTER_WRAPS})`,
   EAAS_AUDIT_RETENTION_MONTHS:
@@ -237,6 +240,7 @@ export const SETTINGS: Settings = {
   variables: VARIABLES,
   numbers: NUMBERS,
   choices: {
+    EAAS_CONSOLE: SWITCH,
     EAAS_DATABASE_POOLER: POOLERS,
     EAAS_DATABASE_APPENDS: TENANTS_PER_APPEND,
     EAAS_TLS_MIN_VERSION: TLS_VERSIONS,
@@ -342,6 +346,7 @@ function readVariables(environment: Environment): Config {
     trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? '', get('EAAS_SOCKET') !== undefined),
     corsOrigins: origins(get('EAAS_CORS_ORIGINS') ?? ''),
     operatorApi: oneOf('EAAS_OPERATOR_API', 'off', SWITCH) === 'on',
+    hasConsole: oneOf('EAAS_CONSOLE', 'on', SWITCH) === 'on',
     destroyWindowDays: wholeNumber('EAAS_DESTROY_WINDOW_DAYS'),
     rotateAfterWraps: wholeNumber('EAAS_ROTATE_AFTER_WRAPS'),
     auditRetentionMonths: wholeNumber('EAAS_AUDIT_RETENTION_MONTHS'),

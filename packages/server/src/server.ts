@@ -9,6 +9,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
 import type { Config } from './config.js'
+import { findConsoleDirectory } from './console-directory.js'
 import { isReadableByAll } from './crypto/root-key.js'
 import { createMetrics } from './http/metrics.js'
 import { createTlsListener } from './http/tls-listener.js'
@@ -117,6 +118,7 @@ export async function openServer({
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
       operatorApi: config.operatorApi,
+      consoleDirectory: config.hasConsole ? findConsoleDirectory() : undefined,
       tls,
       tracing,
       metrics,

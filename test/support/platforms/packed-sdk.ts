@@ -37,6 +37,7 @@ export interface SuiteRun extends SuiteOutcome {
 export const PUBLISHED = [
   '@eaas/audit',
   '@eaas/sdk',
+  '@eaas/console',
   '@eaas/cli',
   '@eaas/drizzle',
   '@eaas/kysely',

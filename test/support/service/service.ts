@@ -3,6 +3,7 @@ import { Agent, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buildApp } from '../../../packages/server/src/app.js'
 import { readConfig } from '../../../packages/server/src/config.js'
+import { findConsoleDirectory } from '../../../packages/server/src/console-directory.js'
 import { createMetrics } from '../../../packages/server/src/http/metrics.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
 import { createTenant, type NewTenant } from '../../../packages/server/src/operations/create-tenant.js'
@@ -101,6 +102,8 @@ export async function startService({
     trustProxy,
     corsOrigins,
     operatorApi,
+    // Only where a test asks for it: the other suites need no build of the console.
+    consoleDirectory: environment.EAAS_CONSOLE === 'on' ? findConsoleDirectory() : undefined,
     metrics,
   })
   await app.listen({ host: '127.0.0.1', port: 0 })

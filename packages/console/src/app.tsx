@@ -1,0 +1,187 @@
+/** The frame of every page: navigation, search, keyboard. */
+import { signal, useSignal } from '@preact/signals'
+import type { ComponentType } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { goTo, linkTo, param, place, setParams } from './location.js'
+import { ApiKeysPage } from './pages/api-keys.js'
+import { HealthPage } from './pages/health.js'
+import { KeyPage } from './pages/key.js'
+import { KeysPage } from './pages/keys.js'
+import { LogPage } from './pages/log.js'
+import { SignIn } from './pages/sign-in.js'
+import { mayTry, session, signOut } from './session.js'
+import { Problem } from './ui/problem.js'
+import { moveRow } from './ui/table.js'
+import { said } from './ui/values.js'
+
+type Permission = Parameters<typeof mayTry>[0]
+
+interface PageRow {
+  name: string
+  title: string
+  /** behind `g` */
+  letter: string
+  needs?: Permission
+  page: ComponentType
+}
+
+/** Pages that few need at once are loaded when they are shown. */
+const PAGES: readonly PageRow[] = [
+  {
+    name: 'keys',
+    title: 'Keys',
+    letter: 'k',
+    needs: 'keys:read',
+    page: () => (place.value.id ? <KeyPage /> : <KeysPage />),
+  },
+  { name: 'api-keys', title: 'API keys', letter: 'a', needs: 'api_keys:read', page: ApiKeysPage },
+  { name: 'log', title: 'Log', letter: 'l', needs: 'audit:read', page: LogPage },
+  {
+    name: 'rights',
+    title: 'Rights',
+    letter: 'r',
+    needs: 'audit:read',
+    page: later(async () => (await import('./pages/rights.js')).RightsPage),
+  },
+  {
+    name: 'usage',
+    title: 'Usage',
+    letter: 'u',
+    needs: 'audit:read',
+    page: later(async () => (await import('./pages/usage.js')).UsagePage),
+  },
+  { name: 'health', title: 'Health', letter: 'h', page: HealthPage },
+]
+
+const isHelpShown = signal(false)
+/** Keys typed in a field are text. */
+const FIELDS = 'input, select, textarea, dialog *'
+const GO_MS = 1_500
+
+export function App() {
+  useEffect(() => {
+    let isGoing = false
+    const onKey = (event: KeyboardEvent) => {
+      const { key, ctrlKey, metaKey, altKey, target } = event
+      if (!session.value || ctrlKey || metaKey || altKey || (target as Element).matches?.(FIELDS)) return
+      const found = isGoing ? shownPages().find(({ letter }) => letter === key) : undefined
+      if (found) goTo(found.name)
+      else if (isGoing && key === 'v') location.assign(verifierUrl())
+      else if (key === 'j' || key === 'k') moveRow(key === 'j' ? 1 : -1)
+      else if (key === '?') isHelpShown.value = !isHelpShown.value
+      else if (key === 'Escape') isHelpShown.value = false
+      else if (key === '/') document.querySelector<HTMLElement>('[type=search]')?.focus()
+      else if (key !== 'g') return
+      if (key === '/') event.preventDefault()
+      isGoing = key === 'g'
+      if (isGoing) {
+        setTimeout(() => {
+          isGoing = false
+        }, GO_MS)
+      }
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  if (!session.value) return <SignIn />
+  const { tenant } = session.value
+  const current = place.value.page
+  const shown = shownPages()
+  const Page = shown.find(({ name }) => name === current)?.page
+  return (
+    <>
+      <header>
+        <strong>{tenant?.name ?? 'EaaS'}</strong>
+        <nav aria-label="Pages">
+          {shown.map(({ name, title }) => (
+            <a key={name} href={linkTo(name)} aria-current={name === current ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+          <a href={verifierUrl()}>Verify</a>
+        </nav>
+        <span class="tools">
+          <button
+            type="button"
+            aria-pressed={param('utc') !== ''}
+            onClick={() => setParams({ utc: param('utc') === '' ? '1' : undefined })}
+          >
+            UTC
+          </button>
+          <button
+            type="button"
+            aria-label="Keyboard"
+            onClick={() => {
+              isHelpShown.value = !isHelpShown.value
+            }}
+          >
+            ?
+          </button>
+          <button type="button" onClick={signOut}>
+            Sign out
+          </button>
+        </span>
+      </header>
+      {isHelpShown.value && <Help />}
+      <main>
+        {Page ? (
+          <Page key={current} />
+        ) : (
+          <p class="empty">This API key may not see this page. {shown.length > 0 && 'Choose another one above.'}</p>
+        )}
+      </main>
+      <div class="said" role="status">
+        {said.value}
+      </div>
+    </>
+  )
+}
+
+function shownPages(): readonly PageRow[] {
+  return PAGES.filter(({ needs }) => needs === undefined || mayTry(needs))
+}
+
+/** Behind the prefix that a proxy may have put in front. */
+function verifierUrl(): string {
+  return `${location.pathname.replace(/\/$/, '')}/verify`
+}
+
+function Help() {
+  return (
+    <section class="help" aria-label="Keyboard">
+      <dl>
+        <dt>/</dt>
+        <dd>search</dd>
+        <dt>j k</dt>
+        <dd>next and previous row; Enter opens it</dd>
+        {shownPages().map(({ letter, title }) => [<dt key={letter}>g {letter}</dt>, <dd key={title}>{title}</dd>])}
+        <dt>g v</dt>
+        <dd>Verify</dd>
+        <dt>?</dt>
+        <dd>this list</dd>
+      </dl>
+    </section>
+  )
+}
+
+/** A page that is loaded when it is first shown. */
+function later(load: () => Promise<ComponentType>): ComponentType {
+  const loaded = signal<ComponentType | undefined>(undefined)
+  return () => {
+    const error = useSignal<unknown>(undefined)
+    useEffect(() => {
+      if (!loaded.value) {
+        load().then(
+          (page) => {
+            loaded.value = page
+          },
+          (thrown) => {
+            error.value = thrown
+          },
+        )
+      }
+    }, [])
+    const Page = loaded.value
+    return Page ? <Page /> : <Problem error={error.value} />
+  }
+}

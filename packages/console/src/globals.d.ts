@@ -1,0 +1,5 @@
+/** What the build puts into the scripts. */
+declare const VERSION: string
+/** The text of the verifier's worker. */
+declare const WORKER_SCRIPT: string
+declare module '*.css'

@@ -1,0 +1,49 @@
+/** What the page shows, in the fragment of the URL, so that a view can be sent to a colleague: `#/log?action=key.unwrap`. */
+import { computed, signal } from '@preact/signals'
+
+export interface Place {
+  page: string
+  /** of a key, in `#/keys/<id>` */
+  id: string | undefined
+  params: URLSearchParams
+}
+
+const fragment = signal(globalThis.location?.hash ?? '')
+globalThis.addEventListener?.('hashchange', () => {
+  fragment.value = location.hash
+})
+
+export const place = computed(() => readPlace(fragment.value))
+
+export function readPlace(hash: string): Place {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
+  const [page = '', id] = path.split('/', 2)
+  return { page: page || 'keys', id: id || undefined, params: new URLSearchParams(query) }
+}
+
+/** The URL of a page; undefined and empty parameters are left out. The choice of UTC goes along. */
+export function linkTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): string {
+  const utc = place.value.params.get('utc') ?? undefined
+  const given = Object.entries({ utc, ...params }).filter((pair): pair is [string, string] => Boolean(pair[1]))
+  const query = new URLSearchParams(given).toString()
+  return `#/${page}${query === '' ? '' : `?${query}`}`
+}
+
+/** Goes to a page. */
+export function goTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): void {
+  location.hash = linkTo(page, params)
+}
+
+/** Changes parameters of the page that is shown, without a new step in the history. */
+export function setParams(changes: Readonly<Record<string, string | undefined>>): void {
+  const { page, id, params } = place.value
+  const all = { ...Object.fromEntries(params), ...changes }
+  const hash = linkTo(id === undefined ? page : `${page}/${id}`, { ...all, utc: all.utc })
+  history.replaceState(null, '', hash)
+  fragment.value = hash
+}
+
+/** A parameter of the page that is shown, '' if there is none. */
+export function param(name: string): string {
+  return place.value.params.get(name) ?? ''
+}

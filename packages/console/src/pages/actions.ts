@@ -1,0 +1,2 @@
+/** The names that forms offer. */
+export { ACTIONS, PERMISSIONS } from '@eaas/protocol'

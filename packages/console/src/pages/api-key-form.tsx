@@ -1,0 +1,155 @@
+/** What an API key may do: for a new one, or to change one. */
+import type { ApiKeyRecord, NewApiKeyOptions } from '@eaas/sdk'
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { keys, session } from '../session.js'
+import { readTime } from '../time.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { PERMISSIONS } from './actions.js'
+
+const MEANINGS: Readonly<Record<(typeof PERMISSIONS)[number], string>> = {
+  encrypt: 'wrap and hash, and encrypt on the server',
+  decrypt: 'unwrap, and decrypt on the server',
+  wrap: 'seal new data',
+  unwrap: 'open data',
+  hash: 'make blind indexes',
+  'keys:read': 'list keys',
+  'keys:create': 'make keys',
+  'keys:rotate': 'rotate keys, and say when',
+  'keys:disable': 'disable and enable keys',
+  'keys:destroy': 'destroy keys and versions',
+  'keys:export': 'take keys out of the server',
+  'audit:read': 'read and verify the log',
+  'audit:on_behalf_of': 'name end users in calls',
+  'api_keys:read': 'list API keys',
+  'api_keys:manage': 'make, change and revoke API keys',
+}
+
+interface ApiKeyFormProps {
+  title: string
+  act: string
+  /** the one that is changed */
+  apiKey?: ApiKeyRecord
+  onAct(fields: NewApiKeyOptions): Promise<unknown>
+  onClose(): void
+}
+
+export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormProps) {
+  const form = useRef<HTMLFormElement>(null)
+  const error = useSignal<unknown>(undefined)
+  const isBusy = useSignal(false)
+  useEffect(() => form.current?.querySelector<HTMLInputElement>('[name=name]')?.focus(), [])
+  const held = session.value?.rights.own?.permissions ?? PERMISSIONS
+  // One that the signed-in API key lacks stays where it is held already.
+  const offered = PERMISSIONS.filter((name) => held.includes(name) || apiKey?.permissions.includes(name))
+  const { budgets, keys: limited, allowed_ips, expires_at } = apiKey ?? {}
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    isBusy.value = true
+    await attempt(error, async () => onAct(readFields(new FormData(event.currentTarget as HTMLFormElement), apiKey)))
+    isBusy.value = false
+  }
+  return (
+    <form ref={form} class="wide-form" aria-label={title} onSubmit={submit}>
+      <h1>{title}</h1>
+      <label>
+        Name
+        <input name="name" required maxLength={255} value={apiKey?.name ?? ''} />
+      </label>
+      <fieldset>
+        <legend>It may</legend>
+        {offered.map((name) => (
+          <label key={name} class="check">
+            <input type="checkbox" name="permissions" value={name} checked={apiKey?.permissions.includes(name)} />
+            <span>
+              {name} <span class="soft">{MEANINGS[name]}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <label>
+        On keys <span class="soft">names, ids, or folders such as customers/*, one a line; empty for all</span>
+        <textarea name="keys" rows={3} value={limited?.map(writeKey).join('\n') ?? ''} />
+      </label>
+      <label>
+        From addresses <span class="soft">or ranges such as 10.0.0.0/8, one a line; empty for any</span>
+        <textarea name="ips" rows={2} value={allowed_ips?.join('\n') ?? ''} />
+      </label>
+      <label>
+        Expires <span class="soft">day, or day and time, of UTC; empty for never</span>
+        <input name="expires" placeholder="2027-01-31" value={expires_at?.slice(0, 19).replace('T', ' ') ?? ''} />
+      </label>
+      <fieldset class="budgets">
+        <legend>At most</legend>
+        {(['unwrap', 'hash'] as const).flatMap((kind) =>
+          (['per_minute', 'per_day'] as const).map((window) => (
+            <label key={`${kind} ${window}`}>
+              {kind === 'unwrap' ? 'opened' : 'hashed'} {window.replace('per_', 'a ')}
+              <input type="number" min={1} name={`${kind} ${window}`} value={budgets?.[kind]?.[window] ?? ''} />
+            </label>
+          )),
+        )}
+        <label class="check">
+          <input type="checkbox" name="expire" checked={budgets?.when_over === 'expire'} />
+          <span>
+            expires when it is over{' '}
+            <span class="soft">and waits for a person; otherwise it is refused for a while</span>
+          </span>
+        </label>
+      </fieldset>
+      <Problem error={error.value} />
+      <p class="actions">
+        <button type="submit" class="main" disabled={isBusy.value}>
+          {act}
+        </button>
+        <button type="button" onClick={onClose}>
+          Cancel
+        </button>
+      </p>
+    </form>
+  )
+}
+
+function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKeyOptions {
+  const text = (name: string) => String(data.get(name) ?? '').trim()
+  const lines = (name: string) =>
+    text(name)
+      .split(/[\n,]/)
+      .map((line) => line.trim())
+      .filter(Boolean)
+  const number = (name: string) => (text(name) === '' ? undefined : Number(text(name)))
+  const permissions = PERMISSIONS.filter((name) => data.getAll('permissions').includes(name))
+  const expires = text('expires')
+  const expires_at = readTime(expires, 'end')
+  if (expires !== '' && expires_at === undefined)
+    throw new Error(`Expires must be a day such as 2027-01-31, got ${expires}`)
+  const wasExpiry = apiKey?.expires_at?.slice(0, 19).replace('T', ' ')
+  const budgets = {
+    unwrap: { per_minute: number('unwrap per_minute'), per_day: number('unwrap per_day') },
+    hash: { per_minute: number('hash per_minute'), per_day: number('hash per_day') },
+    ...(data.has('expire') ? { when_over: 'expire' as const } : {}),
+  }
+  const isLimited = [budgets.unwrap, budgets.hash].some((one) =>
+    Object.values(one).some((limit) => limit !== undefined),
+  )
+  const [listed, ips] = [lines('keys').map(readKey), lines('ips')]
+  return {
+    name: text('name'),
+    permissions,
+    // A field that says what was there keeps its milliseconds, and what has expired can be changed otherwise.
+    ...(apiKey && wasExpiry === (expires || undefined) ? {} : { expires_at: expires_at ?? null }),
+    allowed_ips: ips.length > 0 ? ips : null,
+    keys: listed.length > 0 ? listed : null,
+    budgets: isLimited ? budgets : null,
+  }
+}
+
+/** A key by its name, where the list of keys has it. */
+function readKey(text: string): string {
+  if (text.endsWith('/*')) return text
+  return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
+}
+
+function writeKey(item: string): string {
+  return keys.value.get(item)?.name ?? item
+}

@@ -1,0 +1,283 @@
+/** API keys: who may call, with which permissions, on which keys, how much. */
+import type { ApiKeyRecord, NewApiKey } from '@eaas/sdk'
+import { useComputed, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { saveCsv } from '../csv.js'
+import { linkTo, param, setParams } from '../location.js'
+import { apiKeys, client, loadApiKeys, mayTry, session } from '../session.js'
+import { Dialog } from '../ui/dialog.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { type Column, Table } from '../ui/table.js'
+import { Id, State, say, Time } from '../ui/values.js'
+import { ApiKeyForm } from './api-key-form.js'
+
+const WEEK_MS = 7 * 86_400_000
+
+const COLUMNS: readonly Column<ApiKeyRecord>[] = [
+  { title: 'Name', width: 2, cell: ({ name }) => name },
+  { title: 'State', cell: ({ status }) => <State state={status} /> },
+  { title: 'May', width: 2.6, wide: true, cell: ({ permissions }) => permissions.join(', ') },
+  { title: 'On keys', width: 1.4, wide: true, cell: ({ keys }) => keys?.join(', ') ?? 'all' },
+  { title: 'Budget', width: 1.4, wide: true, cell: ({ budgets }) => describeBudgets(budgets) },
+  {
+    title: 'Last used',
+    width: 1.3,
+    cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : <span class="soft">never</span>),
+  },
+  {
+    title: 'Expires',
+    width: 1.2,
+    cell: ({ expires_at, status }) => <Expiry at={expires_at} isActive={status === 'active'} />,
+  },
+]
+
+function Expiry({ at, isActive }: { at: string | undefined; isActive: boolean }) {
+  if (at === undefined) return <span class="soft">never</span>
+  const isSoon = isActive && Date.parse(at) - Date.now() < WEEK_MS
+  return (
+    <span class={isSoon ? 'due' : ''}>
+      <Time at={at} />
+    </span>
+  )
+}
+
+function describeBudgets(budgets: ApiKeyRecord['budgets']): string {
+  if (!budgets) return 'none'
+  const parts = (['unwrap', 'hash'] as const).flatMap((kind) => {
+    const { per_minute, per_day } = budgets[kind] ?? {}
+    return [...(per_minute ? [`${kind} ${per_minute}/min`] : []), ...(per_day ? [`${kind} ${per_day}/day`] : [])]
+  })
+  return [...parts, ...(budgets.when_over === 'expire' ? ['then expires'] : [])].join(', ')
+}
+
+export function ApiKeysPage() {
+  const error = useSignal<unknown>(undefined)
+  const isNew = useSignal(false)
+  const made = useSignal<NewApiKey | undefined>(undefined)
+  const shown = useComputed(() => {
+    const [text, status] = [param('q').toLowerCase(), param('status')]
+    return apiKeys.value.filter(
+      (one) => (status === '' || one.status === status) && (one.name.toLowerCase().includes(text) || one.id === text),
+    )
+  })
+  useEffect(() => void attempt(error, loadApiKeys), [])
+  if (made.value) {
+    return (
+      <NewSecret
+        made={made.value}
+        onStored={() => {
+          made.value = undefined
+        }}
+      />
+    )
+  }
+  if (isNew.value) {
+    return (
+      <ApiKeyForm
+        title="New API key"
+        act="Create"
+        onClose={() => {
+          isNew.value = false
+        }}
+        onAct={async (fields) => {
+          made.value = await client().apiKeys.create(fields)
+          isNew.value = false
+          await loadApiKeys()
+        }}
+      />
+    )
+  }
+  return (
+    <>
+      <div class="bar">
+        <h1>API keys</h1>
+        <span class="count">{shown.value.length.toLocaleString('en')}</span>
+        <input
+          type="search"
+          placeholder="Name or id  /"
+          aria-label="Search API keys"
+          value={param('q')}
+          onInput={(event) => setParams({ q: event.currentTarget.value })}
+        />
+        <select
+          aria-label="State"
+          value={param('status')}
+          onChange={(event) => setParams({ status: event.currentTarget.value })}
+        >
+          <option value="">any state</option>
+          <option>active</option>
+          <option>expired</option>
+          <option>revoked</option>
+        </select>
+        <span class="tools">
+          <button type="button" onClick={() => saveApiKeys(shown.value)}>
+            CSV
+          </button>
+          {mayTry('api_keys:manage') && (
+            <button
+              type="button"
+              class="main"
+              onClick={() => {
+                isNew.value = true
+              }}
+            >
+              New API key
+            </button>
+          )}
+        </span>
+      </div>
+      <Problem error={error.value} />
+      {shown.value.length === 0 ? (
+        <p class="empty">No API key has this name and state.</p>
+      ) : (
+        <Table
+          label="API keys"
+          rows={shown.value}
+          columns={COLUMNS}
+          keyOf={({ id }) => id}
+          open={(apiKey) => <Opened apiKey={apiKey} />}
+        />
+      )}
+    </>
+  )
+}
+
+function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
+  const act = useSignal<'none' | 'change' | 'revoke'>('none')
+  const { id, name, prefix, permissions, status, created_at, allowed_ips, keys, budgets } = apiKey
+  const close = () => {
+    act.value = 'none'
+  }
+  if (act.value === 'change') {
+    return (
+      <ApiKeyForm
+        title={`Change ${name}`}
+        act="Save"
+        apiKey={apiKey}
+        onClose={close}
+        onAct={async (fields) => {
+          await client().apiKeys.update(id, fields)
+          close()
+          say('saved')
+          await loadApiKeys()
+        }}
+      />
+    )
+  }
+  return (
+    <>
+      <dl class="facts">
+        <dt>Id</dt>
+        <dd>
+          <Id id={id} label="API key's id" />
+        </dd>
+        <dt>Begins with</dt>
+        <dd>
+          <code>{prefix}</code>
+        </dd>
+        <dt>May</dt>
+        <dd>{permissions.join(', ')}</dd>
+        <dt>On keys</dt>
+        <dd>{keys?.join(', ') ?? 'all'}</dd>
+        <dt>Budget</dt>
+        <dd>{describeBudgets(budgets)}</dd>
+        <dt>From</dt>
+        <dd>{allowed_ips?.join(', ') ?? 'any address'}</dd>
+        <dt>Created</dt>
+        <dd>
+          <Time at={created_at} />
+        </dd>
+      </dl>
+      <p class="actions">
+        <a href={linkTo('log', { actor: id })}>What it did</a>
+        {mayTry('api_keys:manage') && status !== 'revoked' && (
+          <>
+            <button
+              type="button"
+              onClick={() => {
+                act.value = 'change'
+              }}
+            >
+              Narrow or change
+            </button>
+            <button
+              type="button"
+              class="danger"
+              onClick={() => {
+                act.value = 'revoke'
+              }}
+            >
+              Revoke …
+            </button>
+          </>
+        )}
+      </p>
+      {act.value === 'revoke' && (
+        <Dialog
+          title={`Revoke ${name}`}
+          act="Revoke"
+          typed={name}
+          isDangerous
+          onClose={close}
+          onAct={async () => {
+            await client().apiKeys.revoke(id)
+            say('revoked')
+            await loadApiKeys()
+          }}
+        >
+          <p>
+            Whoever holds it is refused from the next call on, for good.{' '}
+            {session.value?.rights.own?.id === id && (
+              <strong class="alarm">It is the one that you signed in with.</strong>
+            )}
+          </p>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function NewSecret({ made: { name, secret }, onStored }: { made: NewApiKey; onStored(): void }) {
+  return (
+    <section class="secret">
+      <h1>{name}</h1>
+      <p>The API key is shown this once. The server keeps a digest of it only.</p>
+      <p>
+        <output>{secret}</output>
+      </p>
+      <p class="actions">
+        <button
+          type="button"
+          class="main"
+          onClick={async () => {
+            await navigator.clipboard.writeText(secret)
+            say('copied')
+          }}
+        >
+          Copy
+        </button>
+        <button type="button" onClick={onStored}>
+          I stored it
+        </button>
+      </p>
+    </section>
+  )
+}
+
+function saveApiKeys(list: readonly ApiKeyRecord[]): void {
+  saveCsv(
+    'api-keys',
+    ['id', 'name', 'state', 'permissions', 'keys', 'budgets', 'created', 'last used', 'expires'],
+    list.map(({ id, name, status, permissions, keys, budgets, created_at, last_used_at, expires_at }) => [
+      id,
+      name,
+      status,
+      permissions.join(' '),
+      keys?.join(' ') ?? 'all',
+      describeBudgets(budgets),
+      created_at,
+      last_used_at ?? null,
+      expires_at ?? null,
+    ]),
+  )
+}

@@ -1,0 +1,304 @@
+/** One key: its versions, who used it, and what can be done with it. */
+import type { Entry, KeyWithVersions } from '@eaas/sdk'
+import { type Signal, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { linkTo, place } from '../location.js'
+import { client, keepKey, mayTry } from '../session.js'
+import { Dialog } from '../ui/dialog.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { Id, Named, State, say, Time } from '../ui/values.js'
+import { Due } from './keys.js'
+
+const MONTH_MS = 30 * 86_400_000
+/** Entries of the last 30 days that are read to say who used the key. */
+const READ_ENTRIES = 500
+const PAGE_ENTRIES = 100
+
+/** Who used the key lately, as far as the newest entries say. */
+interface Use {
+  users: ReadonlyMap<string, number>
+  read: number
+  total: number
+}
+
+type Act = 'rotate' | 'disable' | 'enable' | 'destroy' | 'cancel' | 'rotation'
+
+export function KeyPage() {
+  const { id = '' } = place.value
+  const key = useSignal<KeyWithVersions | undefined>(undefined)
+  const use = useSignal<Use | undefined>(undefined)
+  const error = useSignal<unknown>(undefined)
+  const act = useSignal<Act | undefined>(undefined)
+  const load = () => attempt(error, () => readInto(id, key, use))
+  useEffect(() => {
+    key.value = undefined
+    use.value = undefined
+    void load()
+  }, [id])
+  const close = () => {
+    act.value = undefined
+    void load()
+  }
+  if (!key.value) return <Problem error={error.value} />
+  const { name, status, versions, created_at, updated_at, rotation, min_unwrap_version, destroy_at } = key.value
+  const newest = versions.at(-1)
+  return (
+    <>
+      <div class="bar">
+        <h1>{name}</h1>
+        <State state={status} />
+        <Id id={id} label="key's id" />
+        <span class="tools">
+          <Acts
+            status={status}
+            choose={(chosen) => {
+              act.value = chosen
+            }}
+          />
+        </span>
+      </div>
+      <Problem error={error.value} />
+      <dl class="facts">
+        <dt>Created</dt>
+        <dd>
+          <Time at={created_at} />
+        </dd>
+        <dt>Last rotated</dt>
+        <dd>{newest && newest.version > 1 ? <Time at={newest.created_at} /> : 'never'}</dd>
+        <dt>Rotation</dt>
+        <dd>{rotation ? `every ${rotation.interval_days} days` : 'by hand, and after many wraps'}</dd>
+        <dt>Due</dt>
+        <dd>
+          <Due rotation={rotation} status={status} {...(destroy_at === undefined ? {} : { destroy_at })} />
+        </dd>
+        <dt>Opens from version</dt>
+        <dd>{min_unwrap_version}</dd>
+        <dt>Changed</dt>
+        <dd>
+          <Time at={updated_at} />
+        </dd>
+      </dl>
+      <h2>Versions</h2>
+      <table aria-label="Versions">
+        <thead>
+          <tr>
+            <th scope="col" class="number">
+              Version
+            </th>
+            <th scope="col">State</th>
+            <th scope="col">Made</th>
+            <th scope="col" class="number">
+              DEKs wrapped
+            </th>
+            <th scope="col">Last opened</th>
+          </tr>
+        </thead>
+        <tbody>
+          {versions.toReversed().map((version) => (
+            <tr key={version.version}>
+              <td class="number">{version.version}</td>
+              <td>
+                <State state={version.status} />
+              </td>
+              <td>
+                <Time at={version.created_at} />
+              </td>
+              <td class="number">{version.wraps.toLocaleString('en')}</td>
+              <td>{version.last_unwrapped_at?.slice(0, 10) ?? 'never'}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {mayTry('audit:read') && (
+        <>
+          <h2>Used in the last 30 days</h2>
+          {use.value && <Users use={use.value} />}
+          <p>
+            <a href={linkTo('log', { key: id })}>All entries of this key</a>
+          </p>
+        </>
+      )}
+      {act.value && <ActDialog act={act.value} keyRead={key.value} use={use.value} onClose={close} />}
+    </>
+  )
+}
+
+async function readInto(id: string, key: Signal<KeyWithVersions | undefined>, use: Signal<Use | undefined>) {
+  const { keys } = client()
+  key.value = await keys.get(id)
+  keepKey(key.value)
+  if (mayTry('audit:read')) use.value = await readUse(id)
+}
+
+/** Reads who wrapped and unwrapped, of the newest entries. */
+async function readUse(key_id: string): Promise<Use> {
+  const date_from = new Date(Date.now() - MONTH_MS)
+  const users = new Map<string, number>()
+  let read = 0
+  let total = 0
+  while (read < READ_ENTRIES) {
+    const page = await client().audit.list({ key_id, date_from, limit: PAGE_ENTRIES, offset: read })
+    for (const { actor } of page.logs.filter(isUse)) users.set(actor, (users.get(actor) ?? 0) + 1)
+    read += page.logs.length
+    total = page.total
+    if (page.logs.length < PAGE_ENTRIES) break
+  }
+  return { users, read, total }
+}
+
+function isUse({ action }: Entry): boolean {
+  return ['key.wrap', 'key.unwrap', 'encrypt', 'decrypt', 'key.export'].includes(action)
+}
+
+function Users({ use: { users, read, total } }: { use: Use }) {
+  return (
+    <>
+      {users.size === 0 ? (
+        <p class="soft">Nobody wrapped or opened anything with it.</p>
+      ) : (
+        <ul class="users">
+          {[...users]
+            .sort(([, a], [, b]) => b - a)
+            .map(([actor, count]) => (
+              <li key={actor}>
+                <Named id={actor} />: {count.toLocaleString('en')}
+              </li>
+            ))}
+        </ul>
+      )}
+      <p class="soft">
+        {read < total
+          ? `Of ${total.toLocaleString('en')} entries the newest ${read} were read.`
+          : `All ${total.toLocaleString('en')} entries were read.`}{' '}
+        Hashes write no entry. An entry opens a data key, which may open many records.
+      </p>
+    </>
+  )
+}
+
+function Acts({ status, choose }: { status: KeyWithVersions['status']; choose(act: Act): void }) {
+  const acts: [Act, string, boolean][] = [
+    ['rotate', 'Rotate', status === 'active' && mayTry('keys:rotate')],
+    ['rotation', 'Schedule', (status === 'active' || status === 'disabled') && mayTry('keys:rotate')],
+    ['disable', 'Disable', status === 'active' && mayTry('keys:disable')],
+    ['enable', 'Enable', status === 'disabled' && mayTry('keys:disable')],
+    ['destroy', 'Destroy …', status === 'disabled' && mayTry('keys:destroy')],
+    ['cancel', 'Cancel destruction', status === 'pending_destruction' && mayTry('keys:destroy')],
+  ]
+  return (
+    <>
+      {acts.map(
+        ([act, title, isShown]) =>
+          isShown && (
+            <button key={act} type="button" class={act === 'destroy' ? 'danger' : ''} onClick={() => choose(act)}>
+              {title}
+            </button>
+          ),
+      )}
+    </>
+  )
+}
+
+interface ActDialogProps {
+  act: Act
+  keyRead: KeyWithVersions
+  use: Use | undefined
+  onClose(): void
+}
+
+function ActDialog({ act, keyRead: { id, name, current_version, rotation, versions }, use, onClose }: ActDialogProps) {
+  const { keys } = client()
+  const days = useSignal(String(rotation?.interval_days ?? ''))
+  const done = (text: string, call: Promise<unknown>) => call.then(() => say(text))
+  if (act === 'rotate') {
+    return (
+      <Dialog title={`Rotate ${name}`} act="Rotate" onClose={onClose} onAct={() => done('rotated', keys.rotate(id))}>
+        <p>
+          Version {current_version + 1} wraps what is new. Versions 1 to {current_version} still open what they wrapped:
+          no data is lost, and nothing has to be encrypted again.
+        </p>
+      </Dialog>
+    )
+  }
+  if (act === 'rotation') {
+    const set = () => done('schedule set', keys.setRotation(id, days.value === '' ? null : Number(days.value)))
+    return (
+      <Dialog title={`Schedule of ${name}`} act="Set" onClose={onClose} onAct={set}>
+        <label>
+          Days between rotations by the server, empty for none
+          <input
+            type="number"
+            min={1}
+            max={3650}
+            value={days.value}
+            onInput={(event) => {
+              days.value = event.currentTarget.value
+            }}
+          />
+        </label>
+      </Dialog>
+    )
+  }
+  if (act === 'disable') {
+    return (
+      <Dialog
+        title={`Disable ${name}`}
+        act="Disable"
+        onClose={onClose}
+        onAct={() => done('disabled', keys.disable(id))}
+      >
+        <p>It wraps, encrypts and hashes nothing any more, and still opens what it wrapped. It can be enabled again.</p>
+        <UsedBy use={use} />
+      </Dialog>
+    )
+  }
+  if (act === 'enable') {
+    return (
+      <Dialog title={`Enable ${name}`} act="Enable" onClose={onClose} onAct={() => done('enabled', keys.enable(id))}>
+        <p>It wraps, encrypts and hashes again.</p>
+      </Dialog>
+    )
+  }
+  if (act === 'cancel') {
+    const cancel = () => done('destruction cancelled', keys.cancelDestruction(id))
+    return (
+      <Dialog title={`Keep ${name}`} act="Cancel destruction" onClose={onClose} onAct={cancel}>
+        <p>The key stays, disabled: it opens again what it wrapped.</p>
+      </Dialog>
+    )
+  }
+  const left = versions.filter(({ status }) => status !== 'destroyed')
+  const wraps = left.reduce((sum, version) => sum + version.wraps, 0)
+  return (
+    <Dialog
+      title={`Destroy ${name}`}
+      act="Destroy"
+      typed={name}
+      isDangerous
+      onClose={onClose}
+      onAct={() => done('destruction scheduled', keys.destroy(id, name))}
+    >
+      <p>
+        <strong class="alarm">
+          Once the waiting period is over, what its {left.length === 1 ? 'one version' : `${left.length} versions`}{' '}
+          wrapped can never be opened again
+        </strong>
+        : {wraps.toLocaleString('en')} data keys, with all records that they encrypt. From now on nothing opens; until
+        the end of the period, which the server sets, the destruction can be cancelled. Exported copies of the key still
+        open.
+      </p>
+      <UsedBy use={use} />
+    </Dialog>
+  )
+}
+
+function UsedBy({ use }: { use: Use | undefined }) {
+  if (!use) return <p class="due">Who used it is not known: this API key may not read the log.</p>
+  if (use.users.size === 0) return <p>Nobody used it in the last 30 days, by the entries that were read.</p>
+  return (
+    <p class="due">
+      Used in the last 30 days by{' '}
+      {[...use.users.keys()].map((actor, at) => [at > 0 && ', ', <Named key={actor} id={actor} />])}.
+    </p>
+  )
+}

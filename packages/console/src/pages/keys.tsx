@@ -1,0 +1,179 @@
+/** The list of keys. */
+import type { Key } from '@eaas/sdk'
+import { useComputed, useSignal } from '@preact/signals'
+import { saveCsv } from '../csv.js'
+import { goTo, linkTo, param, setParams } from '../location.js'
+import { client, keepKey, keys, keysState, loadKeys, mayTry } from '../session.js'
+import { Dialog } from '../ui/dialog.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { type Column, Table } from '../ui/table.js'
+import { Id, State, say, Time } from '../ui/values.js'
+
+const STATUSES: readonly Key['status'][] = ['active', 'disabled', 'pending_destruction', 'destroyed']
+const WEEK_MS = 7 * 86_400_000
+
+const COLUMNS: readonly Column<Key>[] = [
+  { title: 'Name', width: 3, cell: ({ name }) => name },
+  { title: 'State', width: 1.6, cell: ({ status }) => <State state={status} /> },
+  { title: 'Version', isNumber: true, cell: ({ current_version }) => current_version },
+  { title: 'Created', width: 1.5, wide: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'Due', width: 1.8, cell: (key) => <Due {...key} /> },
+  { title: 'Id', wide: true, cell: ({ id }) => <Id id={id} label="key's id" /> },
+]
+
+/** When the key is rotated next, or destroyed. */
+export function Due({ rotation, destroy_at, status }: Pick<Key, 'rotation' | 'destroy_at' | 'status'>) {
+  if (status === 'pending_destruction' && destroy_at) {
+    return (
+      <span class="alarm">
+        destroyed <Time at={destroy_at} />
+      </span>
+    )
+  }
+  if (!rotation || status !== 'active') return <span class="soft">–</span>
+  const isSoon = Date.parse(rotation.next_rotation_at) - Date.now() < WEEK_MS
+  return (
+    <span class={isSoon ? 'due' : ''}>
+      rotated <Time at={rotation.next_rotation_at} />
+    </span>
+  )
+}
+
+export function KeysPage() {
+  const isNew = useSignal(false)
+  const error = useSignal<unknown>(undefined)
+  const shown = useComputed(() => {
+    const [text, status] = [param('q').toLowerCase(), param('status')]
+    return [...keys.value.values()].filter(
+      (key) => (status === '' || key.status === status) && (key.name.toLowerCase().includes(text) || key.id === text),
+    )
+  })
+  const isLoading = keysState.value === 'loading'
+  return (
+    <>
+      <div class="bar">
+        <h1>Keys</h1>
+        <span class="count">
+          {shown.value.length.toLocaleString('en')}
+          {shown.value.length < keys.value.size && ` of ${keys.value.size.toLocaleString('en')}`}
+          {isLoading && ' …'}
+        </span>
+        <input
+          type="search"
+          placeholder="Name or id  /"
+          aria-label="Search keys"
+          value={param('q')}
+          onInput={(event) => setParams({ q: event.currentTarget.value })}
+        />
+        <select
+          aria-label="State"
+          value={param('status')}
+          onChange={(event) => setParams({ status: event.currentTarget.value })}
+        >
+          <option value="">any state</option>
+          {STATUSES.map((status) => (
+            <option key={status} value={status}>
+              {status.replace('_', ' ')}
+            </option>
+          ))}
+        </select>
+        <span class="tools">
+          <button type="button" onClick={() => saveKeys(shown.value)}>
+            CSV
+          </button>
+          <button type="button" onClick={() => attempt(error, loadKeys)}>
+            Reload
+          </button>
+          {mayTry('keys:create') && (
+            <button
+              type="button"
+              class="main"
+              onClick={() => {
+                isNew.value = true
+              }}
+            >
+              New key
+            </button>
+          )}
+        </span>
+      </div>
+      <Problem error={error.value} />
+      {keysState.value === 'cut' && (
+        <p class="soft">Only the first {keys.value.size} keys are listed: search by name.</p>
+      )}
+      {shown.value.length === 0 && !isLoading ? (
+        <Empty hasKeys={keys.value.size > 0} />
+      ) : (
+        <Table
+          label="Keys"
+          rows={shown.value}
+          columns={COLUMNS}
+          keyOf={({ id }) => id}
+          linkOf={({ id }) => linkTo(`keys/${id}`)}
+        />
+      )}
+      {isNew.value && (
+        <NewKey
+          onClose={() => {
+            isNew.value = false
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+function saveKeys(list: readonly Key[]): void {
+  saveCsv(
+    'keys',
+    ['id', 'name', 'state', 'version', 'created', 'next rotation', 'destroyed at'],
+    list.map(({ id, name, status, current_version, created_at, rotation, destroy_at }) => [
+      id,
+      name,
+      status,
+      current_version,
+      created_at,
+      rotation?.next_rotation_at ?? null,
+      destroy_at ?? null,
+    ]),
+  )
+}
+
+function Empty({ hasKeys }: { hasKeys: boolean }) {
+  if (hasKeys) return <p class="empty">No key has this name and state.</p>
+  return (
+    <div class="empty">
+      <p>There is no key yet. Make one here, or from a program:</p>
+      <pre>{`import { createClient } from '@eaas/sdk'
+
+const eaas = createClient() // by EAAS_URL and EAAS_API_KEY
+const { id: keyId } = await eaas.keys.ensure({ name: 'users' })
+const envelope = await eaas.encrypt('ada@example.org', { keyId })`}</pre>
+    </div>
+  )
+}
+
+function NewKey({ onClose }: { onClose(): void }) {
+  const name = useSignal('')
+  const create = async () => {
+    const key = await client().keys.create({ name: name.value })
+    keepKey(key)
+    say('key created')
+    goTo(`keys/${key.id}`)
+  }
+  return (
+    <Dialog title="New key" act="Create" onAct={create} onClose={onClose}>
+      <label>
+        Name, which never changes; a folder before it, such as <code>customers/</code>, lets API keys be limited to it
+        <input
+          required
+          maxLength={255}
+          value={name.value}
+          onInput={(event) => {
+            name.value = event.currentTarget.value
+          }}
+        />
+      </label>
+    </Dialog>
+  )
+}

@@ -1,0 +1,257 @@
+/** The audit log: filters in the URL, endless, live. */
+import type { Entry, ListEntriesOptions } from '@eaas/sdk'
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren, TargetedEvent } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { saveCsv } from '../csv.js'
+import { linkTo, param, setParams } from '../location.js'
+import { client, keys, nameOf } from '../session.js'
+import { readTime } from '../time.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { type Column, Table } from '../ui/table.js'
+import { CopyButton, Named, Time } from '../ui/values.js'
+import { ACTIONS } from './actions.js'
+
+const PAGE_ENTRIES = 100
+const LIVE_MS = 3_000
+/** Begins the members of an entry that are its context. */
+const CONTEXT = 'context.'
+/** Red where something was refused or a key left the server. */
+const ALARMS: readonly string[] = ['key.export', 'envelope_only.refused', 'budget.refused', 'usage.doubled']
+
+const COLUMNS: readonly Column<Entry>[] = [
+  { title: 'Time', width: 1.3, cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'Action', width: 1.4, cell: ({ action }) => action },
+  { title: 'Key', width: 1.6, cell: ({ key_id }) => key_id && <Named id={key_id} /> },
+  { title: 'By', width: 1.4, wide: true, cell: ({ actor }) => <Named id={actor} /> },
+  { title: 'For', width: 1.2, wide: true, cell: ({ metadata }) => textOf(metadata.on_behalf_of) },
+  { title: 'Context', width: 1.6, wide: true, cell: ({ metadata }) => describeContext(metadata) },
+  { title: 'From', width: 1.2, wide: true, cell: ({ ip_address }) => ip_address },
+  { title: 'Entry', width: 0.8, isNumber: true, cell: ({ id }) => id },
+]
+
+const FILTERS = ['action', 'key', 'actor', 'user', 'context', 'from', 'to', 'entry'] as const
+
+/** The filter that the URL states. @throws SyntaxError if the context is not `name=value` */
+function readFilter(): ListEntriesOptions {
+  const [action, key, actor, user, context] = FILTERS.map(param)
+  const [from, to] = [readTime(param('from'), 'begin'), readTime(param('to'), 'end')]
+  return {
+    ...(action ? { action: action as Entry['action'] } : {}),
+    ...(key ? { key_id: findKey(key) } : {}),
+    ...(actor ? { actor } : {}),
+    ...(user ? { on_behalf_of: user } : {}),
+    ...(context ? { context: readContext(context) } : {}),
+    ...(from ? { date_from: from } : {}),
+    ...(to ? { date_to: to } : {}),
+  }
+}
+
+/** A key may be given by its name, if the list of keys was read. */
+function findKey(text: string): string {
+  return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
+}
+
+/** Reads `model=customers row=7`. */
+function readContext(text: string): Record<string, string> {
+  const pairs = text.split(/\s+/).filter(Boolean)
+  return Object.fromEntries(
+    pairs.map((pair): [string, string] => {
+      const at = pair.indexOf('=')
+      if (at < 1) throw new SyntaxError('Context must be pairs such as model=customers row=7')
+      return [pair.slice(0, at), pair.slice(at + 1)]
+    }),
+  )
+}
+
+export function LogPage() {
+  const entries = useSignal<readonly Entry[]>([])
+  const total = useSignal(0)
+  const isWhole = useSignal(false)
+  const error = useSignal<unknown>(undefined)
+  const query = JSON.stringify(FILTERS.map(param))
+  const isLive = param('live') !== ''
+  const isReading = useRef(false)
+  const shown = useRef('')
+
+  /** Reads older entries behind those that are shown. */
+  const readOlder = async () => {
+    if (isReading.current || isWhole.value || error.value !== undefined) return
+    isReading.current = true
+    await attempt(error, async () => {
+      const entry = Number(param('entry'))
+      const page = await client().audit.list(
+        entry > 0
+          ? { after_id: entry - 1, order: 'asc', limit: 1 }
+          : { ...readFilter(), limit: PAGE_ENTRIES, offset: entries.value.length },
+      )
+      if (shown.current !== query) return
+      const oldest = entries.value.at(-1)?.id ?? Number.POSITIVE_INFINITY
+      entries.value = [...entries.value, ...page.logs.filter(({ id }) => id < oldest)] // new ones have moved the page
+      total.value = entry > 0 ? page.count : page.total
+      isWhole.value = page.logs.length < PAGE_ENTRIES
+    })
+    isReading.current = false
+  }
+  useEffect(() => {
+    shown.current = query
+    entries.value = []
+    isWhole.value = false
+    error.value = undefined
+    isReading.current = false
+    void readOlder()
+  }, [query])
+  useEffect(() => {
+    if (!isLive) return
+    const timer = setInterval(() => {
+      void attempt(error, async () => {
+        const after_id = entries.value[0]?.id ?? 0
+        const newer = await client().audit.list({ ...readFilter(), after_id, order: 'asc', limit: PAGE_ENTRIES })
+        if (shown.current !== query || newer.logs.length === 0 || entries.value[0]?.id !== (after_id || undefined))
+          return
+        entries.value = [...newer.logs.toReversed(), ...entries.value]
+        total.value += newer.logs.length
+      })
+    }, LIVE_MS)
+    return () => clearInterval(timer)
+  }, [isLive, query])
+
+  return (
+    <>
+      <div class="bar">
+        <h1>Log</h1>
+        <span class="count">{total.value.toLocaleString('en')}</span>
+        <span class="tools">
+          <button
+            type="button"
+            aria-pressed={isLive}
+            class={isLive ? 'live' : ''}
+            onClick={() => setParams({ live: isLive ? undefined : '1' })}
+          >
+            Live
+          </button>
+          <button type="button" onClick={() => saveEntries(entries.value)}>
+            CSV
+          </button>
+        </span>
+      </div>
+      <Filters />
+      <Problem error={error.value} />
+      {entries.value.length === 0 && isWhole.value ? (
+        <p class="empty">
+          No entry matches.{' '}
+          {query === JSON.stringify(FILTERS.map(() => '')) ? '' : <a href={linkTo('log')}>Show all</a>}
+        </p>
+      ) : (
+        <Table
+          label="Entries"
+          rows={entries.value}
+          columns={COLUMNS}
+          keyOf={({ id }) => id}
+          toneOf={({ action }) => (ALARMS.includes(action) ? 'alarm' : '')}
+          open={(entry) => <Opened entry={entry} />}
+          onEnd={readOlder}
+        />
+      )}
+    </>
+  )
+}
+
+function Filters() {
+  const field = (name: (typeof FILTERS)[number], placeholder: string, label: string) => {
+    const common = {
+      placeholder,
+      'aria-label': label,
+      value: param(name),
+      onChange: (event: TargetedEvent<HTMLInputElement>) => setParams({ [name]: event.currentTarget.value.trim() }),
+    }
+    return name === 'key' ? <input type="search" {...common} /> : <input {...common} />
+  }
+  return (
+    <div class="filters">
+      <select
+        aria-label="Action"
+        value={param('action')}
+        onChange={(event) => setParams({ action: event.currentTarget.value })}
+      >
+        <option value="">any action</option>
+        {ACTIONS.map((action) => (
+          <option key={action}>{action}</option>
+        ))}
+      </select>
+      {field('key', 'key: name or id  /', 'Key, by its name or id')}
+      {field('actor', 'by: id of an API key', 'By which API key, or system')}
+      {field('user', 'for: end user', 'For which end user')}
+      {field('context', 'model=customers row=7', 'Context, as pairs')}
+      {field('from', 'from 2026-05-03', 'From this day or time of UTC')}
+      {field('to', 'to 2026-05-04', 'To this day or time of UTC')}
+      {field('entry', 'entry', 'Only the entry of this number')}
+    </div>
+  )
+}
+
+function Opened({ entry }: { entry: Entry }) {
+  const { id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
+  const facts: [string, ComponentChildren][] = [
+    ['Entry', id],
+    ['Time', <Time key="time" at={created_at} isExact />],
+    [
+      'Action',
+      <a key="action" href={linkTo('log', { action })}>
+        {action}
+      </a>,
+    ],
+    ['Key', key_id && <Linked id={key_id} href={linkTo('log', { key: key_id })} />],
+    ['Version', key_version],
+    ['By', <Linked key="by" id={actor} href={linkTo('log', { actor })} />],
+    ['From', ip_address],
+    ...Object.entries(metadata)
+      .filter(([name]) => name !== 'key_version')
+      .map(([name, value]): [string, ComponentChildren] => [name, <code key={name}>{textOf(value)}</code>]),
+  ]
+  return (
+    <dl class="facts">
+      {facts.map(
+        ([name, value]) =>
+          value !== null && value !== undefined && [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>],
+      )}
+    </dl>
+  )
+}
+
+function Linked({ id, href }: { id: string; href: string }) {
+  return (
+    <>
+      <a href={href}>{nameOf(id) ?? 'its entries'}</a> <CopyButton text={id} shown={id} label={`Copy ${id}`} />
+    </>
+  )
+}
+
+/** The pairs that a wrap or unwrap stated (wrapped-key-v2.md 4). */
+function describeContext(metadata: Entry['metadata']): string {
+  const pairs = Object.entries(metadata).filter(([name]) => name.startsWith(CONTEXT))
+  return pairs.map(([name, value]) => `${name.slice(CONTEXT.length)}=${textOf(value)}`).join(' ')
+}
+
+function textOf(value: unknown): string {
+  return value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+function saveEntries(list: readonly Entry[]): void {
+  saveCsv(
+    'log',
+    ['entry', 'time', 'action', 'key_id', 'key', 'version', 'actor', 'by', 'from', 'metadata'],
+    list.map(({ id, created_at, action, key_id, key_version, actor, ip_address, metadata }) => [
+      id,
+      created_at,
+      action,
+      key_id,
+      nameOf(key_id ?? '') ?? null,
+      key_version,
+      actor,
+      nameOf(actor) ?? null,
+      ip_address,
+      JSON.stringify(metadata),
+    ]),
+  )
+}

@@ -1,0 +1,156 @@
+/** Who could do what at a time, and what differs between two times, read from the entries that changed it. */
+import { createRightsSectionReader, type Row, type Section } from '@eaas/audit'
+import type { Entry } from '@eaas/sdk'
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { saveCsv } from '../csv.js'
+import { linkTo, param, setParams } from '../location.js'
+import { client } from '../session.js'
+import { readTime } from '../time.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { Named } from '../ui/values.js'
+
+/** The actions that make or change an API key, and what a tenant's API keys can do at all. */
+const CHANGES: readonly Entry['action'][] = [
+  'api_key.create',
+  'api_key.update',
+  'api_key.revoke',
+  'api_key.restate',
+  'tenant.update',
+  'tenant.restate',
+]
+const MOST_ENTRIES = 20_000
+
+interface Read {
+  section: Section
+  /** the log has more of them than are read */
+  isCut: boolean
+}
+
+export function RightsPage() {
+  const today = new Date().toISOString().slice(0, 10)
+  const [at, before] = [param('at') || today, param('before')]
+  const to = readTime(at, 'end')
+  const from = before === '' ? to : readTime(before, 'end')
+  const read = useSignal<Read | undefined>(undefined)
+  const error = useSignal<unknown>(undefined)
+  useEffect(() => {
+    read.value = undefined
+    void attempt(error, async () => {
+      if (to === undefined || from === undefined) throw new Error('A date is written 2026-05-03, or 2026-05-03 14:00')
+      read.value = await readRights({ from: from < to ? from : to, to: from < to ? to : from })
+    })
+  }, [from, to])
+  const field = (name: string, label: string, value: string) => (
+    <label>
+      {label}{' '}
+      <input
+        class="date"
+        value={value}
+        placeholder="2026-05-03"
+        onChange={(event) => setParams({ [name]: event.currentTarget.value.trim() })}
+      />
+    </label>
+  )
+  return (
+    <>
+      <div class="bar">
+        <h1>Rights</h1>
+        {field('at', 'at the end of', at)}
+        {field('before', 'compared with the end of', before)}
+      </div>
+      <p class="soft">
+        By the entries that the server lists, times of UTC. For a proof, take an export of the log to the page Verify.
+      </p>
+      <Problem error={error.value} />
+      {read.value?.isCut && <p class="due">Only the first {MOST_ENTRIES} changes were read: use an export.</p>}
+      {read.value && <Tables section={read.value.section} isCompared={before !== ''} />}
+    </>
+  )
+}
+
+async function readRights(period: { from: string; to: string }): Promise<Read> {
+  const { audit } = client()
+  const entries: Entry[] = []
+  for (const action of CHANGES) {
+    for await (const entry of audit.entries({ action, order: 'asc', date_to: period.to })) {
+      entries.push(entry)
+      if (entries.length >= MOST_ENTRIES) break
+    }
+  }
+  const reader = createRightsSectionReader(period)
+  for (const { metadata, ...entry } of entries.sort((a, b) => a.id - b.id))
+    reader.read({ ...entry, metadata: JSON.stringify(metadata) })
+  return { section: reader.section(), isCut: entries.length >= MOST_ENTRIES }
+}
+
+function Tables({ section: { tables, about }, isCompared }: { section: Section; isCompared: boolean }) {
+  const shown = tables.filter(({ name }) => isCompared || name !== 'rights-changes')
+  return (
+    <>
+      {about.map((text) => (
+        <p key={text} class="soft">
+          {text}
+        </p>
+      ))}
+      {shown.map(({ name, title, columns, rows, empty }) => (
+        <section key={name}>
+          <h2>
+            {title}{' '}
+            {rows.length > 0 && (
+              <button
+                type="button"
+                onClick={() =>
+                  saveCsv(
+                    name,
+                    columns.map((column) => column.title),
+                    rows.map(({ cells }) => cells),
+                  )
+                }
+              >
+                CSV
+              </button>
+            )}
+          </h2>
+          {rows.length === 0 ? (
+            <p class="empty">{empty}</p>
+          ) : (
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard (axe: scrollable-region-focusable)
+            <section class="scroll" tabIndex={0} aria-label={title}>
+              <table class={`plain ${name}`}>
+                <thead>
+                  <tr>
+                    {columns.map((column) => (
+                      <th key={column.name} scope="col" class={column.kind === 'mark' ? 'mark' : ''}>
+                        <span>{column.title}</span>
+                      </th>
+                    ))}
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((row, at) => (
+                    <tr key={`${name} ${at}`}>
+                      {columns.map((column, place) => (
+                        <td key={column.name} class={column.kind === 'mark' ? 'mark' : ''}>
+                          <CellOf kind={column.kind} cell={row.cells[place]} />
+                        </td>
+                      ))}
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </section>
+          )}
+        </section>
+      ))}
+    </>
+  )
+}
+
+/** An entry is a link to it. */
+function CellOf({ kind, cell }: { kind: string; cell: Row['cells'][number] | undefined }) {
+  if (cell === null || cell === undefined || typeof cell === 'object') return null
+  if (kind === 'id') return <Named id={String(cell)} />
+  if (typeof cell === 'number') return <a href={linkTo('log', { entry: String(cell) })}>{cell}</a>
+  return <>{cell}</>
+}

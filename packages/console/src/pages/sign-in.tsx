@@ -1,0 +1,42 @@
+/** The API key is pasted here; the field is gone once it was taken. */
+import { useSignal } from '@preact/signals'
+import { signIn } from '../session.js'
+import { attempt, Problem } from '../ui/problem.js'
+
+export function SignIn() {
+  const error = useSignal<unknown>(undefined)
+  const isBusy = useSignal(false)
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    const field = (event.currentTarget as HTMLFormElement).elements.namedItem('api-key') as HTMLInputElement
+    const apiKey = field.value.trim()
+    field.value = ''
+    isBusy.value = true
+    await attempt(error, () => signIn(apiKey))
+    isBusy.value = false
+  }
+  return (
+    <main class="sign-in">
+      <h1>EaaS console</h1>
+      <form onSubmit={submit}>
+        <label>
+          API key
+          <input name="api-key" type="password" autocomplete="off" required spellcheck={false} />
+        </label>
+        <p class="actions">
+          <button type="submit" class="main" disabled={isBusy.value}>
+            Sign in
+          </button>
+        </p>
+      </form>
+      <Problem error={error.value} />
+      <p class="soft">
+        The API key stays in this page's memory: leaving or reloading the page signs out. A tenant's first API key comes
+        from <code>eaas tenant create</code>; take one that may do no more than you are here to do.
+      </p>
+      <p class="soft">
+        An auditor needs no API key: <a href={`${location.pathname.replace(/\/$/, '')}/verify`}>verify an export</a>.
+      </p>
+    </main>
+  )
+}

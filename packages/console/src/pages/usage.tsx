@@ -1,0 +1,265 @@
+/** How much was done in a month: by day and action, by API key, and what was refused. */
+import type { Entry, Usage } from '@eaas/sdk'
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import { saveCsv } from '../csv.js'
+import { linkTo, param, setParams } from '../location.js'
+import { client } from '../session.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { Named } from '../ui/values.js'
+import 'uplot/dist/uPlot.min.css'
+
+type Action = Entry['action']
+
+/** The actions that are counted by day: the most frequent ones. */
+const PLOTTED = 4
+const AT_ONCE = 4
+const PLOT_PX = 220
+
+interface Days {
+  days: readonly string[]
+  actions: readonly Action[]
+  /** by action, then by day */
+  counts: readonly (readonly number[])[]
+}
+
+export function UsagePage() {
+  const month = param('month') || new Date().toISOString().slice(0, 7)
+  const usage = useSignal<Usage | undefined>(undefined)
+  const days = useSignal<Days | undefined>(undefined)
+  const error = useSignal<unknown>(undefined)
+  useEffect(() => {
+    usage.value = undefined
+    days.value = undefined
+    void attempt(error, async () => {
+      const read = await client().usage(month)
+      usage.value = read
+      days.value = await countDays(month, read.operations)
+    })
+  }, [month])
+  return (
+    <>
+      <div class="bar">
+        <h1>Usage</h1>
+        <input
+          type="month"
+          aria-label="Month"
+          value={month}
+          onChange={(event) => setParams({ month: event.currentTarget.value })}
+        />
+      </div>
+      <Problem error={error.value} />
+      {usage.value && Object.keys(usage.value.operations).length === 0 && (
+        <p class="empty">Nothing was done in this month.</p>
+      )}
+      {days.value && days.value.actions.length > 0 && <ByDay {...days.value} />}
+      {usage.value && <Totals usage={usage.value} />}
+    </>
+  )
+}
+
+/** Counts the entries of each day for the most frequent actions. */
+async function countDays(month: string, operations: Usage['operations']): Promise<Days> {
+  const { audit } = client()
+  const actions = Object.entries(operations)
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, PLOTTED)
+    .map(([action]) => action as Action)
+  const days = listDays(month)
+  const wanted = actions.flatMap((action, row) => days.map((day, column) => ({ action, day, row, column })))
+  const counts = actions.map(() => days.map(() => 0))
+  const count = async () => {
+    for (let next = wanted.shift(); next; next = wanted.shift()) {
+      const { action, day, row, column } = next
+      const [date_from, date_to] = [`${day}T00:00:00.000Z`, `${day}T23:59:59.999Z`]
+      const { total } = await audit.list({ action, date_from, date_to, limit: 1 })
+      const line = counts[row]
+      if (line) line[column] = total
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, count))
+  return { days, actions, counts }
+}
+
+/** The days of a month until today. */
+function listDays(month: string): string[] {
+  const today = new Date().toISOString().slice(0, 10)
+  const length = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0)).getUTCDate()
+  const days = Array.from({ length }, (_, at) => `${month}-${String(at + 1).padStart(2, '0')}`)
+  return days.filter((day) => day <= today)
+}
+
+function ByDay({ days, actions, counts }: Days) {
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const node = place.current
+    if (!node) return
+    const style = getComputedStyle(node)
+    const colour = (name: string) => style.getPropertyValue(name)
+    const axis = { stroke: colour('--soft'), grid: { stroke: colour('--line') }, ticks: { stroke: colour('--line') } }
+    const plot = new uPlot(
+      {
+        width: node.clientWidth,
+        height: PLOT_PX,
+        tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), 'UTC'),
+        scales: { y: { range: (_, __, most) => [0, Math.max(1, most)] } },
+        axes: [
+          { ...axis, values: '{MM}-{DD}' },
+          { ...axis, size: 56 },
+        ],
+        series: [
+          { label: 'Day', value: '{YYYY}-{MM}-{DD}' },
+          ...actions.map((label, at) => ({
+            label,
+            stroke: colour(`--plot-${at + 1}`),
+            width: 2,
+            points: { show: true, size: 6 },
+          })),
+        ],
+      },
+      [days.map((day) => Date.parse(day) / 1_000), ...counts.map((line) => [...line])],
+      node,
+    )
+    const resize = new ResizeObserver(() => plot.setSize({ width: node.clientWidth, height: PLOT_PX }))
+    resize.observe(node)
+    return () => {
+      resize.disconnect()
+      plot.destroy()
+    }
+  }, [days, actions, counts])
+  const used = days.map((day, at) => ({ day, at })).filter(({ at }) => counts.some((line) => (line[at] ?? 0) > 0))
+  return (
+    <>
+      <div ref={place} class="plot" aria-hidden="true" />
+      <h2>
+        By day{' '}
+        <button
+          type="button"
+          onClick={() =>
+            saveCsv(
+              'usage',
+              ['day', ...actions],
+              days.map((day, at) => [day, ...counts.map((line) => line[at] ?? 0)]),
+            )
+          }
+        >
+          CSV
+        </button>
+      </h2>
+      <table class="plain" aria-label="Entries by day and action">
+        <thead>
+          <tr>
+            <th scope="col">Day, UTC</th>
+            {actions.map((action) => (
+              <th key={action} scope="col" class="number">
+                {action}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {used.toReversed().map(({ day, at }) => (
+            <tr key={day}>
+              <td>{day}</td>
+              {actions.map((action, row) => (
+                <td key={action} class="number">
+                  <a href={linkTo('log', { action, from: day, to: day })}>
+                    {(counts[row]?.[at] ?? 0).toLocaleString('en')}
+                  </a>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  )
+}
+
+function Totals({ usage: { operations, unrecorded, by_api_key } }: { usage: Usage }) {
+  const refused = unrecorded.filter(({ kind }) => kind !== 'hash')
+  return (
+    <>
+      <h2>By action</h2>
+      <table class="plain" aria-label="Entries by action">
+        <tbody>
+          {Object.entries(operations)
+            .sort(([, a], [, b]) => b - a)
+            .map(([action, count]) => (
+              <tr key={action}>
+                <th scope="row">
+                  <a href={linkTo('log', { action })}>{action}</a>
+                </th>
+                <td class="number">{count.toLocaleString('en')}</td>
+              </tr>
+            ))}
+        </tbody>
+      </table>
+      <h2>Today by API key</h2>
+      {by_api_key.length === 0 ? (
+        <p class="empty">No API key opened or hashed anything today.</p>
+      ) : (
+        <table class="plain" aria-label="Today by API key">
+          <thead>
+            <tr>
+              <th scope="col">API key</th>
+              <th scope="col">What</th>
+              <th scope="col" class="number">
+                Today
+              </th>
+              <th scope="col" class="number">
+                Median day
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {by_api_key.map(({ api_key_id, kind, today, median }) => (
+              <tr key={`${api_key_id} ${kind}`}>
+                <td>
+                  <Named id={api_key_id} />
+                </td>
+                <td>{kind}</td>
+                <td class={`number ${median !== null && today > 2 * median ? 'due' : ''}`}>
+                  {today.toLocaleString('en')}
+                </td>
+                <td class="number">{median?.toLocaleString('en') ?? '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <h2>Refused</h2>
+      {refused.length === 0 ? (
+        <p class="empty">No call was refused.</p>
+      ) : (
+        <table class="plain" aria-label="Refused calls">
+          <thead>
+            <tr>
+              <th scope="col">Day</th>
+              <th scope="col">Why</th>
+              <th scope="col">API key</th>
+              <th scope="col">From</th>
+              <th scope="col" class="number">
+                Calls
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {refused.map(({ day, api_key_id, kind, ip_address, count }) => (
+              <tr key={`${day} ${api_key_id} ${kind} ${ip_address}`}>
+                <td>{day}</td>
+                <td class="alarm">{kind.replace('_refused', '').replaceAll('_', ' ')}</td>
+                <td>
+                  <Named id={api_key_id} />
+                </td>
+                <td>{ip_address ?? 'further addresses'}</td>
+                <td class="number">{count.toLocaleString('en')}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,129 @@
+/**
+ * Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
+ * the sign-in, in the document. Leaving or reloading the page signs out.
+ */
+import { type ApiKeyRecord, type Client, createClient, isEaasError, type Key, type Tenant } from '@eaas/sdk'
+import { computed, signal } from '@preact/signals'
+
+type Permission = ApiKeyRecord['permissions'][number]
+
+/** What the signed-in API key may do. */
+export interface Rights {
+  /** its record; undefined if it may not list API keys */
+  own: ApiKeyRecord | undefined
+  /** undefined where only a call would tell */
+  may(permission: Permission): boolean | undefined
+}
+
+export interface Session {
+  eaas: Client
+  rights: Rights
+  /** undefined without keys:read */
+  tenant: Tenant | undefined
+}
+
+export const session = signal<Session | undefined>(undefined)
+export const keys = signal<ReadonlyMap<string, Key>>(new Map())
+export const keysState = signal<'none' | 'loading' | 'cut' | 'all'>('none')
+export const apiKeys = signal<readonly ApiKeyRecord[]>([])
+const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [id, name])))
+
+/** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
+const PAGE_KEYS = 200
+const MOST_KEYS = 20_000
+
+/** The service whose page this is, behind whatever path a proxy put in front. */
+export function findBaseUrl(pathname: string): string {
+  return pathname.replace(/\/console\/?$/, '') || '/'
+}
+
+/** Signs in. @throws EaasError if the service knows no such API key, or cannot be reached */
+export async function signIn(apiKey: string): Promise<void> {
+  const eaas = createClient({ baseUrl: findBaseUrl(location.pathname), apiKey, retries: 1 })
+  const listed = await ifAllowed(eaas.apiKeys.list())
+  const tenant = await ifAllowed(eaas.tenant())
+  const own = findOwn(listed?.api_keys, apiKey)
+  // Without both, the API key may be one that does nothing but read the log.
+  const mayReadLog = own || listed ? undefined : (await ifAllowed(eaas.audit.list({ limit: 1 }))) !== undefined
+  const known: Partial<Record<Permission, boolean>> = {
+    'api_keys:read': listed !== undefined,
+    'keys:read': tenant !== undefined,
+    ...(mayReadLog === undefined ? {} : { 'audit:read': mayReadLog }),
+  }
+  const may = (permission: Permission) => own?.permissions.includes(permission) ?? known[permission]
+  apiKeys.value = listed?.api_keys ?? []
+  session.value = { eaas, tenant, rights: { own, may } }
+  if (tenant) void loadKeys()
+}
+
+export function signOut(): void {
+  session.value?.eaas.close()
+  session.value = undefined
+  keys.value = new Map()
+  keysState.value = 'none'
+  apiKeys.value = []
+}
+
+/** The client of whoever is signed in. */
+export function client(): Client {
+  if (!session.value) throw new Error('nobody is signed in')
+  return session.value.eaas
+}
+
+/** Whether a control for this is shown: where it is not known, the service decides when it is used. */
+export function mayTry(permission: Permission): boolean {
+  return session.value?.rights.may(permission) !== false
+}
+
+/** Reads all keys, in pages. */
+export async function loadKeys(): Promise<void> {
+  const current = session.value
+  if (!current || keysState.value === 'loading') return
+  keysState.value = 'loading'
+  const read = new Map<string, Key>()
+  try {
+    for (let offset = 0; offset < MOST_KEYS; offset += PAGE_KEYS) {
+      const page = await current.eaas.keys.list({ limit: PAGE_KEYS, offset })
+      if (session.value !== current) return
+      for (const key of page.keys) read.set(key.id, key)
+      keys.value = new Map(read)
+      if (page.keys.length < PAGE_KEYS) {
+        keysState.value = 'all'
+        return
+      }
+    }
+    keysState.value = 'cut'
+  } catch (error) {
+    keysState.value = 'none'
+    throw error
+  }
+}
+
+/** Puts a key that a call returned into the list. */
+export function keepKey(key: Key): void {
+  keys.value = new Map(keys.value).set(key.id, key)
+}
+
+export async function loadApiKeys(): Promise<void> {
+  apiKeys.value = (await client().apiKeys.list()).api_keys
+}
+
+/** The name of a key or an API key; undefined if it is not known. */
+export function nameOf(id: string): string | undefined {
+  return keys.value.get(id)?.name ?? apiKeyNames.value.get(id)
+}
+
+async function ifAllowed<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call
+  } catch (error) {
+    if (isEaasError(error) && error.code === 'E_API' && error.problem === 'E_MISSING_PERMISSION') return undefined
+    throw error
+  }
+}
+
+/** Finds the record of the API key by its prefix; undefined if two have the same. */
+function findOwn(list: readonly ApiKeyRecord[] | undefined, apiKey: string): ApiKeyRecord | undefined {
+  const found = list?.filter(({ prefix, status }) => apiKey.startsWith(prefix) && status === 'active') ?? []
+  return found.length === 1 ? found[0] : undefined
+}

@@ -1,0 +1,152 @@
+/**
+ * The table of every page: a sticky head, rows of one height that open in place, and as many of them in the document as
+ * the window shows, however many there are.
+ */
+import { signal, useComputed, useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+
+/** As style.css has it. */
+const ROW_PX = 34
+/** Rows above and below the window, so that keys and wheels find the next one there. */
+const SPARE_ROWS = 8
+
+/** As style.css has it: too narrow for the columns that are `wide`. */
+const narrow = matchMedia('(max-width: 44rem)')
+const isNarrow = signal(narrow.matches)
+narrow.addEventListener('change', () => {
+  isNarrow.value = narrow.matches
+})
+
+export interface Column<Row> {
+  title: string
+  cell(row: Row): ComponentChildren
+  /** left out on a phone, where the opened row shows it */
+  wide?: boolean
+  isNumber?: boolean
+  /** parts of the width; 1 by default */
+  width?: number
+}
+
+export interface TableProps<Row> {
+  label: string
+  rows: readonly Row[]
+  columns: readonly Column<Row>[]
+  keyOf(row: Row): string | number
+  /** what the first cell's control does: goes somewhere, or else opens the row */
+  linkOf?(row: Row): string
+  open?(row: Row): ComponentChildren
+  toneOf?(row: Row): string
+  /** called when the last rows come into view */
+  onEnd?(): void
+}
+
+export function Table<Row>({ label, rows, columns: all, keyOf, linkOf, open, toneOf, onEnd }: TableProps<Row>) {
+  const body = useRef<HTMLTableSectionElement>(null)
+  const first = useSignal(0)
+  const shown = useSignal(60)
+  const opened = useSignal<string | number | undefined>(undefined)
+  const endShown = useComputed(() => first.value + shown.value)
+
+  useEffect(() => {
+    let frame = 0
+    const measure = () => {
+      frame = 0
+      const top = body.current?.getBoundingClientRect().top ?? 0
+      first.value = Math.max(0, Math.floor(-top / ROW_PX) - SPARE_ROWS)
+      shown.value = Math.ceil(innerHeight / ROW_PX) + 2 * SPARE_ROWS
+    }
+    const onScroll = () => {
+      frame ||= requestAnimationFrame(measure)
+    }
+    measure()
+    addEventListener('scroll', onScroll, { passive: true })
+    addEventListener('resize', onScroll)
+    return () => {
+      cancelAnimationFrame(frame)
+      removeEventListener('scroll', onScroll)
+      removeEventListener('resize', onScroll)
+    }
+  }, [])
+  useEffect(() => {
+    if (endShown.value >= rows.length) onEnd?.()
+  })
+
+  const from = Math.min(first.value, Math.max(0, rows.length - shown.value))
+  const visible = rows.slice(from, endShown.value)
+  const below = Math.max(0, rows.length - from - visible.length)
+  const columns = all.filter(({ wide }) => !wide || !isNarrow.value)
+  const total = columns.reduce((sum, { width = 1 }) => sum + width, 0)
+  return (
+    <table aria-label={label} aria-rowcount={rows.length}>
+      <colgroup>
+        {columns.map(({ title, width = 1 }) => (
+          <col key={title} style={{ width: `${(100 * width) / total}%` }} />
+        ))}
+      </colgroup>
+      <thead>
+        <tr>
+          {columns.map(({ title, isNumber }) => (
+            <th key={title} scope="col" class={isNumber ? 'number' : ''}>
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody ref={body}>
+        {from > 0 && <Spacer rows={from} columns={columns.length} />}
+        {visible.map((row, at) => {
+          const key = keyOf(row)
+          const isOpen = opened.value === key
+          const toggle = () => {
+            opened.value = isOpen ? undefined : key
+          }
+          const control = (children: ComponentChildren) =>
+            linkOf ? (
+              <a class="row-link" href={linkOf(row)}>
+                {children}
+              </a>
+            ) : open ? (
+              <button type="button" class="row-link" aria-expanded={isOpen} onClick={toggle}>
+                {children}
+              </button>
+            ) : (
+              children
+            )
+          return [
+            <tr key={key} class={toneOf?.(row) ?? ''} aria-rowindex={from + at + 1}>
+              {columns.map(({ title, cell, isNumber }, column) => (
+                <td key={title} class={isNumber ? 'number' : ''}>
+                  {column === 0 ? control(cell(row)) : cell(row)}
+                </td>
+              ))}
+            </tr>,
+            isOpen && open && (
+              <tr key={`${key} opened`} class="opened">
+                <td colSpan={columns.length}>{open(row)}</td>
+              </tr>
+            ),
+          ]
+        })}
+        {below > 0 && <Spacer rows={below} columns={columns.length} />}
+      </tbody>
+    </table>
+  )
+}
+
+function Spacer({ rows, columns }: { rows: number; columns: number }) {
+  return (
+    <tr class="spacer">
+      <td colSpan={columns} style={{ height: `${rows * ROW_PX}px` }} />
+    </tr>
+  )
+}
+
+/** Moves the focus to the next or the previous row (`j`, `k`). */
+export function moveRow(step: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLElement>('.row-link')]
+  const at = links.indexOf(document.activeElement as HTMLElement)
+  const next = links[at < 0 ? 0 : at + step]
+  next?.focus()
+  next?.scrollIntoView({ block: 'nearest' })
+}

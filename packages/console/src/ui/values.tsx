@@ -1,0 +1,73 @@
+/** Times, ids, names and states, as every page shows them. */
+import { computed, signal } from '@preact/signals'
+import { param } from '../location.js'
+import { nameOf } from '../session.js'
+import { describeAge, writeExact } from '../time.js'
+
+const ID_CHARACTERS = 8
+const MINUTE_MS = 60_000
+
+const now = signal(Date.now())
+setInterval(() => {
+  now.value = Date.now()
+}, MINUTE_MS)
+const isUtc = computed(() => param('utc') !== '')
+
+/** A time relative to now, with the exact one on hover. */
+export function Time({ at, isExact = false }: { at: string; isExact?: boolean }) {
+  const exact = writeExact(at, isUtc.value)
+  return (
+    <time dateTime={at} title={exact}>
+      {isExact ? exact : describeAge(at, Math.max(now.value, Date.now()))}
+    </time>
+  )
+}
+
+/** An id, shortened; a click copies it whole. */
+export function Id({ id, label = 'id' }: { id: string; label?: string }) {
+  return <CopyButton text={id} shown={id.slice(0, ID_CHARACTERS)} label={`Copy the ${label} ${id}`} />
+}
+
+export function CopyButton({ text, shown, label }: { text: string; shown: string; label: string }) {
+  const copy = async (event: Event) => {
+    event.stopPropagation()
+    await navigator.clipboard.writeText(text)
+    say('copied')
+  }
+  return (
+    <button type="button" class="id" title={text} aria-label={label} onClick={copy}>
+      {shown}
+    </button>
+  )
+}
+
+/** A key or an API key: its name where it is known, or else its id. */
+export function Named({ id }: { id: string }) {
+  const name = nameOf(id)
+  return name === undefined ? <Id id={id} /> : <span title={id}>{name}</span>
+}
+
+const TONES: Readonly<Record<string, string>> = {
+  pending_destruction: 'alarm',
+  destroyed: 'soft',
+  disabled: 'due',
+  expired: 'due',
+  revoked: 'soft',
+  retired: 'soft',
+}
+
+export function State({ state }: { state: string }) {
+  return <span class={`state ${TONES[state] ?? ''}`}>{state.replaceAll('_', ' ')}</span>
+}
+
+/** What was done just now, read out by screen readers. */
+export const said = signal('')
+let silence: ReturnType<typeof setTimeout> | undefined
+
+export function say(text: string): void {
+  said.value = text
+  clearTimeout(silence)
+  silence = setTimeout(() => {
+    said.value = ''
+  }, 4_000)
+}

@@ -1,0 +1,178 @@
+/** The page on which an auditor drops an export: what it needs is in this one file, and nothing leaves it. */
+import { signal } from '@preact/signals'
+import { render } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { save } from '../save.js'
+import { type Given, readNames, readPeriod, recognize } from './files.js'
+import type { Message, Task } from './messages.js'
+
+const given = signal<readonly Given[]>([])
+const publicKey = signal('')
+const from = signal('')
+const to = signal('')
+const error = signal('')
+const progress = signal<{ entries: number; part: number } | undefined>(undefined)
+const made = signal<{ page: string; verdict: string; isValid: boolean } | undefined>(undefined)
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** A worker of a text of this file: from disk, a page has no other origin to load one from. */
+const worker = new Worker(URL.createObjectURL(new Blob([WORKER_SCRIPT], { type: 'text/javascript' })))
+worker.onmessage = ({ data }: MessageEvent<Message>) => {
+  if ('entries' in data) progress.value = data
+  else {
+    progress.value = undefined
+    if ('error' in data) error.value = data.error
+    else made.value = data
+  }
+}
+worker.onerror = ({ message }) => {
+  progress.value = undefined
+  error.value = `the verification could not run: ${message || 'this browser starts no worker here'}`
+}
+
+async function take(files: readonly File[]): Promise<void> {
+  error.value = ''
+  made.value = undefined
+  const known = await Promise.all(files.map(recognize))
+  const all = [...given.value.filter(({ file }) => !files.some(({ name }) => name === file.name)), ...known]
+  given.value = all.sort((a, b) => a.after_id - b.after_id)
+  for (const { file, kind } of known) if (kind === 'public key') publicKey.value = (await file.text()).trim()
+  const exports = filesOf('export')
+  const [first, last] = [exports[0], exports.at(-1)]
+  if (!first || !last) return
+  const period = await readPeriod(first, last)
+  from.value ||= period.from ?? ''
+  to.value = period.to ?? to.value
+}
+
+function filesOf(kind: Given['kind']): File[] {
+  return given.value.filter((one) => one.kind === kind).map(({ file }) => file)
+}
+
+async function verify(event: Event): Promise<void> {
+  event.preventDefault()
+  made.value = undefined
+  error.value = ''
+  const exports = filesOf('export')
+  const kept = filesOf('checkpoints')
+  const key = publicKey.value.trim() || undefined
+  if (exports.length === 0) error.value = 'Drop an export first: what eaas audit export wrote.'
+  else if (kept.length > 0 && !key) error.value = 'Checkpoints need the public key of the operator.'
+  else if (!TIME.test(from.value) || !TIME.test(to.value) || from.value >= to.value)
+    error.value = 'The period must be two times of UTC such as 2026-04-01T00:00:00.000Z, the later one second.'
+  if (error.value !== '') return
+  const names = Object.assign({}, ...(await Promise.all(filesOf('names').map(readNames))))
+  progress.value = { entries: 0, part: 0 }
+  const task: Task = { exports, kept, publicKey: key, names, from: from.value, to: to.value }
+  worker.postMessage(task)
+}
+
+function Page() {
+  useEffect(() => {
+    const stop = (event: DragEvent) => event.preventDefault()
+    const drop = (event: DragEvent) => {
+      event.preventDefault()
+      void take([...(event.dataTransfer?.files ?? [])])
+    }
+    addEventListener('dragover', stop)
+    addEventListener('drop', drop)
+  }, [])
+  return (
+    <>
+      <form class="verifier" onSubmit={verify}>
+        <h1>Verify an audit log</h1>
+        <p>
+          Drop an export here, and beside it what you kept of it: checkpoints, the operator's public key, a file of
+          names. Nothing leaves this page: its browser lets it connect to nothing.
+        </p>
+        <p>
+          <label class="drop">
+            Choose files
+            <input type="file" multiple onChange={(event) => void take([...(event.currentTarget.files ?? [])])} />
+          </label>
+        </p>
+        {given.value.length > 0 && (
+          <ul>
+            {given.value.map(({ file, kind }) => (
+              <li key={file.name}>
+                {file.name}: {kind}, {file.size.toLocaleString('en')} bytes{' '}
+                <button
+                  type="button"
+                  aria-label={`Remove ${file.name}`}
+                  onClick={() => {
+                    given.value = given.value.filter((one) => one.file !== file)
+                  }}
+                >
+                  Remove
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
+        <Field name={publicKey} label="Public key, which the operator gave you over another way than the export" />
+        <Field name={from} label="Period from, UTC" />
+        <Field name={to} label="until before" />
+        <p class="actions">
+          <button type="submit" disabled={progress.value !== undefined}>
+            Verify
+          </button>
+          {made.value && (
+            <>
+              <button type="button" onClick={() => save('report.html', made.value?.page ?? '', 'text/html')}>
+                Save the report
+              </button>
+              <button type="button" onClick={() => print()}>
+                Print
+              </button>
+            </>
+          )}
+        </p>
+        <p role="status">
+          {progress.value &&
+            `${progress.value.entries.toLocaleString('en')} entries, ${Math.round(100 * progress.value.part)} %`}
+        </p>
+        {error.value !== '' && (
+          <p class="fault" role="alert">
+            {error.value}
+          </p>
+        )}
+        <p class="soft">
+          This page is one file: save it (Ctrl+S) and it opens from disk, without a server. Version {VERSION}. Witnesses
+          are compared by the command <code>eaas-audit verify --witness</code>.
+        </p>
+      </form>
+      {made.value && <Report page={made.value.page} />}
+    </>
+  )
+}
+
+function Field({ name, label }: { name: typeof from; label: string }) {
+  return (
+    <label>
+      {label}
+      <input
+        value={name.value}
+        spellcheck={false}
+        onInput={(event) => {
+          name.value = event.currentTarget.value
+        }}
+      />
+    </label>
+  )
+}
+
+/** The report's own document, without its head: its style is this page's, and it has no script. */
+function Report({ page }: { page: string }) {
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    // Its style element would be refused, even in a document that is not shown.
+    const { body } = new DOMParser().parseFromString(page.slice(page.indexOf('<body>')), 'text/html')
+    place.current?.replaceChildren(...body.childNodes)
+    place.current?.scrollIntoView()
+  }, [page])
+  return <div ref={place} class="report" />
+}
+
+const root = document.querySelector('#app')
+if (root) render(<Page />, root)

@@ -1,0 +1,20 @@
+/** What the page and its worker tell each other. */
+
+export interface Task {
+  /** in the order of their entries */
+  exports: readonly File[]
+  /** files with checkpoints */
+  kept: readonly File[]
+  publicKey: string | undefined
+  /** names of the tenant, of keys and of API keys, by their ids */
+  names: Readonly<Record<string, string>>
+  /** RFC 3339, UTC */
+  from: string
+  to: string
+}
+
+export type Message =
+  | { entries: number; part: number }
+  | { error: string }
+  /** the report as a whole page of HTML */
+  | { page: string; verdict: string; isValid: boolean }

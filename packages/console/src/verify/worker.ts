@@ -1,0 +1,72 @@
+/** The worker of the verifier: verifies an export and makes the report of `eaas-audit report` from it. It sends nothing anywhere. */
+import {
+  CheckpointError,
+  createReportReader,
+  joinExports,
+  mergeKept,
+  splitLines,
+  verifyCompared,
+  writePage,
+} from '@eaas/audit'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { sha256 } from '@noble/hashes/sha2.js'
+import type { Message, Task } from './messages.js'
+
+const post = (message: Message) => (postMessage as (message: Message) => void)(message)
+
+addEventListener('message', ({ data }: MessageEvent<Task>) => {
+  run(data).catch((error: unknown) => {
+    const isKnown = error instanceof CheckpointError
+    post({
+      error: isKnown ? error.message : `the verification failed: ${error instanceof Error ? error.message : error}`,
+    })
+  })
+})
+
+async function run({ exports, kept, publicKey, names, from, to }: Task): Promise<void> {
+  let bytes = 0
+  const size = exports.reduce((sum, file) => sum + file.size, 0)
+  const parts = exports.map((file) => {
+    const hash = sha256.create()
+    const count = (chunk: Uint8Array) => {
+      hash.update(chunk)
+      bytes += chunk.length
+    }
+    return { file, hash, lines: splitLines(readChunks(file, count)) }
+  })
+  const reader = createReportReader({ from, to })
+  const { verdict } = await verifyCompared(joinExports(parts.map(({ lines }) => lines)), {
+    publicKey,
+    kept: kept.length === 0 ? undefined : mergeKept(await Promise.all(kept.map((file) => file.text()))),
+    onEntry: reader.read,
+    onProgress: (entries) => post({ entries, part: size === 0 ? 1 : bytes / size }),
+  })
+  if (verdict.tenant_id === INSTALLATION_ID)
+    throw new CheckpointError(
+      "this is the installation's log, which records no keys and no rights: eaas-audit verify reads it",
+    )
+  const report = reader.report({
+    verdict,
+    // A file that is not valid was not read to its end.
+    files: parts.map(({ file, hash }) => ({
+      name: file.name,
+      sha256: verdict.valid ? encodeHex(hash.digest()) : 'not computed',
+    })),
+    tenant_name: names[verdict.tenant_id ?? ''],
+    version: VERSION,
+    command: `npx @eaas/audit@${VERSION} report with these files`,
+    hasNames: Object.keys(names).length > 0,
+  })
+  const page = writePage(report, { files: exports.map(({ name }) => name), names: new Map(Object.entries(names)) })
+  post({ page, verdict: report.evidence.verdict, isValid: verdict.valid })
+}
+
+async function* readChunks(file: File, onChunk: (chunk: Uint8Array) => void): AsyncGenerator<Uint8Array> {
+  const stream = file.stream().getReader()
+  for (;;) {
+    const { done, value } = await stream.read()
+    if (done) return
+    onChunk(value)
+    yield value
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * GET /console: the pages of `@eaas/console`, static files that need no API key; what they show they ask of the API.
+ * The folders of the package are those of the URLs, and the server serves the files that are there when it starts,
+ * under exactly their names. The URLs in the pages are relative, so that they work behind a path prefix.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+
+/** Of the files in this folder, the names hold a hash of the content. */
+const HASHED = '/console/assets/'
+const IMMUTABLE = 'public, max-age=31536000, immutable'
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+}
+
+/** Of what is no page. A script that runs as a worker has the policy that it came with. */
+const NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
+
+/** Registers the pages and what they load. Each file is read once, at its first request. */
+export function serveConsole(app: FastifyInstance, directory: string): void {
+  for (const name of listFiles(directory)) serveFile(app, urlOf(name), join(directory, name))
+}
+
+/** Lists the files of a type that is served, as paths from the folder. */
+function listFiles(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .map((name) => name.replaceAll('\\', '/'))
+    .filter((name) => TYPES[extname(name)] !== undefined)
+}
+
+/** `console.html` is `/console`, and `console/index.html` is `/console/`. */
+function urlOf(name: string): string {
+  return `/${name.replace(/(?:index)?\.html$/, '')}`
+}
+
+function serveFile(app: FastifyInstance, url: string, path: string): void {
+  let content: Buffer | undefined
+  const type = TYPES[extname(path)] ?? ''
+  app.route({
+    method: ['GET', 'HEAD'],
+    url,
+    handler: async (_, reply) => {
+      content ??= readFileSync(path)
+      return reply
+        .headers({
+          'content-security-policy': extname(path) === '.html' ? policyOf(content) : NO_PAGE,
+          'x-content-type-options': 'nosniff',
+          'referrer-policy': 'no-referrer',
+          'cross-origin-opener-policy': 'same-origin',
+          'cross-origin-resource-policy': 'same-origin',
+          'cache-control': url.startsWith(HASHED) ? IMMUTABLE : 'no-store',
+        })
+        .type(type)
+        .send(content)
+    },
+  })
+}
+
+/** Each page states its policy; that no other page may frame it can be said in a header only. */
+function policyOf(page: Buffer): string {
+  const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
+  if (policy === undefined) throw new Error('a page of @eaas/console has no content security policy')
+  return `${policy}; frame-ancestors 'none'`
+}

@@ -1,0 +1,80 @@
+// The page that verifies exports, opened from disk: it shows the report of eaas-audit report, and asks the network for nothing.
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
+import { reportedLog, SIGNED_AT } from '../support/audit/reported-log.js'
+import { publicKey, writeExport } from '../support/audit/written-export.js'
+import { inChromium, type OpenedPage, weakContrasts } from './chromium-pages.js'
+
+let folder: string
+let url: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-verify-'))
+  await copyFile(join(findConsoleDirectory(), 'console/verify.html'), join(folder, 'verify.html'))
+  const text = [...writeExport(reportedLog(), SIGNED_AT)].join('')
+  await writeFile(join(folder, 'acme.ndjson'), text)
+  await writeFile(join(folder, 'altered.ndjson'), text.replace('key.unwrap', 'key.wrap'))
+  await writeFile(join(folder, 'operator.key'), `${publicKey}\n`)
+  await writeFile(join(folder, 'note.txt'), 'no checkpoint')
+  url = pathToFileURL(join(folder, 'verify.html')).href
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+inChromium('the page that verifies', ({ open }) => {
+  const give = async ({ page }: OpenedPage, ...names: string[]) => {
+    await page.locator('input[type=file]').setInputFiles(names.map((name) => join(folder, name)))
+    await page.getByText(`${names.at(-1)}:`).waitFor()
+  }
+  const verify = ({ page }: OpenedPage) => page.getByRole('button', { name: 'Verify' }).click()
+
+  it.each(['light', 'dark'] as const)('verifies in a worker and shows the report, %s', async (colorScheme) => {
+    const opened = await open(url, { colorScheme })
+    const { page, requests, complaints, violations, close } = opened
+    await give(opened, 'acme.ndjson', 'operator.key')
+    expect(await page.getByLabel('until before').inputValue()).toBe(SIGNED_AT)
+    await verify(opened)
+    const verdict = await page.locator('.report .verdict').innerText()
+    expect(verdict).toMatch(/^The export is valid: each of its \d+ entries is as the server signed it/)
+    const titles = await page.locator('.report h2').allInnerTexts()
+    expect(titles).toContain('Rights')
+    expect(await weakContrasts(page)).toEqual([])
+    // The file itself, and the worker, which is text of the file.
+    expect(requests.filter((request) => !/^(file|blob|data):/.test(request.url()))).toEqual([])
+    expect(await violations()).toEqual([])
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('may not reach the network, whatever runs in it', async () => {
+    const { page, violations, close } = await open(url)
+    const outcome = await page.evaluate(() => fetch('https://example.org/').then(String, () => 'refused'))
+    expect(outcome).toBe('refused')
+    await expect.poll(violations).toEqual(['connect-src'])
+    await close()
+  })
+
+  it('says that an altered export is not valid, and reports nothing from it', async () => {
+    const opened = await open(url)
+    await give(opened, 'altered.ndjson')
+    await verify(opened)
+    expect(await opened.page.locator('.report .verdict').innerText()).toMatch(/^The export is NOT valid/)
+    expect(await opened.page.locator('.report h2').count()).toBe(0)
+    await opened.close()
+  })
+
+  it('refuses what is no checkpoint, rather than to compare nothing', async () => {
+    const opened = await open(url)
+    await give(opened, 'acme.ndjson', 'note.txt')
+    await verify(opened)
+    expect(await opened.page.getByRole('alert').innerText()).toContain('need the public key')
+    await give(opened, 'operator.key')
+    await verify(opened)
+    await expect.poll(() => opened.page.getByRole('alert').innerText()).toMatch(/checkpoint/)
+    expect(await opened.page.locator('.report').count()).toBe(0)
+    await opened.close()
+  })
+})

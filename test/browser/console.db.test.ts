@@ -1,0 +1,176 @@
+// The console as its users see it, in Chromium: signed in, a key made and rotated, its entries found, and nothing left behind.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { gzipSync } from 'node:zlib'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+import { inChromium, NOTHING_STORED, type OpenedPage, stored, weakContrasts } from './chromium-pages.js'
+
+/** What looks for barriers: https://github.com/dequelabs/axe-core. */
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const START_TIMEOUT_MS = 120_000
+/** Of the first page, with all that it loads until the list of keys is shown. */
+const MOST_GZIP_BYTES = 90 * 1_024
+
+inChromium('the console', ({ open }) => {
+  let service: Service
+  let owner: Caller
+
+  beforeAll(async () => {
+    service = await startService({ environment: { EAAS_CONSOLE: 'on' } })
+    owner = await service.createTenant({ name: 'acme' })
+  }, START_TIMEOUT_MS)
+  afterAll(() => service?.close())
+
+  const signIn = async ({ page }: OpenedPage, secret: string) => {
+    await page.getByLabel('API key').fill(secret)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+  }
+
+  it('makes a key, rotates it, and shows the entries', async () => {
+    const opened = await open(`${service.url}/console`)
+    const { page, requests, complaints, violations, close } = opened
+    await signIn(opened, owner.secret)
+    await page.getByText('There is no key yet').waitFor()
+
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByRole('dialog').getByRole('textbox').fill('customers/ada')
+    await page.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('heading', { name: 'customers/ada' }).waitFor()
+    await page.getByRole('button', { name: 'Rotate' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click()
+    await expect.poll(() => page.getByRole('table', { name: 'Versions' }).locator('tbody tr').count()).toBe(2)
+
+    await page.getByRole('link', { name: 'All entries of this key' }).click()
+    await page
+      .getByRole('button', { name: /key\.rotate|ago|just now/ })
+      .first()
+      .waitFor()
+    const rows = await page.getByRole('table', { name: 'Entries' }).locator('tbody tr').allInnerTexts()
+    expect(rows.map((row) => row.split('\t')[1])).toEqual(['key.rotate', 'key.create'])
+    expect(new URL(page.url()).hash).toMatch(/^#\/log\?key=[0-9a-f-]{36}$/)
+
+    // Nothing is sent elsewhere, nothing stays, and the API key is in the headers of calls alone.
+    expect(
+      requests.filter((request) => !/^data:/.test(request.url()) && !request.url().startsWith(service.url)),
+    ).toEqual([])
+    expect(requests.filter((request) => request.url().includes(owner.secret))).toEqual([])
+    expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(owner.secret)
+    expect(await stored(page)).toEqual(NOTHING_STORED)
+    expect(await page.evaluate(() => JSON.stringify(history.state))).toBe('null')
+    expect(await violations()).toEqual([])
+    expect(complaints).toEqual([])
+    await page.reload()
+    await page.getByLabel('API key').waitFor()
+    expect(await page.getByLabel('API key').inputValue()).toBe('')
+    await close()
+  })
+
+  it('makes an API key, shows it once, and hides from it what it may not do', async () => {
+    const opened = await open(`${service.url}/console#/api-keys`)
+    const { page, close } = opened
+    await signIn(opened, owner.secret)
+    await page.getByRole('button', { name: 'New API key' }).click()
+    await page.getByLabel('Name', { exact: true }).fill('reader')
+    await page.locator('[value="keys:read"]').check()
+    await page.locator('[value="api_keys:read"]').check()
+    await page.getByLabel('On keys').fill('customers/*')
+    await page.getByRole('button', { name: 'Create' }).click()
+    const secret = await page.locator('output').innerText()
+    await page.getByRole('button', { name: 'I stored it' }).click()
+    expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(secret)
+    await page.getByRole('button', { name: 'reader' }).click()
+    await page.getByText('customers/*').first().waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+
+    await signIn(opened, secret)
+    const links = await page.getByRole('navigation').getByRole('link').allInnerTexts()
+    expect(links).toEqual(['Keys', 'API keys', 'Health', 'Verify'])
+    expect(await page.getByRole('button', { name: 'New API key' }).count()).toBe(0)
+    await page.keyboard.press('g')
+    await page.keyboard.press('k')
+    await page.getByRole('link', { name: 'customers/ada' }).waitFor()
+    expect(await page.getByRole('button', { name: 'New key' }).count()).toBe(0)
+    await close()
+  })
+
+  it('shows for what a data key was opened, tells it by the filter, and keeps the filter in the URL', async () => {
+    const { body: key } = await owner.call('POST', '/v1/keys', { name: 'records' })
+    const dek = Buffer.alloc(32, 7).toString('base64')
+    for (const row of ['7', '8']) await owner.call('POST', `/v1/keys/${key.id}/wrap`, { dek, context: { row } })
+    const opened = await open(`${service.url}/console#/log?context=row%3D7`)
+    await signIn(opened, owner.secret)
+    const rows = opened.page.getByRole('table', { name: 'Entries' }).locator('tbody tr')
+    await expect.poll(() => rows.allInnerTexts()).toEqual([expect.stringContaining('row=7')])
+    await opened.page.getByLabel('Context, as pairs').fill('row=8')
+    await opened.page.keyboard.press('Enter')
+    await expect.poll(() => rows.allInnerTexts()).toEqual([expect.stringContaining('row=8')])
+    expect(opened.page.url()).toContain('context=row%3D8')
+    await opened.close()
+  })
+
+  it('says why an API key is refused, with the id of the request', async () => {
+    const { page, close } = await open(`${service.url}/console`)
+    await page.getByLabel('API key').fill(`${owner.secret.slice(0, -1)}${owner.secret.endsWith('a') ? 'b' : 'a'}`)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    const problem = await page.getByRole('alert').innerText()
+    expect(problem).toMatch(/^Unauthorized E_UNAUTHORIZED/)
+    expect(problem).toMatch(/Request \S+$/)
+    await close()
+  })
+
+  it.each(['light', 'dark'] as const)(
+    'has text that stands out, no barriers, and fits a phone, %s',
+    async (colorScheme) => {
+      const opened = await open(`${service.url}/console`, { colorScheme, viewport: { width: 390, height: 800 } })
+      const { page, close } = opened
+      await signIn(opened, owner.secret)
+      for (const name of ['keys', 'api-keys', 'log', 'rights', 'usage', 'health']) {
+        await page.evaluate((hash) => location.assign(hash), `#/${name}`)
+        await page.getByRole('heading', { level: 1 }).waitFor()
+        await page.locator('table, dl, .empty').first().waitFor()
+        expect([name, await weakContrasts(page)]).toEqual([name, []])
+        expect([name, await findBarriers(page)]).toEqual([name, []])
+        const [width, room] = await page.evaluate(() => [
+          document.documentElement.scrollWidth,
+          document.documentElement.clientWidth,
+        ])
+        expect([name, (width ?? 0) <= (room ?? 0)]).toEqual([name, true])
+      }
+      await close()
+    },
+  )
+
+  it('loads at most 90 KB, compressed, until the keys are shown', async () => {
+    const opened = await open(`${service.url}/console/`)
+    await signIn(opened, owner.secret)
+    await opened.page.getByRole('link', { name: 'customers/ada' }).waitFor()
+    const paths = opened.requests
+      .map((request) => new URL(request.url()).pathname)
+      .filter((path) => /^\/console\/(.|$)/.test(path))
+    const files = paths.map((path) =>
+      readFileSync(`${findConsoleDirectory()}${path === '/console/' ? '/console.html' : path}`),
+    )
+    const bytes = files.reduce((sum, file) => sum + gzipSync(file, { level: 9 }).length, 0)
+    expect(files.length).toBeGreaterThan(3)
+    expect(bytes).toBeLessThan(MOST_GZIP_BYTES)
+    await opened.close()
+  })
+})
+
+/** The rules of axe that the page breaks, each with what breaks it. */
+async function findBarriers(page: Page): Promise<string[]> {
+  await page.evaluate(AXE)
+  return page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: { run(): Promise<Results> } }
+    const { violations } = await axe.run()
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+  })
+}
+
+interface Results {
+  violations: { id: string; nodes: { html: string }[] }[]
+}
