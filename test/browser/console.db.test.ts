@@ -109,6 +109,16 @@ inChromium('the console', ({ open }) => {
     await opened.page.keyboard.press('Enter')
     await expect.poll(() => rows.allInnerTexts()).toEqual([expect.stringContaining('row=8')])
     expect(opened.page.url()).toContain('context=row%3D8')
+    for (const [name, label] of [
+      ['from', 'From this day or time of UTC'],
+      ['entry', 'Only the entry of this number'],
+    ] as const) {
+      await opened.page.getByLabel(label).fill('yesterday')
+      await opened.page.keyboard.press('Enter')
+      await expect.poll(() => opened.page.getByRole('alert').innerText()).toMatch(new RegExp(`^${name} must be`))
+      expect(await rows.count()).toBe(0)
+      await opened.page.getByLabel(label).fill('')
+    }
     await opened.close()
   })
 

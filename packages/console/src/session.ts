@@ -24,13 +24,12 @@ export interface Session {
 
 export const session = signal<Session | undefined>(undefined)
 export const keys = signal<ReadonlyMap<string, Key>>(new Map())
-export const keysState = signal<'none' | 'loading' | 'cut' | 'all'>('none')
+export const isLoadingKeys = signal(false)
 export const apiKeys = signal<readonly ApiKeyRecord[]>([])
 const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [id, name])))
 
 /** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
 const PAGE_KEYS = 200
-const MOST_KEYS = 20_000
 
 /** The service whose page this is, behind whatever path a proxy put in front. */
 export function findBaseUrl(pathname: string): string {
@@ -60,7 +59,7 @@ export function signOut(): void {
   session.value?.eaas.close()
   session.value = undefined
   keys.value = new Map()
-  keysState.value = 'none'
+  isLoadingKeys.value = false
   apiKeys.value = []
 }
 
@@ -78,24 +77,19 @@ export function mayTry(permission: Permission): boolean {
 /** Reads all keys, in pages. */
 export async function loadKeys(): Promise<void> {
   const current = session.value
-  if (!current || keysState.value === 'loading') return
-  keysState.value = 'loading'
+  if (!current || isLoadingKeys.value) return
+  isLoadingKeys.value = true
   const read = new Map<string, Key>()
   try {
-    for (let offset = 0; offset < MOST_KEYS; offset += PAGE_KEYS) {
-      const page = await current.eaas.keys.list({ limit: PAGE_KEYS, offset })
+    for (;;) {
+      const page = await current.eaas.keys.list({ limit: PAGE_KEYS, offset: read.size })
       if (session.value !== current) return
       for (const key of page.keys) read.set(key.id, key)
       keys.value = new Map(read)
-      if (page.keys.length < PAGE_KEYS) {
-        keysState.value = 'all'
-        return
-      }
+      if (page.keys.length < PAGE_KEYS) return
     }
-    keysState.value = 'cut'
-  } catch (error) {
-    keysState.value = 'none'
-    throw error
+  } finally {
+    if (session.value === current) isLoadingKeys.value = false
   }
 }
 
@@ -106,6 +100,11 @@ export function keepKey(key: Key): void {
 
 export async function loadApiKeys(): Promise<void> {
   apiKeys.value = (await client().apiKeys.list()).api_keys
+}
+
+/** The id of a key that is given by its name, where the list of keys has it; what is given otherwise. */
+export function findKeyId(text: string): string {
+  return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
 }
 
 /** The name of a key or an API key; undefined if it is not known. */

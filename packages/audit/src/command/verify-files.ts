@@ -52,7 +52,8 @@ export async function verifyFiles(
       progress(`${entries} entries${part === undefined ? '' : `, ${Math.round(100 * part)} %`}`)
     },
   }).catch((error) => {
-    throw error instanceof CheckpointError ? new CheckpointError(`${checkpoint?.join(', ')}: ${error.message}`) : error
+    if (!checkpoint || !(error instanceof CheckpointError)) throw error
+    throw new CheckpointError(`${checkpoint.join(', ')}: ${error.message}`)
   })
   progress.done()
   return { verdict, witnessed, files: await Promise.all(parts.map((part) => nameFile(part, verdict.valid))) }

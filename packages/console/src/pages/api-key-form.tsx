@@ -1,11 +1,11 @@
 /** What an API key may do: for a new one, or to change one. */
+import { PERMISSIONS } from '@eaas/protocol'
 import type { ApiKeyRecord, NewApiKeyOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { keys, session } from '../session.js'
+import { findKeyId, nameOf, session } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { PERMISSIONS } from './actions.js'
 
 const MEANINGS: Readonly<Record<(typeof PERMISSIONS)[number], string>> = {
   encrypt: 'wrap and hash, and encrypt on the server',
@@ -69,7 +69,7 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
       </fieldset>
       <label>
         On keys <span class="soft">names, ids, or folders such as customers/*, one a line; empty for all</span>
-        <textarea name="keys" rows={3} value={limited?.map(writeKey).join('\n') ?? ''} />
+        <textarea name="keys" rows={3} value={limited?.map((item) => nameOf(item) ?? item).join('\n') ?? ''} />
       </label>
       <label>
         From addresses <span class="soft">or ranges such as 10.0.0.0/8, one a line; empty for any</span>
@@ -132,7 +132,7 @@ function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKey
   const isLimited = [budgets.unwrap, budgets.hash].some((one) =>
     Object.values(one).some((limit) => limit !== undefined),
   )
-  const [listed, ips] = [lines('keys').map(readKey), lines('ips')]
+  const [listed, ips] = [lines('keys').map(findKeyId), lines('ips')]
   return {
     name: text('name'),
     permissions,
@@ -142,14 +142,4 @@ function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKey
     keys: listed.length > 0 ? listed : null,
     budgets: isLimited ? budgets : null,
   }
-}
-
-/** A key by its name, where the list of keys has it. */
-function readKey(text: string): string {
-  if (text.endsWith('/*')) return text
-  return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
-}
-
-function writeKey(item: string): string {
-  return keys.value.get(item)?.name ?? item
 }

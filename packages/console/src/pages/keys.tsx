@@ -3,7 +3,7 @@ import type { Key } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { saveCsv } from '../csv.js'
 import { goTo, linkTo, param, setParams } from '../location.js'
-import { client, keepKey, keys, keysState, loadKeys, mayTry } from '../session.js'
+import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
@@ -48,7 +48,6 @@ export function KeysPage() {
       (key) => (status === '' || key.status === status) && (key.name.toLowerCase().includes(text) || key.id === text),
     )
   })
-  const isLoading = keysState.value === 'loading'
   return (
     <>
       <div class="bar">
@@ -56,7 +55,7 @@ export function KeysPage() {
         <span class="count">
           {shown.value.length.toLocaleString('en')}
           {shown.value.length < keys.value.size && ` of ${keys.value.size.toLocaleString('en')}`}
-          {isLoading && ' …'}
+          {isLoadingKeys.value && ' …'}
         </span>
         <input
           type="search"
@@ -98,10 +97,7 @@ export function KeysPage() {
         </span>
       </div>
       <Problem error={error.value} />
-      {keysState.value === 'cut' && (
-        <p class="soft">Only the first {keys.value.size} keys are listed: search by name.</p>
-      )}
-      {shown.value.length === 0 && !isLoading ? (
+      {shown.value.length === 0 && !isLoadingKeys.value ? (
         <Empty hasKeys={keys.value.size > 0} />
       ) : (
         <Table

@@ -1,16 +1,16 @@
 /** The audit log: filters in the URL, endless, live. */
+import { ACTIONS } from '@eaas/protocol'
 import type { Entry, ListEntriesOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren, TargetedEvent } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams } from '../location.js'
-import { client, keys, nameOf } from '../session.js'
+import { client, findKeyId, nameOf } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
 import { CopyButton, Named, Time } from '../ui/values.js'
-import { ACTIONS } from './actions.js'
 
 const PAGE_ENTRIES = 100
 const LIVE_MS = 3_000
@@ -32,13 +32,13 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const FILTERS = ['action', 'key', 'actor', 'user', 'context', 'from', 'to', 'entry'] as const
 
-/** The filter that the URL states. @throws SyntaxError if the context is not `name=value` */
+/** The filter that the URL states. @throws SyntaxError if it cannot be read: one that is left out would show too much */
 function readFilter(): ListEntriesOptions {
   const [action, key, actor, user, context] = FILTERS.map(param)
-  const [from, to] = [readTime(param('from'), 'begin'), readTime(param('to'), 'end')]
+  const [from, to] = [readEdge('from', 'begin'), readEdge('to', 'end')]
   return {
     ...(action ? { action: action as Entry['action'] } : {}),
-    ...(key ? { key_id: findKey(key) } : {}),
+    ...(key ? { key_id: findKeyId(key) } : {}),
     ...(actor ? { actor } : {}),
     ...(user ? { on_behalf_of: user } : {}),
     ...(context ? { context: readContext(context) } : {}),
@@ -47,9 +47,17 @@ function readFilter(): ListEntriesOptions {
   }
 }
 
-/** A key may be given by its name, if the list of keys was read. */
-function findKey(text: string): string {
-  return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
+function readEdge(name: 'from' | 'to', edge: 'begin' | 'end'): string | undefined {
+  const time = readTime(param(name), edge)
+  if (time === undefined && param(name) !== '')
+    throw new SyntaxError(`${name} must be a day such as 2026-05-03, or a time such as 2026-05-03 14:07`)
+  return time
+}
+
+/** The entry that alone is asked for, 0 if none is. @throws SyntaxError */
+function readEntry(): number {
+  if (/^\d{0,15}$/.test(param('entry'))) return Number(param('entry'))
+  throw new SyntaxError('entry must be the number of an entry')
 }
 
 /** Reads `model=customers row=7`. */
@@ -79,7 +87,7 @@ export function LogPage() {
     if (isReading.current || isWhole.value || error.value !== undefined) return
     isReading.current = true
     await attempt(error, async () => {
-      const entry = Number(param('entry'))
+      const entry = readEntry()
       const page = await client().audit.list(
         entry > 0
           ? { after_id: entry - 1, order: 'asc', limit: 1 }

@@ -12,7 +12,7 @@ const from = signal('')
 const to = signal('')
 const error = signal('')
 const progress = signal<{ entries: number; part: number } | undefined>(undefined)
-const made = signal<{ page: string; verdict: string; isValid: boolean } | undefined>(undefined)
+const made = signal('')
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
@@ -23,7 +23,7 @@ worker.onmessage = ({ data }: MessageEvent<Message>) => {
   else {
     progress.value = undefined
     if ('error' in data) error.value = data.error
-    else made.value = data
+    else made.value = data.page
   }
 }
 worker.onerror = ({ message }) => {
@@ -33,7 +33,7 @@ worker.onerror = ({ message }) => {
 
 async function take(files: readonly File[]): Promise<void> {
   error.value = ''
-  made.value = undefined
+  made.value = ''
   const known = await Promise.all(files.map(recognize))
   const all = [...given.value.filter(({ file }) => !files.some(({ name }) => name === file.name)), ...known]
   given.value = all.sort((a, b) => a.after_id - b.after_id)
@@ -52,7 +52,7 @@ function filesOf(kind: Given['kind']): File[] {
 
 async function verify(event: Event): Promise<void> {
   event.preventDefault()
-  made.value = undefined
+  made.value = ''
   error.value = ''
   const exports = filesOf('export')
   const kept = filesOf('checkpoints')
@@ -117,9 +117,9 @@ function Page() {
           <button type="submit" disabled={progress.value !== undefined}>
             Verify
           </button>
-          {made.value && (
+          {made.value !== '' && (
             <>
-              <button type="button" onClick={() => save('report.html', made.value?.page ?? '', 'text/html')}>
+              <button type="button" onClick={() => save('report.html', made.value, 'text/html')}>
                 Save the report
               </button>
               <button type="button" onClick={() => print()}>
@@ -142,7 +142,7 @@ function Page() {
           are compared by the command <code>eaas-audit verify --witness</code>.
         </p>
       </form>
-      {made.value && <Report page={made.value.page} />}
+      {made.value !== '' && <Report page={made.value} />}
     </>
   )
 }

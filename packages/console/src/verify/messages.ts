@@ -17,4 +17,4 @@ export type Message =
   | { entries: number; part: number }
   | { error: string }
   /** the report as a whole page of HTML */
-  | { page: string; verdict: string; isValid: boolean }
+  | { page: string }

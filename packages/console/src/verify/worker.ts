@@ -58,7 +58,7 @@ async function run({ exports, kept, publicKey, names, from, to }: Task): Promise
     hasNames: Object.keys(names).length > 0,
   })
   const page = writePage(report, { files: exports.map(({ name }) => name), names: new Map(Object.entries(names)) })
-  post({ page, verdict: report.evidence.verdict, isValid: verdict.valid })
+  post({ page })
 }
 
 async function* readChunks(file: File, onChunk: (chunk: Uint8Array) => void): AsyncGenerator<Uint8Array> {

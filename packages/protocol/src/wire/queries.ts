@@ -22,10 +22,10 @@ const wholeNumber = (least: 0 | 1, digits: RegExp, most = Number.POSITIVE_INFINI
       z.number().check(z.gte(least)), // not `int`, which refuses digits above 2^53
     ),
   )
-const from0 = wholeNumber(0, /^(?:0|[1-9]\d{0,15})$/)
+export const from0 = wholeNumber(0, /^(?:0|[1-9]\d{0,15})$/)
 const from1 = wholeNumber(1, /^[1-9]\d{0,15}$/)
 /** A number above the maximum, of however many digits, is read as the maximum. */
-const limitUpTo = (max: number) => wholeNumber(1, /^[1-9]\d*$/, max)
+export const limitUpTo = (max: number) => wholeNumber(1, /^[1-9]\d*$/, max)
 
 // Entries' times have milliseconds, so finer bounds are rounded inwards: both stay inclusive.
 const timeFrom = z.pipe(z.string(), z.transform(instant('up')))

@@ -2,22 +2,23 @@
 
 import { INSTALLATION_ID, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { openAuditKey } from '../audit/audit-key.js'
-import { currentKey } from '../audit/formats/chain.js'
-import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import type { Config } from '../config.js'
-import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { CREATE_DEADLINE_MS, createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import { readTenantForOperator } from '../operations/read-tenant.js'
-import { findNameFault, type OperatorTenant, type Reason, viewForOperator } from '../operations/shared/tenant.js'
+import {
+  authenticTenant,
+  findNameFault,
+  type OperatorTenant,
+  type Reason,
+  viewForOperator,
+} from '../operations/shared/tenant.js'
 import { resumeTenant, suspendTenant } from '../operations/suspend-tenant.js'
 import { type TenantChanges, updateTenant } from '../operations/update-tenant.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
-import type { TenantRow } from '../store/tenants.js'
+import { DatabaseDeadlineError } from '../store/deadline.js'
 import {
   commandConfig,
   JSON_OPTION,
@@ -137,9 +138,8 @@ async function tenantCreate(
   config: Config,
   { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
-  const create = (services: Services) => {
-    const created = createTenant(services, { name, envelope_only: envelopeOnly })
-    return withDeadline(created, CREATE_DEADLINE_MS).catch((error: unknown) => {
+  const create = (services: Services) =>
+    createTenant(services, { name, envelope_only: envelopeOnly }).catch((error: unknown) => {
       if (!(error instanceof DatabaseDeadlineError)) throw error
       throw new Refusal(
         'E_UNAVAILABLE',
@@ -147,7 +147,6 @@ async function tenantCreate(
           '(eaas doctor). Run eaas tenant list before you repeat this; if the tenant exists, create an API key for it with eaas api-key create',
       )
     })
-  }
   const tenant = await withServices(config, create, { mayCreate: true })
   const { tenant_id, api_key } = tenant
   const lines = json ? [JSON.stringify(tenant)] : describeNewTenant(tenant)
@@ -272,10 +271,6 @@ function describeDeletion({
     'Backups of the database hold the key material for as long as they are kept.',
     `To save the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
   ]
-}
-
-function authenticTenant({ storeKeys }: Services, row: TenantRow): TenantRow {
-  return authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
 }
 
 function printTenant(tenant: OperatorTenant, json: boolean): void {

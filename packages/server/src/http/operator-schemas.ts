@@ -24,20 +24,11 @@ function strict<Shape extends z.core.$ZodShape>(shape: Shape) {
   })
 }
 
-const digits = (least: 0 | 1, most: number) =>
-  z.pipe(
-    z.string().check(z.regex(/^(?:0|[1-9]\d{0,8})$/, `must be a whole number from ${least}`)),
-    z.pipe(
-      z.transform((text: string) => Math.min(Number(text), most)),
-      z.number().check(z.gte(least)),
-    ),
-  )
-
 /* Requests */
 
 export const listTenants = strict({
-  limit: z.optional(digits(1, MAX_LISTED_TENANTS)),
-  offset: z.optional(digits(0, 999_999_999)),
+  limit: z.optional(wire.limitUpTo(MAX_LISTED_TENANTS)),
+  offset: z.optional(wire.from0),
 })
 export const tenantName = wire.FIELDS.name.check(
   z.superRefine((name, context) => {

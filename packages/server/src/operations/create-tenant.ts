@@ -16,6 +16,7 @@ import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
+import { withDeadline } from '../store/deadline.js'
 import { lockInstance } from '../store/instance.js'
 import { findTenantByName, hasTenants, insertTenant } from '../store/tenants.js'
 import { newApiKey } from './shared/api-key.js'
@@ -44,6 +45,7 @@ export interface TenantOptions {
  * only.
  *
  * @throws Refusal E_NAME_TAKEN
+ * @throws DatabaseDeadlineError if the database does not acknowledge it in time; it may exist then
  */
 export async function createTenant(
   services: Creating & Pick<Services, 'sql'>,
@@ -51,11 +53,13 @@ export async function createTenant(
   caller = systemCaller(services),
 ): Promise<NewTenant> {
   // One at a time: the name is checked before it is inserted.
-  const created = await services.sql.begin(async (sql) => {
+  const created = services.sql.begin(async (sql) => {
     await lockInstance(sql)
     return insertAll(services, sql, options, caller)
   })
-  return witnessed(services, created)
+  // What is acknowledged too late is witnessed too.
+  const witnessing = created.then((tenant) => witnessed(services, tenant))
+  return withDeadline(witnessing, CREATE_DEADLINE_MS)
 }
 
 /**

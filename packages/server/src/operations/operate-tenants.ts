@@ -1,16 +1,11 @@
 /** What operators do with tenants over HTTP: each call is on record in the installation's log before it is carried out. */
-import { openAuditKey } from '../audit/audit-key.js'
-import { currentKey } from '../audit/formats/chain.js'
-import { authentic, tenantMac } from '../audit/formats/row-mac.js'
-import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import type { Operation, Services } from '../runner/operation.js'
-import { withDeadline } from '../store/deadline.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { listTenants as listRows, type TenantRow } from '../store/tenants.js'
-import { CREATE_DEADLINE_MS, createTenant as create, type NewTenant, type TenantOptions } from './create-tenant.js'
+import { listTenants as listRows } from '../store/tenants.js'
+import { createTenant as create, type NewTenant, type TenantOptions } from './create-tenant.js'
 import { readTenantForOperator } from './read-tenant.js'
 import { recordedCall, recordedCallIn } from './shared/operator-call.js'
-import { type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
+import { authenticTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
 import { resumeTenant as resume, suspendTenant as suspend } from './suspend-tenant.js'
 import { type TenantChanges, updateTenant as update } from './update-tenant.js'
 
@@ -30,27 +25,19 @@ async function readPage(services: Services, page: { limit: number; offset: numbe
   const tenants: OperatorTenant[] = []
   const tampered: string[] = []
   for (const row of await listRows(services.sql, page)) {
-    if (isAuthentic(services, row)) tenants.push(viewForOperator(row))
-    else tampered.push(row.tenant_id)
+    try {
+      tenants.push(viewForOperator(authenticTenant(services, row)))
+    } catch (error) {
+      if (!(error instanceof TamperedRowError)) throw error
+      tampered.push(row.tenant_id)
+    }
   }
   return { tenants, count: tenants.length, tampered }
 }
 
-function isAuthentic({ storeKeys }: Services, row: TenantRow): boolean {
-  try {
-    authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
-    return true
-  } catch (error) {
-    if (error instanceof TamperedRowError) return false
-    throw error
-  }
-}
-
 /** Creates a tenant with its first API key, whose secret is told here only. @throws Refusal E_NAME_TAKEN */
 export function createTenant(options: TenantOptions): Operation<NewTenant> {
-  return recordedCall('createTenant', { ...options }, (services, caller) =>
-    withDeadline(create(services, options, caller), CREATE_DEADLINE_MS),
-  )
+  return recordedCall('createTenant', { ...options }, (services, caller) => create(services, options, caller))
 }
 
 /** Reads a tenant. @throws Refusal E_NOT_FOUND */

@@ -5,7 +5,7 @@ import { assertListed } from '../audit/listed-entries.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { assertWaitedFor, inSearchPlace } from '../runner/search-places.js'
+import { assertWaitedFor } from '../runner/search-places.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { inTurn } from '../runner/work-gate.js'
 import {
@@ -45,7 +45,7 @@ export function listAudit(
         return inTurn(services.readGate, { tenant_id }, step)
       }
       const list = () => listProven(services.sql, state, { filter: wanted, page, read })
-      const { entries, total } = await (isSearch(wanted) ? inSearchPlace({ tenant_id, signal }, list) : list())
+      const { entries, total } = await (isSearch(wanted) ? services.inSearchPlace({ tenant_id, signal }, list) : list())
       const logs = entries.map(viewEntry)
       return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
     },

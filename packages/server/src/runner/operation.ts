@@ -15,6 +15,7 @@ import type { HeldBytes } from './held-bytes.js'
 import type { InstallationKey } from './installation-key.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Peppers } from './peppers.js'
+import type { InSearchPlace } from './search-places.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { UnrecordedCalls } from './unrecorded-calls.js'
 import type { WorkGate } from './work-gate.js'
@@ -44,6 +45,8 @@ export interface Services {
   gate: WorkGate
   /** admits the pages of exports */
   readGate: WorkGate
+  /** admits searches of the log */
+  inSearchPlace: InSearchPlace
   /** admits bodies and long answers */
   hold: HeldBytes
   /** verifies a log, in a thread of its own where that helps */

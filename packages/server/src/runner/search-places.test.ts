@@ -1,7 +1,8 @@
 // Searches of one tenant take turns, and a caller that gave up takes no place.
 import { describe, expect, it } from 'vitest'
-import { inSearchPlace } from './search-places.js'
+import { createSearchPlaces } from './search-places.js'
 
+const inSearchPlace = createSearchPlaces()
 let tenants = 0
 
 /** Searches of a tenant of its own, each of which ends when it is told to. */

@@ -8,28 +8,32 @@ import { Refusal } from './refusal.js'
 /** Searches of one tenant that may wait in a process; more are refused. */
 const WAITING_OF_TENANT = 7
 
-/** By tenant: those that wait while one search runs. */
-const places = new Map<string, (() => void)[]>()
-
 /**
  * Runs `search` when the tenant's earlier ones are done.
  *
  * @throws OverloadError when too many wait, and Refusal E_UNAVAILABLE once the caller's signal is aborted
  */
-export async function inSearchPlace<Result>(
-  { tenant_id, signal }: { tenant_id: string; signal: AbortSignal | undefined },
+export type InSearchPlace = <Result>(
+  caller: { tenant_id: string; signal: AbortSignal | undefined },
   search: () => Promise<Result>,
-): Promise<Result> {
-  assertWaitedFor(signal)
-  const waiting = places.get(tenant_id)
-  if (waiting) await takeTurn(waiting, signal)
-  else places.set(tenant_id, [])
-  try {
-    return await search()
-  } finally {
-    const next = places.get(tenant_id)?.shift()
-    if (next) next()
-    else places.delete(tenant_id)
+) => Promise<Result>
+
+/** Creates the places; once per process. */
+export function createSearchPlaces(): InSearchPlace {
+  /** by tenant: those that wait while one search runs */
+  const places = new Map<string, (() => void)[]>()
+  return async ({ tenant_id, signal }, search) => {
+    assertWaitedFor(signal)
+    const waiting = places.get(tenant_id)
+    if (waiting) await takeTurn(waiting, signal)
+    else places.set(tenant_id, [])
+    try {
+      return await search()
+    } finally {
+      const next = places.get(tenant_id)?.shift()
+      if (next) next()
+      else places.delete(tenant_id)
+    }
   }
 }
 

@@ -1,8 +1,11 @@
 /** What the operations on a tenant share: its changes, and its views for the API and for its operator. */
 import { encodeHex, isUuid, type wire } from '@eaas/protocol'
-import { assertWritten, tenantMac, withMac } from '../../audit/formats/row-mac.js'
+import { openAuditKey } from '../../audit/audit-key.js'
+import { currentKey } from '../../audit/formats/chain.js'
+import { assertWritten, authentic, tenantMac, withMac } from '../../audit/formats/row-mac.js'
+import { deriveRowKey } from '../../crypto/key-hierarchy.js'
 import { assertRecordable, recordForInstallation } from '../../runner/installation-log.js'
-import { type Context, type Decision, decision, type EntryNote } from '../../runner/operation.js'
+import { type Context, type Decision, decision, type EntryNote, type Services } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'
 import { type TenantRow, updateTenant } from '../../store/tenants.js'
@@ -15,6 +18,11 @@ export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
 export interface Reason {
   /** for the log; 1 to 255 characters */
   reason?: string | undefined
+}
+
+/** Returns the row of a tenant. @throws TamperedRowError if it is not as the server wrote it */
+export function authenticTenant({ storeKeys }: Services, row: TenantRow): TenantRow {
+  return authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
 }
 
 /**

@@ -1,2 +1,0 @@
-/** The names that forms offer. */
-export { ACTIONS, PERMISSIONS } from '@eaas/protocol'
