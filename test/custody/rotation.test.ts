@@ -63,6 +63,49 @@ async function expectWhole(service: Service, { caller }: { caller: Caller }): Pr
   expect(service.alarms).toEqual([])
 }
 
+/** A service in which something happens before a transaction, once it may. */
+function before(service: Service, happen: () => Promise<boolean>): Service {
+  let isOver = false
+  const sql = new Proxy(service.services.sql, {
+    get(target, name) {
+      const value = Reflect.get(target, name)
+      if (name !== 'begin') return value
+      return async (...args: unknown[]) => {
+        if (!isOver) isOver = await happen()
+        return Reflect.apply(value as never, target, args)
+      }
+    },
+  })
+  return { ...service, services: { ...service.services, sql } }
+}
+
+it('a rotation seals again what a server seals under the old store key between the last count and its deletion', async () => {
+  const service = await startService()
+  const used = await use(service)
+  const { sql } = service.services
+  const versions = await sql<{ version: number; wrapped_kek: Uint8Array }[]>`
+    select version, wrapped_kek from key_versions where key_id = ${used.key_id}`
+  let written = 0
+  const late = before(service, async () => {
+    const [left] = await sql`
+      select from key_versions where store_key = 1 union all select from keys where store_key = 1
+      union all select from tenants where store_key = 1 union all select from instance where store_key = 1`
+    if (left) return false
+    for (const { version, wrapped_kek } of versions) {
+      const { count } = await sql`
+        update key_versions set wrapped_kek = ${wrapped_kek} where key_id = ${used.key_id} and version = ${version}`
+      written += count
+    }
+    return true
+  })
+  expect(await rotateAged(late)).toMatchObject({ number: 2 })
+  expect(written).toBe(2)
+  expect((await listStoreKeys(sql)).map(({ number }) => number)).toEqual([2])
+  expect(await used.opens(service)).toBe(true)
+  await expectWhole(service, used)
+  await service.close()
+})
+
 describe('a thief of the root key', () => {
   /** Whether a store key of the thief opens what the database holds of the installation. */
   const opensWith = async ({ services: { sql } }: Service, keys: StoreKeys) => {

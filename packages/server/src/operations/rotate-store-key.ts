@@ -19,6 +19,7 @@ import {
   countSealed,
   deleteStoreKeysBefore,
   insertStoreKey,
+  isStoreKeyGone,
   listSealedBefore,
   listStoreKeys,
   type ResealedRow,
@@ -86,25 +87,34 @@ export async function rotateStoreKey(
   }
   const keys = rotatesKeys ? await rotateKeys(services, number, signal) : { rotated_keys: 0, unrotated_keys: [] }
   let resealed = await renewInstallation(services, number, keepsSecrets)
-  // Again while it helps: a server that has not read the new store key yet may have sealed something under the old one.
+  const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
   let before: number
   let left: number
-  let reasons: readonly string[]
+  // Again while it helps: a server that has not read the new store key yet may have sealed something under the old one.
   do {
     before = resealed
     const tenants = await renewTenants(services, { number, keepsSecrets, signal, onProgress })
-    reasons = tenants.reasons
     resealed += tenants.renewed
     resealed += await resealKeys(services, number, { signal, onProgress })
     left = (await countSealed(sql)).reduce((sum, { rows, ...key }) => sum + (key.number < number ? rows : 0), 0)
-  } while (left > 0 && resealed > before)
-  const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
-  if (left > 0) throw await unsealed(services, { number, left, reasons: [...unrotated, ...reasons] })
-  await recordWith(services, { step: 'completed', number, resealed }, (transaction) =>
-    deleteStoreKeysBefore(transaction, number),
-  )
+    if (left > 0 && resealed === before)
+      throw await unsealed(services, { number, left, reasons: [...unrotated, ...tenants.reasons] })
+  } while (left > 0 || !(await isCompleted(services, number, resealed)))
   await refreshStoreKeys(sql, storeKeys, async () => provider)
   return { number, resealed, ...keys }
+}
+
+// False if a server has sealed something under an earlier store key since the rows were counted.
+async function isCompleted(services: Services, number: number, resealed: number): Promise<boolean> {
+  try {
+    await recordWith(services, { step: 'completed', number, resealed }, (transaction) =>
+      deleteStoreKeysBefore(transaction, number),
+    )
+    return true
+  } catch (error) {
+    if (!isStoreKeyGone(error)) throw error
+    return false
+  }
 }
 
 // Before anything is sealed again: the seal of a key's current version tells whether it is of before the rotation.

@@ -77,7 +77,7 @@ export async function deleteStoreKeysBefore(sql: Transaction, number: number): P
   await sql`delete from store_keys where number < ${number}`
 }
 
-/** Whether the database refused a row because the store key that seals its secret was deleted meanwhile. */
+/** Whether the database refused a row whose store key is gone, or to delete a store key that a row has still. */
 export function isStoreKeyGone(error: unknown): boolean {
   const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
   return code === FOREIGN_KEY_VIOLATION && /_store_key_fkey$/.test(String(constraint_name))
