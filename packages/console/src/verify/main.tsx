@@ -35,15 +35,18 @@ async function take(files: readonly File[]): Promise<void> {
   error.value = ''
   made.value = ''
   const known = await Promise.all(files.map(recognize))
-  const all = [...given.value.filter(({ file }) => !files.some(({ name }) => name === file.name)), ...known]
-  given.value = all.sort((a, b) => a.after_id - b.after_id)
-  for (const { file, kind } of known) if (kind === 'public key') publicKey.value = (await file.text()).trim()
-  const exports = filesOf('export')
+  const others = given.value.filter(({ file }) => !files.some(({ name }) => name === file.name))
+  const all = [...others, ...known].sort((a, b) => a.after_id - b.after_id)
+  const key = known.find(({ kind }) => kind === 'public key')
+  if (key) publicKey.value = (await key.file.text()).trim()
+  const exports = all.filter(({ kind }) => kind === 'export')
   const [first, last] = [exports[0], exports.at(-1)]
-  if (!first || !last) return
-  const period = await readPeriod(first, last)
-  from.value ||= period.from ?? ''
-  to.value = period.to ?? to.value
+  if (first && last) {
+    const period = await readPeriod(first.file, last.file)
+    from.value ||= period.from ?? ''
+    to.value = period.to ?? to.value
+  }
+  given.value = all // last: what is listed has been read
 }
 
 function filesOf(kind: Given['kind']): File[] {
