@@ -165,6 +165,22 @@ describe('a budget', () => {
     await other.close()
   })
 
+  onSeveral('leaves its entry where the call is decided again and then refused for another reason', async () => {
+    const name = `own ${Math.random()}`
+    const own = (await owner.call('POST', '/v1/keys', { name })).body.id
+    const wrapped = (await owner.call('POST', `/v1/keys/${own}/wrap`, { dek: dek() })).body.wrapped_key
+    const caller = await newCaller({ unwrap: { per_minute: 1 } })
+    await unwrap(caller)
+    const other = await startService({ database: service.database })
+    const elsewhere = other.caller(owner.secret)
+    await elsewhere.call('DELETE', `/v1/keys/${own}`)
+    await elsewhere.call('POST', `/v1/keys/${own}/destroy`, { confirm: name })
+    const { status } = await caller.call('POST', `/v1/keys/${own}/unwrap`, { wrapped_key: wrapped })
+    expect(status).toBe(409)
+    expect(await refusalsOf(caller)).toEqual([{ limit: 1, operation: 'unwrap', window: 'minute' }])
+    await other.close()
+  })
+
   onSeveral('is taken for what a later decision opens, where the first was made on an older state', async () => {
     const other = await startService({ database: service.database })
     const elsewhere = (caller: Caller) => other.caller(caller.secret)

@@ -155,7 +155,7 @@ async function takeOne(
 /**
  * Decides within the budgets of the calling API key. `before` is what was taken for the call by earlier decisions, and
  * `take` takes the rest of what a decision needs. A decision that the budgets do not leave whole is made again, with
- * what they left. The refusal of a call alone is on record, so it is made after the commit.
+ * what they left. A call that has an entry for an exceeded window is refused after the commit of that entry.
  */
 export async function decideWithin<Answer>(
   operation: Operation<Answer>,
@@ -203,7 +203,7 @@ async function refusedLater<Answer>(
   try {
     return await operation(context)
   } catch (error) {
-    if (!isRecorded || !(error instanceof Refusal) || error.code !== 'E_BUDGET') throw error
+    if (!isRecorded || !(error instanceof Refusal)) throw error
     return {
       entries: [],
       release() {
