@@ -98,6 +98,7 @@ export function listSections(root) {
   const specs = ['protocol', 'audit', 'sdk', 'server'].flatMap((name) => markdownBelow(root, `packages/${name}/src`))
   return [
     { title: 'Start', pages: ['README.md', 'SECURITY.md'] },
+    { title: 'Coming from', pages: markdownIn(root, 'docs/coming-from') },
     { title: 'The SDK', pages: ['packages/sdk/README.md', ...inOrder(root, 'packages/sdk/docs', SDK_DOCS)] },
     { title: 'The command line', pages: ['packages/cli/README.md', ...markdownIn(root, 'packages/cli/docs')] },
     {

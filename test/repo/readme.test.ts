@@ -9,6 +9,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const folders = [
   '.',
   'docs',
+  'docs/coming-from',
   'packages/audit',
   'packages/audit/docs',
   'packages/cli',

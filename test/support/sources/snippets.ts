@@ -18,6 +18,7 @@ export const PAGES = [
       .map((name) => `${home}/docs/${name}`),
   ]),
   ...ADAPTERS.map((name) => `packages/${name}/README.md`),
+  ...readdirSync(join(root, 'docs/coming-from')).map((name) => `docs/coming-from/${name}`),
 ]
 
 /** The folder of Prisma's client, as `prisma generate` makes it. */
@@ -96,6 +97,7 @@ export async function compilePrograms(
       join(folder, 'packages/sdk/docs'),
       join(folder, 'packages/cli/docs'),
       join(folder, 'packages/prisma'),
+      join(folder, 'docs/coming-from'),
       PRISMA,
     ],
     // A page may declare values that it never uses.
