@@ -60,6 +60,21 @@ describe('a page', () => {
   })
 })
 
+describe.each(documents.filter((document) => document.startsWith('docs/coming-from/')))('%s', (document) => {
+  it('has at most 700 words', () => {
+    expect(read(document).trim().split(/\s+/).length).toBeLessThanOrEqual(700)
+  })
+
+  it('says what is missing here, and when its sources were read, and uses each of them', () => {
+    const headings = [...read(document).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+    expect(headings).toEqual(expect.arrayContaining(['Alike', 'Better here', 'Missing here', 'Move the data', 'Sources']))
+    expect(read(document)).toMatch(/^## Sources\n\nRead on \d{4}-\d\d-\d\d\b/m)
+    const sources = [...read(document).matchAll(/^\[(\w+)\]: https:/gm)].map(([, name]) => name)
+    const cited = [...read(document).matchAll(/\]\[(\w+)\]/g)].map(([, name]) => name)
+    expect([...new Set(cited)].sort()).toEqual(sources.sort())
+  })
+})
+
 describe('CONTRIBUTING.md', () => {
   it('names only tests that there are', () => {
     const named = [...read('CONTRIBUTING.md').matchAll(/(\S+\.test\.ts).* -t (?:'([^']+)'|(\w+))/g)]
