@@ -40,6 +40,8 @@ async function copyFormats(): Promise<void> {
   for (const name of await readdir(protocol)) {
     if (/\.(md|vectors\.json)$/.test(name)) await copyFile(new URL(name, protocol), `dist/formats/${name}`)
   }
+  // By the tarball's provenance, a release signs the list of all formats.
+  await copyFile(new URL('../../docs/formats.sha256', import.meta.url), 'dist/formats/formats.sha256')
 }
 
 // The program that opens a recovery kit without ours: whoever has the package has it too. What it needs of the independent readers.

@@ -164,5 +164,6 @@ describe('the tarball of the server', () => {
       expect(files).toContain(`dist/formats/${posix.basename(path)}`)
     }
     expect(files).toContain('dist/open-kit/open_kit.py')
+    expect(files).toContain('dist/formats/formats.sha256') // SECURITY.md: the release signs it
   })
 })

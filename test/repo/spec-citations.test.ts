@@ -1,4 +1,5 @@
 // Specs and those who cite them: a section that a comment names exists, and each spec has its vectors and its test.
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -94,5 +95,17 @@ describe('a spec', () => {
     const vectors = path.replace(/\.md$/, '.vectors.json')
     expect(read(path)).toContain(basename(vectors))
     expect(JSON.parse(read(vectors))).toMatchObject({ format: expect.any(String), about: expect.any(String) })
+  })
+})
+
+describe('docs/formats.sha256', () => {
+  it('lists each spec and its vectors with their SHA-256, as `sha256sum` writes and checks it; -u writes it', async () => {
+    const listed = specs.flatMap((path) => [path, path.replace(/\.md$/, '.vectors.json')]).sort()
+    const sha256 = (path: string) =>
+      createHash('sha256')
+        .update(readFileSync(join(ROOT, path)))
+        .digest('hex')
+    const text = listed.map((path) => `${sha256(path)}  ${path}\n`).join('')
+    await expect(text).toMatchFileSnapshot(join(ROOT, 'docs/formats.sha256'))
   })
 })
