@@ -1,15 +1,12 @@
 // The console as its users see it, in Chromium: signed in, a key made and rotated, its entries found, and nothing left behind.
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { gzipSync } from 'node:zlib'
-import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
+import { findBarriers } from './barriers.js'
 import { inChromium, NOTHING_STORED, type OpenedPage, stored, weakContrasts } from './chromium-pages.js'
 
-/** What looks for barriers: https://github.com/dequelabs/axe-core. */
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const START_TIMEOUT_MS = 120_000
 /** Of the first page, with all that it loads until the list of keys is shown. */
 const MOST_GZIP_BYTES = 90 * 1_024
@@ -122,6 +119,27 @@ inChromium('the console', ({ open }) => {
     await opened.close()
   })
 
+  it('signs in by a link once, and leaves nothing in the URL that still works', async () => {
+    const permissions = ['keys:read', 'api_keys:read', 'api_keys:manage']
+    const { body } = await owner.call('POST', '/v1/api-keys', { name: 'eaas console', permissions })
+    const link = `${service.url}/console#/sign-in/${body.secret}`
+    const { page, close } = await open(link)
+    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    expect(page.url()).toBe(`${service.url}/console#/`)
+    expect(await page.getByRole('button', { name: 'New API key' }).count()).toBe(0)
+    expect((await service.caller(body.secret).call('GET', '/v1/keys')).status).toBe(401)
+    const { api_keys } = (await owner.call('GET', '/v1/api-keys')).body
+    const [session] = api_keys.filter(
+      ({ name, status }: Record<string, string>) => name === 'eaas console' && status === 'active',
+    )
+    expect(session.permissions).toEqual(['keys:read', 'api_keys:read'])
+    expect(Date.parse(session.expires_at) - Date.now()).toBeLessThanOrEqual(3_600_000)
+    await page.evaluate((hash) => location.assign(hash), `#/sign-in/${body.secret}`)
+    await expect.poll(() => page.getByRole('alert').innerText()).toContain('This link was used')
+    expect(page.url()).toBe(`${service.url}/console#/`)
+    await close()
+  })
+
   it('says why an API key is refused, with the id of the request', async () => {
     const { page, close } = await open(`${service.url}/console`)
     await page.getByLabel('API key').fill(`${owner.secret.slice(0, -1)}${owner.secret.endsWith('a') ? 'b' : 'a'}`)
@@ -170,17 +188,3 @@ inChromium('the console', ({ open }) => {
     await opened.close()
   })
 })
-
-/** The rules of axe that the page breaks, each with what breaks it. */
-async function findBarriers(page: Page): Promise<string[]> {
-  await page.evaluate(AXE)
-  return page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: { run(): Promise<Results> } }
-    const { violations } = await axe.run()
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
-  })
-}
-
-interface Results {
-  violations: { id: string; nodes: { html: string }[] }[]
-}

@@ -3,6 +3,7 @@ import { signal, useSignal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { goTo, linkTo, param, place, setParams } from './location.js'
+import { isOperator } from './operator.js'
 import { ApiKeysPage } from './pages/api-keys.js'
 import { HealthPage } from './pages/health.js'
 import { KeyPage } from './pages/key.js'
@@ -53,6 +54,21 @@ const PAGES: readonly PageRow[] = [
   { name: 'health', title: 'Health', letter: 'h', page: HealthPage },
 ]
 
+const OPERATORS_PAGES: readonly PageRow[] = [
+  {
+    name: 'tenants',
+    title: 'Tenants',
+    letter: 't',
+    page: later(async () => (await import('./pages/tenants.js')).TenantsPage),
+  },
+  {
+    name: 'installation',
+    title: 'Installation',
+    letter: 'i',
+    page: later(async () => (await import('./pages/installation.js')).InstallationPage),
+  },
+]
+
 const isHelpShown = signal(false)
 /** Keys typed in a field are text. */
 const FIELDS = 'input, select, textarea, dialog *'
@@ -63,7 +79,7 @@ export function App() {
     let isGoing = false
     const onKey = (event: KeyboardEvent) => {
       const { key, ctrlKey, metaKey, altKey, target } = event
-      if (!session.value || ctrlKey || metaKey || altKey || (target as Element).matches?.(FIELDS)) return
+      if (!isSignedIn() || ctrlKey || metaKey || altKey || (target as Element).matches?.(FIELDS)) return
       const found = isGoing ? shownPages().find(({ letter }) => letter === key) : undefined
       if (found) goTo(found.name)
       else if (isGoing && key === 'v') location.assign(verifierUrl())
@@ -83,15 +99,14 @@ export function App() {
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [])
-  if (!session.value) return <SignIn />
-  const { tenant } = session.value
-  const current = place.value.page
+  if (!isSignedIn() || place.value.page === 'sign-in') return <SignIn />
   const shown = shownPages()
+  const current = place.value.page || shown[0]?.name
   const Page = shown.find(({ name }) => name === current)?.page
   return (
     <>
       <header>
-        <strong>{tenant?.name ?? 'EaaS'}</strong>
+        <strong>{isOperator() ? 'Operator' : (session.value?.tenant?.name ?? 'EaaS')}</strong>
         <nav aria-label="Pages">
           {shown.map(({ name, title }) => (
             <a key={name} href={linkTo(name)} aria-current={name === current ? 'page' : undefined}>
@@ -137,7 +152,12 @@ export function App() {
   )
 }
 
+function isSignedIn(): boolean {
+  return session.value !== undefined || isOperator()
+}
+
 function shownPages(): readonly PageRow[] {
+  if (isOperator()) return OPERATORS_PAGES
   return PAGES.filter(({ needs }) => needs === undefined || mayTry(needs))
 }
 

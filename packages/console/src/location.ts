@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals'
 
 export interface Place {
+  /** '' for the first one */
   page: string
   /** of a key, in `#/keys/<id>` */
   id: string | undefined
@@ -18,7 +19,16 @@ export const place = computed(() => readPlace(fragment.value))
 export function readPlace(hash: string): Place {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const [page = '', id] = path.split('/', 2)
-  return { page: page || 'keys', id: id || undefined, params: new URLSearchParams(query) }
+  return { page, id: id || undefined, params: new URLSearchParams(query) }
+}
+
+/** Takes the API key of a link to sign in with out of the URL; undefined if this is no such link. */
+export function takeLinkKey(): string | undefined {
+  const { page, id } = place.value
+  if (page !== 'sign-in') return undefined
+  history.replaceState(null, '', '#/')
+  fragment.value = '#/'
+  return id
 }
 
 /** The URL of a page; undefined and empty parameters are left out. The choice of UTC goes along. */

@@ -4,6 +4,7 @@
  */
 import { type ApiKeyRecord, type Client, createClient, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
+import { isOperatorsKey, signInAsOperator, signOutOperator } from './operator.js'
 
 type Permission = ApiKeyRecord['permissions'][number]
 
@@ -31,6 +32,10 @@ const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [
 /** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
 const PAGE_KEYS = 200
 
+/** How long a session lasts that began with a link. */
+const SESSION_MS = 3_600_000
+const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
+
 /** The service whose page this is, behind whatever path a proxy put in front. */
 export function findBaseUrl(pathname: string): string {
   return pathname.replace(/\/console\/?$/, '') || '/'
@@ -38,7 +43,9 @@ export function findBaseUrl(pathname: string): string {
 
 /** Signs in. @throws EaasError if the service knows no such API key, or cannot be reached */
 export async function signIn(apiKey: string): Promise<void> {
-  const eaas = createClient({ baseUrl: findBaseUrl(location.pathname), apiKey, retries: 1 })
+  const baseUrl = findBaseUrl(location.pathname)
+  if (isOperatorsKey(apiKey)) return signInAsOperator(baseUrl, apiKey)
+  const eaas = createClient({ baseUrl, apiKey, retries: 1 })
   const listed = await ifAllowed(eaas.apiKeys.list())
   const tenant = await ifAllowed(eaas.tenant())
   const own = findOwn(listed?.api_keys, apiKey)
@@ -55,7 +62,31 @@ export async function signIn(apiKey: string): Promise<void> {
   if (tenant) void loadKeys()
 }
 
+/**
+ * Signs in by the API key of a link that `eaas console` printed: exchanges it for another one that lasts an hour, and
+ * revokes it, so that what the history of the browser has is worth nothing. @throws Error if the link was used
+ */
+export async function signInByLink(apiKey: string): Promise<void> {
+  signOut()
+  const eaas = createClient({ baseUrl: findBaseUrl(location.pathname), apiKey, retries: 1 })
+  try {
+    const own = findOwn((await eaas.apiKeys.list()).api_keys, apiKey)
+    if (!own) throw new Error(LINK_USED)
+    const expires_at = new Date(Date.now() + SESSION_MS).toISOString()
+    const permissions = own.permissions.filter((permission) => permission !== 'api_keys:manage')
+    const { secret } = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
+    await eaas.apiKeys.revoke(own.id)
+    await signIn(secret)
+  } catch (error) {
+    if (isEaasError(error) && error.code === 'E_API' && error.problem === 'E_UNAUTHORIZED') throw new Error(LINK_USED)
+    throw error
+  } finally {
+    eaas.close()
+  }
+}
+
 export function signOut(): void {
+  signOutOperator()
   session.value?.eaas.close()
   session.value = undefined
   keys.value = new Map()

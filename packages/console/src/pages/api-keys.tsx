@@ -6,6 +6,7 @@ import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams } from '../location.js'
 import { apiKeys, client, loadApiKeys, mayTry, session } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
+import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
 import { Id, State, say, Time } from '../ui/values.js'
@@ -234,33 +235,6 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         </Dialog>
       )}
     </>
-  )
-}
-
-function NewSecret({ made: { name, secret }, onStored }: { made: NewApiKey; onStored(): void }) {
-  return (
-    <section class="secret">
-      <h1>{name}</h1>
-      <p>The API key is shown this once. The server keeps a digest of it only.</p>
-      <p>
-        <output>{secret}</output>
-      </p>
-      <p class="actions">
-        <button
-          type="button"
-          class="main"
-          onClick={async () => {
-            await navigator.clipboard.writeText(secret)
-            say('copied')
-          }}
-        >
-          Copy
-        </button>
-        <button type="button" onClick={onStored}>
-          I stored it
-        </button>
-      </p>
-    </section>
   )
 }
 

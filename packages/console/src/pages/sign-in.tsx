@@ -1,19 +1,28 @@
 /** The API key is pasted here; the field is gone once it was taken. */
 import { useSignal } from '@preact/signals'
-import { signIn } from '../session.js'
+import { useEffect } from 'preact/hooks'
+import { place, takeLinkKey } from '../location.js'
+import { signIn, signInByLink } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
 
 export function SignIn() {
   const error = useSignal<unknown>(undefined)
   const isBusy = useSignal(false)
+  const run = async (work: () => Promise<unknown>) => {
+    isBusy.value = true
+    await attempt(error, work)
+    isBusy.value = false
+  }
+  useEffect(() => {
+    const linkKey = takeLinkKey()
+    if (linkKey !== undefined) void run(() => signInByLink(linkKey))
+  }, [place.value.page])
   const submit = async (event: Event) => {
     event.preventDefault()
     const field = (event.currentTarget as HTMLFormElement).elements.namedItem('api-key') as HTMLInputElement
     const apiKey = field.value.trim()
     field.value = ''
-    isBusy.value = true
-    await attempt(error, () => signIn(apiKey))
-    isBusy.value = false
+    await run(() => signIn(apiKey))
   }
   return (
     <main class="sign-in">
@@ -31,8 +40,8 @@ export function SignIn() {
       </form>
       <Problem error={error.value} />
       <p class="soft">
-        The API key stays in this page's memory: leaving or reloading the page signs out. A tenant's first API key comes
-        from <code>eaas tenant create</code>; take one that may do no more than you are here to do.
+        The API key stays in this page's memory: leaving or reloading the page signs out. Take one that may do no more
+        than you are here to do. On the server, <code>eaas console</code> prints a link that signs in without one.
       </p>
       <p class="soft">
         An auditor needs no API key: <a href={`${location.pathname.replace(/\/$/, '')}/verify`}>verify an export</a>.

@@ -66,7 +66,8 @@ export function addApiKey(program: Command): void {
     .action((id, options) => apiKeyRevoke(commandConfig(), id, options))
 }
 
-function readPermissions(text: string): Permission[] {
+/** Reads permissions of API keys, or `all`. */
+export function readPermissions(text: string): Permission[] {
   if (text === 'all') return [...PERMISSIONS]
   return readList(text).map((name) => {
     const permission = PERMISSIONS.find((known) => known === name)

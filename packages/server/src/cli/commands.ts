@@ -3,6 +3,7 @@ import { addApiKey } from './api-key.js'
 import { addAudit } from './audit.js'
 import { addBackup } from './backup.js'
 import { addConfig } from './config.js'
+import { addConsole } from './console.js'
 import { addDev } from './dev.js'
 import { addDoctor } from './doctor.js'
 import { addKey } from './key.js'
@@ -30,6 +31,7 @@ export const COMMANDS = [
   addApiKey,
   addOperatorKey,
   addKey,
+  addConsole,
   addRecoveryKit,
   addBackup,
   addRestore,

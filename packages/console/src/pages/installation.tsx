@@ -1,0 +1,97 @@
+/** For operators: the alarms with what to do about each, and how old what guards the logs is. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { type Alarm, listAlarms, readStatus, type Status } from '../operator.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { Id, Time } from '../ui/values.js'
+
+const GUARDS = {
+  anchor: 'Newest anchor',
+  checkpoint: 'Newest checkpoint',
+  verification: 'Last verification',
+  purge: 'Last purge',
+} as const
+
+export function InstallationPage() {
+  const error = useSignal<unknown>(undefined)
+  const status = useSignal<Status | undefined>(undefined)
+  const alarms = useSignal<readonly Alarm[]>([])
+  const load = () =>
+    attempt(error, async () => {
+      status.value = await readStatus()
+      alarms.value = await listAlarms()
+    })
+  useEffect(() => void load(), [])
+  return (
+    <>
+      <div class="bar">
+        <h1>Installation</h1>
+        {status.value && (
+          <span class={status.value.health.status === 'healthy' ? 'good' : 'alarm'}>{status.value.health.status}</span>
+        )}
+        <span class="tools">
+          <button type="button" onClick={load}>
+            Reload
+          </button>
+        </span>
+      </div>
+      <Problem error={error.value} />
+      {alarms.value.map((alarm) => (
+        <AlarmView key={alarm.tenant_id} {...alarm} />
+      ))}
+      {status.value && <Guards {...status.value} isQuiet={alarms.value.length === 0} />}
+    </>
+  )
+}
+
+function AlarmView({ tenant_id, reason, refused, commands, page }: Alarm) {
+  return (
+    <section class="problem" role="alert">
+      <strong>{reason}</strong>
+      <p>
+        {tenant_id === null ? "The installation's own log" : <Id id={tenant_id} label="tenant's id" />}. {refused}
+      </p>
+      <p>Run next, on the server:</p>
+      <pre>{commands.join('\n')}</pre>
+      <p class="soft">The page “{page}” of the documentation explains them.</p>
+    </section>
+  )
+}
+
+function Guards({ version, health, ages_in_seconds, isQuiet }: Status & { isQuiet: boolean }) {
+  const { witnesses, ...ages } = ages_in_seconds
+  return (
+    <>
+      {isQuiet && <p class="good">No log has an alarm.</p>}
+      <dl class="facts">
+        <dt>Version</dt>
+        <dd>{version}</dd>
+        {Object.entries(health).map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
+      </dl>
+      <h2>What guards the logs</h2>
+      <p class="soft">As this server knows it: before the first one, the time since its start.</p>
+      <dl class="facts">
+        {(Object.keys(GUARDS) as (keyof typeof GUARDS)[]).map((name) => [
+          <dt key={name}>{GUARDS[name]}</dt>,
+          <dd key={`${name}:`}>
+            <Age seconds={ages[name]} />
+          </dd>,
+        ])}
+        {witnesses.map(({ name, cosignature, contradicted }) => [
+          <dt key={name}>Witness {name}</dt>,
+          <dd key={`${name}:`} class={contradicted ? 'alarm' : ''}>
+            {contradicted ? 'contradicts the log' : <Age seconds={cosignature} />}
+          </dd>,
+        ])}
+        {witnesses.length === 0 && [<dt key="w">Witnesses</dt>, <dd key="n">none</dd>]}
+        <dt>Backups</dt>
+        <dd class="soft">not known to the server: they leave no trace in it. Watch the files.</dd>
+      </dl>
+    </>
+  )
+}
+
+function Age({ seconds }: { seconds: number | null }) {
+  if (seconds === null) return <span class="soft">not done by this server</span>
+  return <Time at={new Date(Date.now() - seconds * 1_000).toISOString()} />
+}

@@ -1,0 +1,315 @@
+/** For operators: the tenants, to make, change, suspend and resume. */
+import { useComputed, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { saveCsv } from '../csv.js'
+import { param, setParams } from '../location.js'
+import {
+  createTenant,
+  listTenants,
+  type NewTenant,
+  type OperatorsTenant,
+  resumeTenant,
+  suspendTenant,
+  updateTenant,
+} from '../operator.js'
+import { Dialog } from '../ui/dialog.js'
+import { NewSecret } from '../ui/new-secret.js'
+import { attempt, Problem } from '../ui/problem.js'
+import { type Column, Table } from '../ui/table.js'
+import { Id, State, say, Time } from '../ui/values.js'
+
+const COLUMNS: readonly Column<OperatorsTenant>[] = [
+  { title: 'Name', width: 2.5, cell: ({ name }) => name },
+  { title: 'State', cell: ({ status }) => <State state={status} /> },
+  { title: 'Server mode', wide: true, cell: ({ envelope_only }) => describeMode(envelope_only) },
+  {
+    title: 'Quota',
+    isNumber: true,
+    wide: true,
+    cell: ({ monthly_encrypt_quota }) => describeQuota(monthly_encrypt_quota),
+  },
+  { title: 'Created', width: 1.3, cell: ({ created_at }) => <Time at={created_at} /> },
+]
+
+function describeMode(isEnvelopeOnly: boolean) {
+  return isEnvelopeOnly ? <span class="soft">closed</span> : <span class="due">open</span>
+}
+
+function describeQuota(quota: number | null): string {
+  return quota === null ? 'none' : quota.toLocaleString('en')
+}
+
+export function TenantsPage() {
+  const error = useSignal<unknown>(undefined)
+  const tenants = useSignal<readonly OperatorsTenant[] | undefined>(undefined)
+  const tampered = useSignal<readonly string[]>([])
+  const isNew = useSignal(false)
+  const made = useSignal<NewTenant | undefined>(undefined)
+  const shown = useComputed(() => {
+    const [text, status] = [param('q').toLowerCase(), param('status')]
+    return (tenants.value ?? []).filter(
+      (one) =>
+        (status === '' || one.status === status) && (one.name.toLowerCase().includes(text) || one.tenant_id === text),
+    )
+  })
+  const load = () =>
+    attempt(error, async () => {
+      const listed = await listTenants()
+      tenants.value = listed.tenants
+      tampered.value = listed.tampered
+    })
+  useEffect(() => void load(), [])
+  if (made.value) {
+    const { name, api_key } = made.value
+    return (
+      <NewSecret
+        made={{ name: `${api_key.name}, the first API key of ${name}`, secret: api_key.secret }}
+        onStored={() => {
+          made.value = undefined
+        }}
+      />
+    )
+  }
+  return (
+    <>
+      <div class="bar">
+        <h1>Tenants</h1>
+        <span class="count">{tenants.value ? shown.value.length.toLocaleString('en') : '…'}</span>
+        <input
+          type="search"
+          placeholder="Name or id  /"
+          aria-label="Search tenants"
+          value={param('q')}
+          onInput={(event) => setParams({ q: event.currentTarget.value })}
+        />
+        <select
+          aria-label="State"
+          value={param('status')}
+          onChange={(event) => setParams({ status: event.currentTarget.value })}
+        >
+          <option value="">any state</option>
+          <option>active</option>
+          <option>suspended</option>
+          <option>deleted</option>
+        </select>
+        <span class="tools">
+          <button type="button" onClick={() => saveTenants(shown.value)}>
+            CSV
+          </button>
+          <button type="button" onClick={load}>
+            Reload
+          </button>
+          <button
+            type="button"
+            class="main"
+            onClick={() => {
+              isNew.value = true
+            }}
+          >
+            New tenant
+          </button>
+        </span>
+      </div>
+      <Problem error={error.value} />
+      {tampered.value.length > 0 && (
+        <p class="problem" role="alert">
+          Somebody changed the rows of {tampered.value.join(', ')} in the database. Run <code>eaas doctor</code>.
+        </p>
+      )}
+      {tenants.value && shown.value.length === 0 && (
+        <p class="empty">
+          {tenants.value.length > 0 ? 'No tenant has this name and state.' : 'There is no tenant yet.'}
+        </p>
+      )}
+      {shown.value.length > 0 && (
+        <Table
+          label="Tenants"
+          rows={shown.value}
+          columns={COLUMNS}
+          keyOf={({ tenant_id }) => tenant_id}
+          open={(tenant) => <Opened tenant={tenant} onChanged={load} />}
+        />
+      )}
+      {isNew.value && (
+        <NewTenantDialog
+          onMade={(tenant) => {
+            made.value = tenant
+            void load()
+          }}
+          onClose={() => {
+            isNew.value = false
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+type Act = 'settings' | 'suspend' | 'resume'
+
+function Opened({ tenant, onChanged }: { tenant: OperatorsTenant; onChanged(): Promise<unknown> }) {
+  const act = useSignal<Act | undefined>(undefined)
+  const { tenant_id, envelope_only, monthly_encrypt_quota, status } = tenant
+  const button = (name: Act, text: string, tone = '') => (
+    <button
+      type="button"
+      class={tone}
+      onClick={() => {
+        act.value = name
+      }}
+    >
+      {text}
+    </button>
+  )
+  return (
+    <>
+      <dl class="facts">
+        <dt>Id</dt>
+        <dd>
+          <Id id={tenant_id} label="tenant's id" />
+        </dd>
+        <dt>Server mode</dt>
+        <dd>{describeMode(envelope_only)}</dd>
+        <dt>Values encrypted a month, at most</dt>
+        <dd>{describeQuota(monthly_encrypt_quota)}</dd>
+      </dl>
+      {status !== 'deleted' && (
+        <p class="actions">
+          {button('settings', 'Settings …')}
+          {status === 'active' ? button('suspend', 'Suspend …', 'danger') : button('resume', 'Resume …')}
+        </p>
+      )}
+      {act.value && (
+        <ActDialog
+          act={act.value}
+          tenant={tenant}
+          onClose={() => {
+            act.value = undefined
+          }}
+          onDone={onChanged}
+        />
+      )}
+    </>
+  )
+}
+
+interface ActDialogProps {
+  act: Act
+  tenant: OperatorsTenant
+  onClose(): void
+  onDone(): Promise<unknown>
+}
+
+function ActDialog({ act, tenant: { tenant_id, name, ...settings }, onClose, onDone }: ActDialogProps) {
+  const reason = useSignal('')
+  const isOpen = useSignal(!settings.envelope_only)
+  const quota = useSignal(String(settings.monthly_encrypt_quota ?? ''))
+  const done = async (text: string, call: Promise<unknown>) => {
+    await call
+    say(text)
+    await onDone()
+  }
+  if (act === 'settings') {
+    const save = () => {
+      const monthly_encrypt_quota = quota.value === '' ? null : Number(quota.value)
+      return done('saved', updateTenant(tenant_id, { envelope_only: !isOpen.value, monthly_encrypt_quota }))
+    }
+    return (
+      <Dialog title={`Settings of ${name}`} act="Save" onClose={onClose} onAct={save}>
+        <ServerMode isOpen={isOpen} />
+        <label>
+          Values that it may encrypt a month in server mode, empty for any number
+          <input
+            type="number"
+            min={0}
+            value={quota.value}
+            onInput={(event) => {
+              quota.value = event.currentTarget.value
+            }}
+          />
+        </label>
+      </Dialog>
+    )
+  }
+  const why = (
+    <label>
+      Reason, for the logs of the tenant and of the installation
+      <input
+        required
+        maxLength={255}
+        value={reason.value}
+        onInput={(event) => {
+          reason.value = event.currentTarget.value
+        }}
+      />
+    </label>
+  )
+  if (act === 'resume') {
+    const resume = () => done('resumed', resumeTenant(tenant_id, reason.value))
+    return (
+      <Dialog title={`Resume ${name}`} act="Resume" onClose={onClose} onAct={resume}>
+        <p>Its calls are answered again.</p>
+        {why}
+      </Dialog>
+    )
+  }
+  const suspend = () => done('suspended', suspendTenant(tenant_id, reason.value))
+  return (
+    <Dialog title={`Suspend ${name}`} act="Suspend" typed={name} isDangerous onClose={onClose} onAct={suspend}>
+      <p>Every call of it is refused until it is resumed. Nothing is deleted.</p>
+      {why}
+    </Dialog>
+  )
+}
+
+function ServerMode({ isOpen }: { isOpen: { value: boolean } }) {
+  return (
+    <label>
+      <input
+        type="checkbox"
+        checked={isOpen.value}
+        onChange={(event) => {
+          isOpen.value = event.currentTarget.checked
+        }}
+      />{' '}
+      Server mode: the server may see plaintext
+    </label>
+  )
+}
+
+function NewTenantDialog({ onMade, onClose }: { onMade(tenant: NewTenant): void; onClose(): void }) {
+  const name = useSignal('')
+  const isOpen = useSignal(false)
+  const create = async () => onMade(await createTenant({ name: name.value, envelope_only: !isOpen.value }))
+  return (
+    <Dialog title="New tenant" act="Create" onAct={create} onClose={onClose}>
+      <label>
+        Name
+        <input
+          required
+          maxLength={255}
+          value={name.value}
+          onInput={(event) => {
+            name.value = event.currentTarget.value
+          }}
+        />
+      </label>
+      <ServerMode isOpen={isOpen} />
+    </Dialog>
+  )
+}
+
+function saveTenants(list: readonly OperatorsTenant[]): void {
+  saveCsv(
+    'tenants',
+    ['id', 'name', 'state', 'server mode', 'monthly quota', 'created'],
+    list.map(({ tenant_id, name, status, envelope_only, monthly_encrypt_quota, created_at }) => [
+      tenant_id,
+      name,
+      status,
+      envelope_only ? 'closed' : 'open',
+      monthly_encrypt_quota,
+      created_at,
+    ]),
+  )
+}
