@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Page, type Request } from 'playwright-core'
 import { afterAll, beforeAll, describe } from 'vitest'
-import { findOrInstallChromium } from '../support/platforms/chromium.js'
+import { findOrInstallChromium } from '../support/platforms/browsers.js'
 
 const LAUNCHER = fileURLToPath(new URL('without-address-bar.sh', import.meta.url))
 const LAUNCH_TIMEOUT_MS = 120_000

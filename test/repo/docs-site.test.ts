@@ -114,7 +114,7 @@ describe('the site', () => {
   it('has no script, and loads nothing but its own style and images', () => {
     for (const { path } of pages)
       expect(read(path), path).not.toMatch(
-        /<script|<img src="(?!performance\/)|<link(?! rel="stylesheet" href="[./]*style\.css")/,
+        /<script|<img src="(?!(?:performance|images)\/)|<link(?! rel="stylesheet" href="[./]*style\.css")/,
       )
   })
 

@@ -16,7 +16,8 @@ const { Command } = createRequire(join(ROOT, 'packages/server/package.json'))('c
 }
 
 const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
-const guides = readdirSync(join(ROOT, 'packages/server/docs')).map(readGuide).join('\n') + readme
+const pages = readdirSync(join(ROOT, 'packages/server/docs')).filter((name) => name.endsWith('.md'))
+const guides = pages.map(readGuide).join('\n') + readme
 /** What else begins like a metric: API keys, the variable of a proxy, a role of the database and a second database. */
 const METRIC = /\beaas_(?!sk_|pk_|tenant\b|owner\b|2\b)[a-z0-9_]+/g
 

@@ -1,4 +1,5 @@
-// The console with many keys and entries, by keyboard alone.
+// The console with many keys and entries, by keyboard alone; and its pictures for the docs.
+import { readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { inChromium, type OpenedPage } from '../browser/chromium-pages.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
@@ -102,3 +103,63 @@ inChromium('the console with 10,000 keys', ({ open }) => {
     await opened.close()
   })
 })
+
+// `EAAS_TEST_PICTURES=write npm run test:slow -- test/slow/console.test.ts` makes them again.
+inChromium('the pictures of the console', ({ open }) => {
+  let service: Service
+  let owner: Caller
+  let folder: URL
+
+  beforeAll(async () => {
+    folder = new URL('../../packages/server/docs/images/', import.meta.url)
+    service = await startService({ environment: { EAAS_CONSOLE: 'on' } })
+    owner = await service.createTenant({ name: 'acme' })
+    await live(service, owner)
+  }, START_TIMEOUT_MS)
+  afterAll(() => service?.close())
+
+  it.each(['keys', 'log', 'rights'])('%s', async (name) => {
+    const { page, close } = await open(`${service.url}/console#/${name}`, { viewport: { width: 1_100, height: 560 } })
+    await page.getByLabel('API key').fill(owner.secret)
+    await page.keyboard.press('Enter')
+    await page.locator('tbody tr').first().waitFor()
+    const made = await page.screenshot({ animations: 'disabled' })
+    const file = new URL(`console-${name}.png`, folder)
+    if (process.env.EAAS_TEST_PICTURES === 'write') writeFileSync(file, made)
+    expect(sizeOf(readFileSync(file))).toEqual(sizeOf(made))
+    await close()
+  })
+})
+
+/** Does what a shop does, so that the pages have something to show. */
+async function live(service: Service, owner: Caller): Promise<void> {
+  const names = ['customers/contact', 'customers/notes', 'orders/addresses', 'staff/payroll']
+  const keys = await Promise.all(names.map(async (name) => (await owner.call('POST', '/v1/keys', { name })).body.id))
+  await owner.call('POST', `/v1/keys/${keys[0]}/rotate`)
+  await owner.call('PATCH', `/v1/keys/${keys[0]}/rotation`, { interval_days: 90 })
+  await owner.call('DELETE', `/v1/keys/${keys[3]}`)
+  const programs: [string, string[]][] = [
+    ['web server', ['wrap', 'unwrap', 'hash', 'audit:on_behalf_of']],
+    ['nightly report', ['unwrap']],
+    ['import', ['wrap']],
+    ['auditor', ['audit:read']],
+  ]
+  const callers = new Map<string, Caller>()
+  for (const [name, permissions] of programs) {
+    const { body } = await owner.call('POST', '/v1/api-keys', { name, permissions })
+    callers.set(name, service.caller(body.secret))
+  }
+  const dek = Buffer.alloc(32, 7).toString('base64')
+  for (let row = 1; row <= 6; row++) {
+    const use = { purpose: 'data', context: { model: 'customers', row: String(row) } }
+    const path = `/v1/keys/${keys[row % 3]}`
+    const { body } = (await callers.get('import')?.call('POST', `${path}/wrap`, { dek, ...use })) ?? {}
+    const opener = callers.get(row % 2 ? 'web server' : 'nightly report')
+    await opener?.call('POST', `${path}/unwrap`, { wrapped_key: body.wrapped_key, ...use })
+  }
+}
+
+/** Width and height of a PNG: its first chunk begins with them. */
+function sizeOf(png: Buffer): [number, number] {
+  return [png.readUInt32BE(16), png.readUInt32BE(20)]
+}

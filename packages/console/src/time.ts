@@ -14,7 +14,7 @@ export function describeAge(time: string, now: number): string {
   const seconds = (Date.parse(time) - now) / 1_000
   const found = UNITS.find(([length]) => Math.abs(seconds) >= length)
   if (!found) return seconds > 0 ? 'in a moment' : 'just now'
-  return relative.format(Math.trunc(seconds / found[0]), found[1])
+  return relative.format(Math.round(seconds / found[0]), found[1])
 }
 
 /** `2026-05-03 14:07:09.120 UTC`, or in the zone of the reader. */

@@ -50,7 +50,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
         id: 'rights',
         title: 'Rights',
         about: [
-          `Which API key could do what at ${to}, and how that differs from ${from}. Each cell of the table names the entry by which the API key has the permission; an API key that is revoked or expired can do nothing. encrypt includes wrap and hash, decrypt includes unwrap.`,
+          `Which API key could do what at ${to}${from === to ? '' : `, and how that differs from ${from}`}. Each cell of the table names the entry by which the API key has the permission; an API key that is revoked or expired can do nothing. encrypt includes wrap and hash, decrypt includes unwrap.`,
           `The tenant was ${later.tenant.status ?? 'in an unknown state'}; server mode was ${describeMode(later.tenant.envelope_only)}.`,
         ],
         tables: [

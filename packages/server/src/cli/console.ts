@@ -82,7 +82,8 @@ async function printLink(config: Config, { tenant, permissions, url = urlOf(conf
 }
 
 function urlOf({ host, port, tls, socket }: Config): string {
-  if (socket !== undefined)
-    throw new ConfigError('the server listens on a socket: say with --url where browsers reach it')
+  if (socket !== undefined || port === 0) {
+    throw new ConfigError('the server listens on a socket or on any free port: say with --url where browsers reach it')
+  }
   return baseUrl(EVERY_ADDRESS.includes(host) ? '127.0.0.1' : host, port, { isTls: tls !== undefined })
 }
