@@ -57,7 +57,7 @@ beforeAll(async () => {
   db = connect()
 })
 beforeEach(async () => {
-  await postgres.exec('truncate users, posts')
+  await postgres.exec('truncate users, posts, tickets')
   await db.user.create({ data: { ...user(ID), nick: 'ada', posts: { create: { ...post(), id: ID } } } })
   sent.length = 0
 })
@@ -480,6 +480,63 @@ describe('Prisma', () => {
         })
       }
       expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+    })
+  })
+  describe('a new row whose id the database makes', () => {
+    const tickets = () => client.$extends(encrypted({ Ticket: models.tickets })).ticket
+    const create = (label: string, parent?: object) =>
+      tickets().create({ data: { label, parent } as never, select: { id: true, label: true, parent_id: true } })
+    const label_index = 'x'
+    const many = { data: [{ label: SECRET }] }
+
+    it('is connected to another, by its key or another unique field', async () => {
+      const first = await create(SECRET)
+      for (const where of [{ id: first.id }, { label: SECRET }, { id: first.id, label: SECRET }]) {
+        const label = `part ${JSON.stringify(where)}`
+        const { id: _, ...row } = await create(label, { connect: where, create: undefined })
+        expect(row).toEqual({ label, parent_id: first.id })
+      }
+      expect(await create('whole', {})).toMatchObject({ parent_id: null })
+      const parts = { create: { label: 'nested', parts: { create: { label: 'deep' } }, parent: undefined } }
+      const nested = await tickets().create({ data: { label: 'outer', parts, parent: { connect: { id: first.id } } } })
+      const opened = await tickets().findUnique({
+        where: { id: nested.id },
+        select: { parent: { select: { label: true } }, parts: { select: { label: true, parts: true } } },
+      })
+      expect(opened).toMatchObject({
+        parent: { label: SECRET },
+        parts: [{ label: 'nested', parts: [{ label: 'deep' }] }],
+      })
+      const upsert = { where: { label: 'by' } as never, create: { label: 'by', parent: { connect: { id: first.id } } } }
+      expect(await tickets().upsert({ ...upsert, update: {} })).toMatchObject({ label: 'by', parent_id: first.id })
+      expect(sent.join()).not.toContain(SECRET)
+    })
+    it('is refused where Prisma would have to write or find the other first', async () => {
+      const message = (name: string) =>
+        `${name} of the relation parent in a new Ticket, whose id the database makes, is not supported`
+      for (const [name, parent] of Object.entries({
+        create: { create: { label: SECRET } },
+        connectOrCreate: { connectOrCreate: { where: { id: 1 }, create: { label: SECRET } } },
+      })) {
+        const error = await create('part', parent).catch((refused: unknown) => refused)
+        expect(error).toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringContaining(message(name)) })
+        expect(error).toMatchObject({ hint: expect.stringContaining('or give its parent_id.') })
+      }
+      const list = () => tickets().create({ data: { label: 'part', parent: { connect: { label_index } } } })
+      await expect(client.$transaction([list() as never])).rejects.toThrow('by another field')
+      expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+      await expect(list()).rejects.toMatchObject({ code: 'P2025' })
+      await expect(create('part', { connect: { id: 0 } })).rejects.toMatchObject({ code: 'P2003' })
+      expect(await tickets().createMany(many)).toEqual({ count: 1 })
+    })
+    it('is found in the transaction of the call', async () => {
+      const all = client.$extends(encrypted({ Ticket: models.tickets }))
+      const row = await all.$transaction(async (tx) => {
+        await tx.ticket.create({ data: { label: 'inside' } })
+        const parent = { connect: { label: 'inside' } as never }
+        return tx.ticket.create({ data: { label: 'part', parent }, include: { parent: true } })
+      })
+      expect(row).toMatchObject({ label: 'part', parent: { label: 'inside' } })
     })
   })
   it('refuses models and fields that the schema does not have', () => {

@@ -412,7 +412,7 @@ export const tables = (format: UserFormat) => `
   create table leads (id uuid primary key, mail jsonb not null, note jsonb, envelope jsonb);
   create table pairs (id uuid primary key, mail jsonb not null, note jsonb, pair_index text);
   create table vaults (id uuid primary key, mail jsonb not null, mail_index text, note jsonb, row_seal jsonb);
-  create table tickets (id serial primary key, ${LABEL});
+  create table tickets (id serial primary key, ${LABEL}, parent_id integer references tickets);
   create table drafts (id uuid primary key default gen_random_uuid(), ${LABEL});
   create table locals (id text primary key, ${LABEL});
   create table logs (

@@ -17,8 +17,8 @@ export interface Transaction {
   id?: string
 }
 
-/** Runs an operation of the model that a call is about. */
-export type Statement = (operation: string, args: Row) => Promise<unknown>
+/** Runs an operation of the model that a call is about, or of another one. */
+export type Statement = (operation: string, args: Row, model?: string) => Promise<unknown>
 
 /** How a call runs. */
 export interface Running {

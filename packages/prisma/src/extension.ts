@@ -2,12 +2,12 @@
 import { InvalidInputError } from '@eaas/sdk'
 import { findTableInStatement, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { rewriteArgs } from './args.js'
-import { type Client, clientOf, type Running, type Transaction } from './clients.js'
+import type { Client, Running, Transaction } from './clients.js'
 import { readFiltered } from './filtered-rows.js'
 import { changeFound, isByFoundRows } from './found-rows.js'
 import { withIds } from './ids.js'
 import { openResult } from './results.js'
-import { readSchema, type Schema } from './schema.js'
+import { readSchema, type Schema, uncapitalized } from './schema.js'
 import { hide, newShape, type Shape } from './shapes.js'
 import { isPlain } from './values.js'
 
@@ -73,27 +73,29 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
     return query(args)
   }
   const known = schema.get(model)
-  const { jsModelName, callsite, otelParentCtx, transaction } = __internalParams ?? {}
+  const { callsite, otelParentCtx, transaction } = __internalParams ?? {}
   const running: Running = {
     client,
     transaction,
-    statementIn: (of) => (action, given) => {
-      const clientMethod = `${jsModelName}.${action}`
-      return query(given, {
-        model,
-        jsModelName,
-        callsite,
-        otelParentCtx,
-        action,
-        clientMethod,
-        dataPath: [],
-        transaction: of,
-      })
-    },
+    statementIn:
+      (of) =>
+      (action, given, name = model) => {
+        const jsModelName = uncapitalized(name)
+        const clientMethod = `${jsModelName}.${action}`
+        return query(given, {
+          model: name,
+          jsModelName,
+          callsite,
+          otelParentCtx,
+          action,
+          clientMethod,
+          dataPath: [],
+          transaction: of,
+        })
+      },
   }
-  const make = (sql: string) => clientOf(running).$queryRawUnsafe(sql)
-  const given = await withIds(schema, known, operation, isPlain(args) ? args : {}, make)
-  const one = { model: known, operation, args: given }
+  const asked = { model: known, operation, args: isPlain(args) ? args : {} }
+  const one = { ...asked, args: await withIds(schema, running, asked) }
   // The path alternates between `select` and the field of a relation.
   const path = (__internalParams?.dataPath ?? []).filter((_, at) => at % 2 === 1)
   const step = (of: unknown, field: string) => (of as Record<string, unknown> | null)?.[field]

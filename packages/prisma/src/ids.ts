@@ -3,6 +3,9 @@
  * they must be known before a row is sealed.
  */
 import { createIdMaker, type Row, type RunSql } from '@eaas/sdk/adapter'
+import { clientOf, type Running } from './clients.js'
+import type { Operation } from './found-rows.js'
+import { nameParent, type Parent, takeParents } from './parents.js'
 import type { KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
 
@@ -31,18 +34,22 @@ const OF_ARGUMENTS: Readonly<Record<string, [member: string, isNew: boolean][]>>
 const maker = new WeakMap<Schema, ReturnType<typeof createIdMaker>>()
 
 /** Returns the arguments of an operation with ids in all rows that it creates. */
-export async function withIds(schema: Schema, model: KnownModel, operation: string, args: Row, run: RunSql) {
+export async function withIds(schema: Schema, running: Running, { model, operation, args }: Operation): Promise<Row> {
   const lacking: Lacking = new Map()
+  const parents: Parent[] = []
   const members = (OF_ARGUMENTS[operation] ?? []).map(([member, isNew]) => {
-    return [member, copyRows(schema, model, args[member], { lacking, isNew })]
+    return [member, copyRows(schema, model, args[member], { lacking, parents, isNew })]
   })
   if (lacking.size === 0) return args
+  for (const parent of parents) await nameParent(schema, running, parent)
+  const run: RunSql = (sql) => clientOf(running).$queryRawUnsafe(sql)
   for (const [of, rows] of lacking) await fill(schema, of, rows, run)
   return { ...args, ...Object.fromEntries(members) } as Row
 }
 
 interface Copying {
   lacking: Lacking
+  parents: Parent[]
   isNew: boolean
 }
 
@@ -51,26 +58,27 @@ function copyRows(schema: Schema, model: KnownModel, rows: unknown, copying: Cop
   if (Array.isArray(rows)) return rows.map((one) => copyRows(schema, model, one, copying))
   if (!isPlain(rows)) return rows
   const row = { ...rows }
+  const made = copying.isNew ? [...model.made].filter(([field]) => row[field] === undefined) : []
+  if (made.length > 0) copying.lacking.set(model, [...(copying.lacking.get(model) ?? []), row])
+  if (made.some(([, { isUnchecked }]) => isUnchecked)) copying.parents.push(...takeParents(schema, model, row))
   for (const [field, relation] of model.relations) {
-    if (isPlain(row[field])) row[field] = copyWrites(schema, schema.get(relation), row[field], copying.lacking)
+    if (isPlain(row[field])) row[field] = copyWrites(schema, schema.get(relation), row[field], copying)
   }
-  const isLacking = [...model.made.keys()].some((field) => row[field] === undefined)
-  if (copying.isNew && isLacking) copying.lacking.set(model, [...(copying.lacking.get(model) ?? []), row])
   return row
 }
 
-function copyWrites(schema: Schema, model: KnownModel, writes: Row, lacking: Lacking): Row {
+function copyWrites(schema: Schema, model: KnownModel, writes: Row, copying: Copying): Row {
   const copied = Object.entries(writes).map(([name, args]) => {
     const one = (value: unknown): unknown => {
       const isWhole = NEW[name] === '' || (name === 'update' && isPlain(value) && !Object.hasOwn(value, 'data'))
-      if (isWhole) return copyRows(schema, model, value, { lacking, isNew: name !== 'update' })
+      if (isWhole) return copyRows(schema, model, value, { ...copying, isNew: name !== 'update' })
       if (!isPlain(value)) return value
       const out = { ...value }
       for (const [member, isNew] of [
         [NEW[name], true],
         [CHANGES[name], false],
       ] as const) {
-        if (member) out[member] = copyRows(schema, model, value[member], { lacking, isNew })
+        if (member) out[member] = copyRows(schema, model, value[member], { ...copying, isNew })
       }
       return out
     }

@@ -8,7 +8,7 @@ import { boundTo, selectOf } from './bound-fields.js'
 import { isWholeChange, needsRow, withRow } from './data.js'
 import type { KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
-import { isCombined, rewriteWhere } from './where.js'
+import { rewriteWhere, uncombined } from './where.js'
 
 const NAMES = ['update', 'updateMany'] as const
 type Name = (typeof NAMES)[number]
@@ -103,12 +103,4 @@ async function eachRow(
     const both = name === 'update' ? { ...where, AND: [...[where.AND ?? []].flat(), bound] } : { AND: [where, bound] }
     return { where: both, data: withRow(changes, row) }
   })
-}
-
-/** The condition of a search, in which combined keys, such as `id_email`, are their fields. */
-function uncombined(model: KnownModel, where: Row): Row {
-  const members = Object.entries(where).map(([key, value]) =>
-    isCombined(model, key) && isPlain(value) ? value : { [key]: value },
-  )
-  return Object.assign({}, ...members) as Row
 }

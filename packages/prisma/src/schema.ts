@@ -40,6 +40,8 @@ export interface KnownModel {
 export interface Made {
   column: string
   make: (() => string) | undefined
+  /** Whether Prisma takes a value of it only in rows that have foreign keys in place of `connect` and the like. */
+  isUnchecked: boolean
 }
 
 export interface Join {
@@ -123,7 +125,7 @@ function findMade(
   const column = model?.fields.find((one) => one.name === field)?.dbName ?? field
   if (!isMadeByDatabase(of)) {
     const make = findClientDefault(of.name, of.argument)
-    return make && { column, make }
+    return make && { column, make, isUnchecked: false }
   }
   if (!['postgresql', 'postgres'].includes(types.provider)) {
     if (!sealed?.bind.includes(field)) return undefined
@@ -131,7 +133,7 @@ function findMade(
     const hint = 'Use @default(uuid()), @default(cuid()) or another default of the client, or `bind: false`.'
     refuseUnbindable(name, field, why, hint)
   }
-  return { column, make: undefined }
+  return { column, make: undefined, isUnchecked: of.name === 'autoincrement' }
 }
 
 /** Finds how a relation joins, which only one of its two fields says. */
@@ -150,7 +152,7 @@ function joinOf(
   return references && [[name, { isOwn: false, pairs: references.map((one) => ({ own: one.other, other: one.own })) }]]
 }
 
-function uncapitalized(name: string): string {
+export function uncapitalized(name: string): string {
   return name.replace(/^./, (first) => first.toLowerCase())
 }
 

@@ -145,8 +145,16 @@ function negate(condition: Row): Row {
 }
 
 /** Whether a member of a condition is a combined key, such as `id_email`, whose fields are inside. */
-export function isCombined(model: KnownModel, key: string): boolean {
+function isCombined(model: KnownModel, key: string): boolean {
   return !LOGICAL.includes(key) && !model.fields.has(key)
+}
+
+/** The condition of a search, in which combined keys, such as `id_email`, are their fields. */
+export function uncombined(model: KnownModel, where: Row): Row {
+  const members = Object.entries(where).map(([key, value]) =>
+    isCombined(model, key) && isPlain(value) ? value : { [key]: value },
+  )
+  return Object.assign({}, ...members) as Row
 }
 
 /** Finds the values that a condition says the row has, as the database spells them. */

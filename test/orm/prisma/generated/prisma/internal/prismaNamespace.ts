@@ -1675,7 +1675,8 @@ export type LogScalarFieldEnum = (typeof LogScalarFieldEnum)[keyof typeof LogSca
 export const TicketScalarFieldEnum = {
   id: 'id',
   label: 'label',
-  label_index: 'label_index'
+  label_index: 'label_index',
+  parent_id: 'parent_id'
 } as const
 
 export type TicketScalarFieldEnum = (typeof TicketScalarFieldEnum)[keyof typeof TicketScalarFieldEnum]

@@ -28,56 +28,66 @@ export type AggregateTicket = {
 
 export type TicketAvgAggregateOutputType = {
   id: number | null
+  parent_id: number | null
 }
 
 export type TicketSumAggregateOutputType = {
   id: number | null
+  parent_id: number | null
 }
 
 export type TicketMinAggregateOutputType = {
   id: number | null
   label: string | null
   label_index: string | null
+  parent_id: number | null
 }
 
 export type TicketMaxAggregateOutputType = {
   id: number | null
   label: string | null
   label_index: string | null
+  parent_id: number | null
 }
 
 export type TicketCountAggregateOutputType = {
   id: number
   label: number
   label_index: number
+  parent_id: number
   _all: number
 }
 
 
 export type TicketAvgAggregateInputType = {
   id?: true
+  parent_id?: true
 }
 
 export type TicketSumAggregateInputType = {
   id?: true
+  parent_id?: true
 }
 
 export type TicketMinAggregateInputType = {
   id?: true
   label?: true
   label_index?: true
+  parent_id?: true
 }
 
 export type TicketMaxAggregateInputType = {
   id?: true
   label?: true
   label_index?: true
+  parent_id?: true
 }
 
 export type TicketCountAggregateInputType = {
   id?: true
   label?: true
   label_index?: true
+  parent_id?: true
   _all?: true
 }
 
@@ -171,6 +181,7 @@ export type TicketGroupByOutputType = {
   id: number
   label: string
   label_index: string | null
+  parent_id: number | null
   _count: TicketCountAggregateOutputType | null
   _avg: TicketAvgAggregateOutputType | null
   _sum: TicketSumAggregateOutputType | null
@@ -200,12 +211,18 @@ export type TicketWhereInput = {
   id?: Prisma.IntFilter<"Ticket"> | number
   label?: Prisma.StringFilter<"Ticket"> | string
   label_index?: Prisma.StringNullableFilter<"Ticket"> | string | null
+  parent_id?: Prisma.IntNullableFilter<"Ticket"> | number | null
+  parent?: Prisma.XOR<Prisma.TicketNullableScalarRelationFilter, Prisma.TicketWhereInput> | null
+  parts?: Prisma.TicketListRelationFilter
 }
 
 export type TicketOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   label?: Prisma.SortOrder
   label_index?: Prisma.SortOrderInput | Prisma.SortOrder
+  parent_id?: Prisma.SortOrderInput | Prisma.SortOrder
+  parent?: Prisma.TicketOrderByWithRelationInput
+  parts?: Prisma.TicketOrderByRelationAggregateInput
 }
 
 export type TicketWhereUniqueInput = Prisma.AtLeast<{
@@ -215,12 +232,16 @@ export type TicketWhereUniqueInput = Prisma.AtLeast<{
   OR?: Prisma.TicketWhereInput[]
   NOT?: Prisma.TicketWhereInput | Prisma.TicketWhereInput[]
   label?: Prisma.StringFilter<"Ticket"> | string
+  parent_id?: Prisma.IntNullableFilter<"Ticket"> | number | null
+  parent?: Prisma.XOR<Prisma.TicketNullableScalarRelationFilter, Prisma.TicketWhereInput> | null
+  parts?: Prisma.TicketListRelationFilter
 }, "id" | "label_index">
 
 export type TicketOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
   label?: Prisma.SortOrder
   label_index?: Prisma.SortOrderInput | Prisma.SortOrder
+  parent_id?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.TicketCountOrderByAggregateInput
   _avg?: Prisma.TicketAvgOrderByAggregateInput
   _max?: Prisma.TicketMaxOrderByAggregateInput
@@ -235,34 +256,44 @@ export type TicketScalarWhereWithAggregatesInput = {
   id?: Prisma.IntWithAggregatesFilter<"Ticket"> | number
   label?: Prisma.StringWithAggregatesFilter<"Ticket"> | string
   label_index?: Prisma.StringNullableWithAggregatesFilter<"Ticket"> | string | null
+  parent_id?: Prisma.IntNullableWithAggregatesFilter<"Ticket"> | number | null
 }
 
 export type TicketCreateInput = {
   label: string
   label_index?: string | null
+  parent?: Prisma.TicketCreateNestedOneWithoutPartsInput
+  parts?: Prisma.TicketCreateNestedManyWithoutParentInput
 }
 
 export type TicketUncheckedCreateInput = {
   id?: number
   label: string
   label_index?: string | null
+  parent_id?: number | null
+  parts?: Prisma.TicketUncheckedCreateNestedManyWithoutParentInput
 }
 
 export type TicketUpdateInput = {
   label?: Prisma.StringFieldUpdateOperationsInput | string
   label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parent?: Prisma.TicketUpdateOneWithoutPartsNestedInput
+  parts?: Prisma.TicketUpdateManyWithoutParentNestedInput
 }
 
 export type TicketUncheckedUpdateInput = {
   id?: Prisma.IntFieldUpdateOperationsInput | number
   label?: Prisma.StringFieldUpdateOperationsInput | string
   label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parent_id?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  parts?: Prisma.TicketUncheckedUpdateManyWithoutParentNestedInput
 }
 
 export type TicketCreateManyInput = {
   id?: number
   label: string
   label_index?: string | null
+  parent_id?: number | null
 }
 
 export type TicketUpdateManyMutationInput = {
@@ -274,69 +305,317 @@ export type TicketUncheckedUpdateManyInput = {
   id?: Prisma.IntFieldUpdateOperationsInput | number
   label?: Prisma.StringFieldUpdateOperationsInput | string
   label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parent_id?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+}
+
+export type TicketNullableScalarRelationFilter = {
+  is?: Prisma.TicketWhereInput | null
+  isNot?: Prisma.TicketWhereInput | null
+}
+
+export type TicketListRelationFilter = {
+  every?: Prisma.TicketWhereInput
+  some?: Prisma.TicketWhereInput
+  none?: Prisma.TicketWhereInput
+}
+
+export type TicketOrderByRelationAggregateInput = {
+  _count?: Prisma.SortOrder
 }
 
 export type TicketCountOrderByAggregateInput = {
   id?: Prisma.SortOrder
   label?: Prisma.SortOrder
   label_index?: Prisma.SortOrder
+  parent_id?: Prisma.SortOrder
 }
 
 export type TicketAvgOrderByAggregateInput = {
   id?: Prisma.SortOrder
+  parent_id?: Prisma.SortOrder
 }
 
 export type TicketMaxOrderByAggregateInput = {
   id?: Prisma.SortOrder
   label?: Prisma.SortOrder
   label_index?: Prisma.SortOrder
+  parent_id?: Prisma.SortOrder
 }
 
 export type TicketMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
   label?: Prisma.SortOrder
   label_index?: Prisma.SortOrder
+  parent_id?: Prisma.SortOrder
 }
 
 export type TicketSumOrderByAggregateInput = {
   id?: Prisma.SortOrder
+  parent_id?: Prisma.SortOrder
 }
 
+export type TicketCreateNestedOneWithoutPartsInput = {
+  create?: Prisma.XOR<Prisma.TicketCreateWithoutPartsInput, Prisma.TicketUncheckedCreateWithoutPartsInput>
+  connectOrCreate?: Prisma.TicketCreateOrConnectWithoutPartsInput
+  connect?: Prisma.TicketWhereUniqueInput
+}
+
+export type TicketCreateNestedManyWithoutParentInput = {
+  create?: Prisma.XOR<Prisma.TicketCreateWithoutParentInput, Prisma.TicketUncheckedCreateWithoutParentInput> | Prisma.TicketCreateWithoutParentInput[] | Prisma.TicketUncheckedCreateWithoutParentInput[]
+  connectOrCreate?: Prisma.TicketCreateOrConnectWithoutParentInput | Prisma.TicketCreateOrConnectWithoutParentInput[]
+  createMany?: Prisma.TicketCreateManyParentInputEnvelope
+  connect?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+}
+
+export type TicketUncheckedCreateNestedManyWithoutParentInput = {
+  create?: Prisma.XOR<Prisma.TicketCreateWithoutParentInput, Prisma.TicketUncheckedCreateWithoutParentInput> | Prisma.TicketCreateWithoutParentInput[] | Prisma.TicketUncheckedCreateWithoutParentInput[]
+  connectOrCreate?: Prisma.TicketCreateOrConnectWithoutParentInput | Prisma.TicketCreateOrConnectWithoutParentInput[]
+  createMany?: Prisma.TicketCreateManyParentInputEnvelope
+  connect?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+}
+
+export type TicketUpdateOneWithoutPartsNestedInput = {
+  create?: Prisma.XOR<Prisma.TicketCreateWithoutPartsInput, Prisma.TicketUncheckedCreateWithoutPartsInput>
+  connectOrCreate?: Prisma.TicketCreateOrConnectWithoutPartsInput
+  upsert?: Prisma.TicketUpsertWithoutPartsInput
+  disconnect?: Prisma.TicketWhereInput | boolean
+  delete?: Prisma.TicketWhereInput | boolean
+  connect?: Prisma.TicketWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TicketUpdateToOneWithWhereWithoutPartsInput, Prisma.TicketUpdateWithoutPartsInput>, Prisma.TicketUncheckedUpdateWithoutPartsInput>
+}
+
+export type TicketUpdateManyWithoutParentNestedInput = {
+  create?: Prisma.XOR<Prisma.TicketCreateWithoutParentInput, Prisma.TicketUncheckedCreateWithoutParentInput> | Prisma.TicketCreateWithoutParentInput[] | Prisma.TicketUncheckedCreateWithoutParentInput[]
+  connectOrCreate?: Prisma.TicketCreateOrConnectWithoutParentInput | Prisma.TicketCreateOrConnectWithoutParentInput[]
+  upsert?: Prisma.TicketUpsertWithWhereUniqueWithoutParentInput | Prisma.TicketUpsertWithWhereUniqueWithoutParentInput[]
+  createMany?: Prisma.TicketCreateManyParentInputEnvelope
+  set?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  disconnect?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  delete?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  connect?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  update?: Prisma.TicketUpdateWithWhereUniqueWithoutParentInput | Prisma.TicketUpdateWithWhereUniqueWithoutParentInput[]
+  updateMany?: Prisma.TicketUpdateManyWithWhereWithoutParentInput | Prisma.TicketUpdateManyWithWhereWithoutParentInput[]
+  deleteMany?: Prisma.TicketScalarWhereInput | Prisma.TicketScalarWhereInput[]
+}
+
+export type TicketUncheckedUpdateManyWithoutParentNestedInput = {
+  create?: Prisma.XOR<Prisma.TicketCreateWithoutParentInput, Prisma.TicketUncheckedCreateWithoutParentInput> | Prisma.TicketCreateWithoutParentInput[] | Prisma.TicketUncheckedCreateWithoutParentInput[]
+  connectOrCreate?: Prisma.TicketCreateOrConnectWithoutParentInput | Prisma.TicketCreateOrConnectWithoutParentInput[]
+  upsert?: Prisma.TicketUpsertWithWhereUniqueWithoutParentInput | Prisma.TicketUpsertWithWhereUniqueWithoutParentInput[]
+  createMany?: Prisma.TicketCreateManyParentInputEnvelope
+  set?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  disconnect?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  delete?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  connect?: Prisma.TicketWhereUniqueInput | Prisma.TicketWhereUniqueInput[]
+  update?: Prisma.TicketUpdateWithWhereUniqueWithoutParentInput | Prisma.TicketUpdateWithWhereUniqueWithoutParentInput[]
+  updateMany?: Prisma.TicketUpdateManyWithWhereWithoutParentInput | Prisma.TicketUpdateManyWithWhereWithoutParentInput[]
+  deleteMany?: Prisma.TicketScalarWhereInput | Prisma.TicketScalarWhereInput[]
+}
+
+export type TicketCreateWithoutPartsInput = {
+  label: string
+  label_index?: string | null
+  parent?: Prisma.TicketCreateNestedOneWithoutPartsInput
+}
+
+export type TicketUncheckedCreateWithoutPartsInput = {
+  id?: number
+  label: string
+  label_index?: string | null
+  parent_id?: number | null
+}
+
+export type TicketCreateOrConnectWithoutPartsInput = {
+  where: Prisma.TicketWhereUniqueInput
+  create: Prisma.XOR<Prisma.TicketCreateWithoutPartsInput, Prisma.TicketUncheckedCreateWithoutPartsInput>
+}
+
+export type TicketCreateWithoutParentInput = {
+  label: string
+  label_index?: string | null
+  parts?: Prisma.TicketCreateNestedManyWithoutParentInput
+}
+
+export type TicketUncheckedCreateWithoutParentInput = {
+  id?: number
+  label: string
+  label_index?: string | null
+  parts?: Prisma.TicketUncheckedCreateNestedManyWithoutParentInput
+}
+
+export type TicketCreateOrConnectWithoutParentInput = {
+  where: Prisma.TicketWhereUniqueInput
+  create: Prisma.XOR<Prisma.TicketCreateWithoutParentInput, Prisma.TicketUncheckedCreateWithoutParentInput>
+}
+
+export type TicketCreateManyParentInputEnvelope = {
+  data: Prisma.TicketCreateManyParentInput | Prisma.TicketCreateManyParentInput[]
+  skipDuplicates?: boolean
+}
+
+export type TicketUpsertWithoutPartsInput = {
+  update: Prisma.XOR<Prisma.TicketUpdateWithoutPartsInput, Prisma.TicketUncheckedUpdateWithoutPartsInput>
+  create: Prisma.XOR<Prisma.TicketCreateWithoutPartsInput, Prisma.TicketUncheckedCreateWithoutPartsInput>
+  where?: Prisma.TicketWhereInput
+}
+
+export type TicketUpdateToOneWithWhereWithoutPartsInput = {
+  where?: Prisma.TicketWhereInput
+  data: Prisma.XOR<Prisma.TicketUpdateWithoutPartsInput, Prisma.TicketUncheckedUpdateWithoutPartsInput>
+}
+
+export type TicketUpdateWithoutPartsInput = {
+  label?: Prisma.StringFieldUpdateOperationsInput | string
+  label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parent?: Prisma.TicketUpdateOneWithoutPartsNestedInput
+}
+
+export type TicketUncheckedUpdateWithoutPartsInput = {
+  id?: Prisma.IntFieldUpdateOperationsInput | number
+  label?: Prisma.StringFieldUpdateOperationsInput | string
+  label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parent_id?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+}
+
+export type TicketUpsertWithWhereUniqueWithoutParentInput = {
+  where: Prisma.TicketWhereUniqueInput
+  update: Prisma.XOR<Prisma.TicketUpdateWithoutParentInput, Prisma.TicketUncheckedUpdateWithoutParentInput>
+  create: Prisma.XOR<Prisma.TicketCreateWithoutParentInput, Prisma.TicketUncheckedCreateWithoutParentInput>
+}
+
+export type TicketUpdateWithWhereUniqueWithoutParentInput = {
+  where: Prisma.TicketWhereUniqueInput
+  data: Prisma.XOR<Prisma.TicketUpdateWithoutParentInput, Prisma.TicketUncheckedUpdateWithoutParentInput>
+}
+
+export type TicketUpdateManyWithWhereWithoutParentInput = {
+  where: Prisma.TicketScalarWhereInput
+  data: Prisma.XOR<Prisma.TicketUpdateManyMutationInput, Prisma.TicketUncheckedUpdateManyWithoutParentInput>
+}
+
+export type TicketScalarWhereInput = {
+  AND?: Prisma.TicketScalarWhereInput | Prisma.TicketScalarWhereInput[]
+  OR?: Prisma.TicketScalarWhereInput[]
+  NOT?: Prisma.TicketScalarWhereInput | Prisma.TicketScalarWhereInput[]
+  id?: Prisma.IntFilter<"Ticket"> | number
+  label?: Prisma.StringFilter<"Ticket"> | string
+  label_index?: Prisma.StringNullableFilter<"Ticket"> | string | null
+  parent_id?: Prisma.IntNullableFilter<"Ticket"> | number | null
+}
+
+export type TicketCreateManyParentInput = {
+  id?: number
+  label: string
+  label_index?: string | null
+}
+
+export type TicketUpdateWithoutParentInput = {
+  label?: Prisma.StringFieldUpdateOperationsInput | string
+  label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parts?: Prisma.TicketUpdateManyWithoutParentNestedInput
+}
+
+export type TicketUncheckedUpdateWithoutParentInput = {
+  id?: Prisma.IntFieldUpdateOperationsInput | number
+  label?: Prisma.StringFieldUpdateOperationsInput | string
+  label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  parts?: Prisma.TicketUncheckedUpdateManyWithoutParentNestedInput
+}
+
+export type TicketUncheckedUpdateManyWithoutParentInput = {
+  id?: Prisma.IntFieldUpdateOperationsInput | number
+  label?: Prisma.StringFieldUpdateOperationsInput | string
+  label_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+}
+
+
+/**
+ * Count Type TicketCountOutputType
+ */
+
+export type TicketCountOutputType = {
+  parts: number
+}
+
+export type TicketCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  parts?: boolean | TicketCountOutputTypeCountPartsArgs
+}
+
+/**
+ * TicketCountOutputType without action
+ */
+export type TicketCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the TicketCountOutputType
+   */
+  select?: Prisma.TicketCountOutputTypeSelect<ExtArgs> | null
+}
+
+/**
+ * TicketCountOutputType without action
+ */
+export type TicketCountOutputTypeCountPartsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.TicketWhereInput
+}
 
 
 export type TicketSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   label?: boolean
   label_index?: boolean
+  parent_id?: boolean
+  parent?: boolean | Prisma.Ticket$parentArgs<ExtArgs>
+  parts?: boolean | Prisma.Ticket$partsArgs<ExtArgs>
+  _count?: boolean | Prisma.TicketCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["ticket"]>
 
 export type TicketSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   label?: boolean
   label_index?: boolean
+  parent_id?: boolean
+  parent?: boolean | Prisma.Ticket$parentArgs<ExtArgs>
 }, ExtArgs["result"]["ticket"]>
 
 export type TicketSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   label?: boolean
   label_index?: boolean
+  parent_id?: boolean
+  parent?: boolean | Prisma.Ticket$parentArgs<ExtArgs>
 }, ExtArgs["result"]["ticket"]>
 
 export type TicketSelectScalar = {
   id?: boolean
   label?: boolean
   label_index?: boolean
+  parent_id?: boolean
 }
 
-export type TicketOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "label" | "label_index", ExtArgs["result"]["ticket"]>
+export type TicketOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "label" | "label_index" | "parent_id", ExtArgs["result"]["ticket"]>
+export type TicketInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  parent?: boolean | Prisma.Ticket$parentArgs<ExtArgs>
+  parts?: boolean | Prisma.Ticket$partsArgs<ExtArgs>
+  _count?: boolean | Prisma.TicketCountOutputTypeDefaultArgs<ExtArgs>
+}
+export type TicketIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  parent?: boolean | Prisma.Ticket$parentArgs<ExtArgs>
+}
+export type TicketIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  parent?: boolean | Prisma.Ticket$parentArgs<ExtArgs>
+}
 
 export type $TicketPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Ticket"
-  objects: {}
+  objects: {
+    parent: Prisma.$TicketPayload<ExtArgs> | null
+    parts: Prisma.$TicketPayload<ExtArgs>[]
+  }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: number
     label: string
     label_index: string | null
+    parent_id: number | null
   }, ExtArgs["result"]["ticket"]>
   composites: {}
 }
@@ -731,6 +1010,8 @@ readonly fields: TicketFieldRefs;
  */
 export interface Prisma__TicketClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
+  parent<T extends Prisma.Ticket$parentArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Ticket$parentArgs<ExtArgs>>): Prisma.Prisma__TicketClient<runtime.Types.Result.GetResult<Prisma.$TicketPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
+  parts<T extends Prisma.Ticket$partsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Ticket$partsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$TicketPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -763,6 +1044,7 @@ export interface TicketFieldRefs {
   readonly id: Prisma.FieldRef<"Ticket", 'Int'>
   readonly label: Prisma.FieldRef<"Ticket", 'String'>
   readonly label_index: Prisma.FieldRef<"Ticket", 'String'>
+  readonly parent_id: Prisma.FieldRef<"Ticket", 'Int'>
 }
     
 
@@ -779,6 +1061,10 @@ export type TicketFindUniqueArgs<ExtArgs extends runtime.Types.Extensions.Intern
    * Omit specific fields from the Ticket
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
   /**
    * Filter, which Ticket to fetch.
    */
@@ -798,6 +1084,10 @@ export type TicketFindUniqueOrThrowArgs<ExtArgs extends runtime.Types.Extensions
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
   /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
+  /**
    * Filter, which Ticket to fetch.
    */
   where: Prisma.TicketWhereUniqueInput
@@ -815,6 +1105,10 @@ export type TicketFindFirstArgs<ExtArgs extends runtime.Types.Extensions.Interna
    * Omit specific fields from the Ticket
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
   /**
    * Filter, which Ticket to fetch.
    */
@@ -864,6 +1158,10 @@ export type TicketFindFirstOrThrowArgs<ExtArgs extends runtime.Types.Extensions.
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
   /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
+  /**
    * Filter, which Ticket to fetch.
    */
   where?: Prisma.TicketWhereInput
@@ -911,6 +1209,10 @@ export type TicketFindManyArgs<ExtArgs extends runtime.Types.Extensions.Internal
    * Omit specific fields from the Ticket
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
   /**
    * Filter, which Tickets to fetch.
    */
@@ -960,6 +1262,10 @@ export type TicketCreateArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
   /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
+  /**
    * The data needed to create a Ticket.
    */
   data: Prisma.XOR<Prisma.TicketCreateInput, Prisma.TicketUncheckedCreateInput>
@@ -993,6 +1299,10 @@ export type TicketCreateManyAndReturnArgs<ExtArgs extends runtime.Types.Extensio
    */
   data: Prisma.TicketCreateManyInput | Prisma.TicketCreateManyInput[]
   skipDuplicates?: boolean
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketIncludeCreateManyAndReturn<ExtArgs> | null
 }
 
 /**
@@ -1007,6 +1317,10 @@ export type TicketUpdateArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
    * Omit specific fields from the Ticket
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
   /**
    * The data needed to update a Ticket.
    */
@@ -1059,6 +1373,10 @@ export type TicketUpdateManyAndReturnArgs<ExtArgs extends runtime.Types.Extensio
    * Limit how many Tickets to update.
    */
   limit?: number
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketIncludeUpdateManyAndReturn<ExtArgs> | null
 }
 
 /**
@@ -1073,6 +1391,10 @@ export type TicketUpsertArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
    * Omit specific fields from the Ticket
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
   /**
    * The filter to search for the Ticket to update in case it exists.
    */
@@ -1100,6 +1422,10 @@ export type TicketDeleteArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
   /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
+  /**
    * Filter which Ticket to delete.
    */
   where: Prisma.TicketWhereUniqueInput
@@ -1120,6 +1446,49 @@ export type TicketDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.Intern
 }
 
 /**
+ * Ticket.parent
+ */
+export type Ticket$parentArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Ticket
+   */
+  select?: Prisma.TicketSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Ticket
+   */
+  omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
+  where?: Prisma.TicketWhereInput
+}
+
+/**
+ * Ticket.parts
+ */
+export type Ticket$partsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Ticket
+   */
+  select?: Prisma.TicketSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Ticket
+   */
+  omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
+  where?: Prisma.TicketWhereInput
+  orderBy?: Prisma.TicketOrderByWithRelationInput | Prisma.TicketOrderByWithRelationInput[]
+  cursor?: Prisma.TicketWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.TicketScalarFieldEnum | Prisma.TicketScalarFieldEnum[]
+}
+
+/**
  * Ticket without action
  */
 export type TicketDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -1131,4 +1500,8 @@ export type TicketDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalA
    * Omit specific fields from the Ticket
    */
   omit?: Prisma.TicketOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.TicketInclude<ExtArgs> | null
 }
