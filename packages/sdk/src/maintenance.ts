@@ -43,7 +43,7 @@ export interface TableColumns {
  * indexes again and changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no
  * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `compare` also opens
  * each row and compares its indexes. `open` is the opposite of `seal`: what is to be written are the values of the
- * fields, as `decrypt` of the model returns them; indexes stay. `check` only tells which rows `open` would fail.
+ * fields, as `decrypt` of the model returns them; indexes stay.
  */
 export type MaintenanceWork = keyof typeof WORKS
 
@@ -114,7 +114,7 @@ export function describeModel(model: AnyModel) {
 /**
  * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs
  * `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `look` and `compare` need no
- * `wrap`. `open` and `check` need `unwrap` alone, look up no version and so count no `oldVersion`.
+ * `wrap`. `open` needs `unwrap` alone, looks up no version and so counts no `oldVersion`.
  *
  * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
  * errors of a client
@@ -135,10 +135,10 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
     const hint = 'Seal such rows by `encryptMany` or `reseal` of the model.'
     throw new InvalidInputError('a backfill needs a model with one key, not a key for each row', hint)
   }
-  const isOpening = work === 'open' || work === 'check'
+  const isOpening = work === 'open'
   assertReaders(read, definition)
   if (isOpening && Object.keys(read).length > 0)
-    throw new InvalidInputError(`read is not for ${work}`, 'Seal such values first.', { option: 'read' })
+    throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
   // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
   const currentVersion = async (id: string) => [id, await deps.currentVersion(id, signal)] as const

@@ -5,7 +5,7 @@ import { PGlite } from '@electric-sql/pglite'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backfill, type PostgresQuery, postgresTable } from '../../../packages/cli/src/backfill.js'
-import { boolean, bytes, type Client, createClient, date, json, number } from '../../../packages/sdk/src/index.js'
+import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
 import { freshDatabase, type TestDatabase } from '../../support/database/database.js'
 import { type Service, startService } from '../../support/service/service.js'
 import { peopleOf } from './people.js'
@@ -151,6 +151,44 @@ describe('opening a table of PostgreSQL', () => {
       expect([code, message]).toEqual(['E_DATABASE', expect.stringMatching(/a trigger .* changes what is written/)])
     expect(JSON.stringify(report)).not.toMatch(/secret/i)
     expect(await run(`select * from ${name} order by id`)).toEqual(before)
+  })
+
+  it('tells which rows have a character that their column cannot hold, and opens the others', async () => {
+    const name = `nul_${randomUUID().slice(0, 8)}`
+    const fields = { note: json<unknown>(), name: text() }
+    const model = eaas.model({ name: 'nul', keyId, bind: ['id'], fields })
+    await run(`create table ${name} (id int primary key, note jsonb, name text)`)
+    const table = postgresTable(query, name)
+    const notes: unknown[] = ['\0', { '\\\0': 1 }, '\ud800', '\\u0000', '', '']
+    const names = ['', '', '', '\ufffd', '\0', 'x']
+    for (const [id, row] of (
+      await model.encryptMany(notes.map((note, at) => ({ id: at, note, name: names[at] ?? '' })))
+    ).entries())
+      await run(`insert into ${name} values ($1::int, $2::text::jsonb, $3)`, [
+        String(id),
+        JSON.stringify(row.note),
+        JSON.stringify(row.name),
+      ])
+    const wrong = [
+      ['["0"]', 'note'],
+      ['["1"]', 'note'],
+      ['["2"]', 'note'],
+      ['["4"]', 'name'],
+    ]
+    for (const [work, counts] of [
+      ['check', { changed: 0, current: 2 }],
+      ['open', { changed: 2, current: 0 }],
+      ['open', { changed: 0, current: 2 }],
+    ] as const) {
+      const { failures, ...report } = await backfill(model, table, { work })
+      expect(report).toMatchObject({ rows: 6, failed: 4, contended: 0, ...counts })
+      expect(failures.map(({ key, field }) => [key, field])).toEqual(wrong)
+      for (const { code, message } of failures)
+        expect([code, message]).toEqual(['E_CONTENT', expect.stringMatching(/such as NUL, that no (jsonb|text) of/)])
+    }
+    expect(await run(`select note #>> '{}' as note, name from ${name} where id = 3`)).toEqual([
+      { note: '\\u0000', name: '\ufffd' },
+    ])
   })
 
   it('loses no write of an application that seals meanwhile', async () => {

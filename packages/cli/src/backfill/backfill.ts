@@ -142,8 +142,10 @@ export async function backfillWith(
   const { work = 'seal', read = {}, dryRun = false } = options
   if (!WORKS.includes(work)) throw new InvalidInputError(`work must be one of ${WORKS.join(', ')}`)
   sdk.assertFlag('dryRun', dryRun)
-  const isDry = dryRun || work === 'check'
-  return run(sdkOfModel, { model, table, options, work, read, dryRun: isDry, isResumable: !dryRun })
+  const isCheck = work === 'check'
+  const own = isCheck ? 'open' : work
+  const isDry = dryRun || isCheck
+  return run(sdkOfModel, { model, table, options, work: own, read, dryRun: isDry, isCheck, isResumable: !dryRun })
 }
 
 /** `inspectTable`, by the copy of the SDK that made the model. */
@@ -156,7 +158,7 @@ export async function inspectWith(
   sdk.assertOptions('inspectTable()', options, [...SHARED_OPTIONS, 'open'])
   sdk.assertFlag('open', options.open)
   const work = options.open ? 'compare' : 'look'
-  const plan = { model, table, options, work, read: {}, dryRun: true, isResumable: true } as const
+  const plan = { model, table, options, work, read: {}, dryRun: true, isCheck: true, isResumable: true } as const
   const { found, failed, failures, after } = await run(sdkOfModel, plan)
   return { found, failed, failures, after }
 }
@@ -170,11 +172,12 @@ interface Plan {
   work: sdk.MaintenanceWork
   read: Readonly<Record<string, Reader>>
   dryRun: boolean
+  isCheck: boolean
   isResumable: boolean
 }
 
 async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<BackfillReport> {
-  const { model, table: source, options, work, read, dryRun, isResumable } = plan
+  const { model, table: source, options, work, read, dryRun, isCheck, isResumable } = plan
   const { batchSize = BATCH_ROWS, after, rowsPerSecond, onProgress, signal } = options
   sdk.assertNotAborted(signal)
   sdk.assertWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)
@@ -191,7 +194,7 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   const maintenance = await maintain(model, { work, read, dryRun, signal })
   const table = typeof source === 'function' ? await source(columns) : source
   const { progress, failures } = await runWork(table, maintenance, {
-    ...{ batchSize, after, rowsPerSecond, dryRun, isResumable, signal, onProgress },
+    ...{ batchSize, after, rowsPerSecond, dryRun, isCheck, isResumable, signal, onProgress },
   })
   const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ...done } = progress
   return { ...done, found: maintenance.found, failures }

@@ -2,7 +2,7 @@
 import { InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertOptions, DatabaseError, kindOf } from '@eaas/sdk/maintenance'
 import { type Ask, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
-import { type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
+import { findUnfit, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
 
 /**
@@ -177,6 +177,13 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
           [`[${keys.join(',')}]`],
         ),
       ),
+    unfit(to) {
+      for (const { name, column } of columns) {
+        const message = findUnfit(column, to[name])
+        if (message !== undefined) return { column: name, message }
+      }
+      return undefined
+    },
     async swap(changes) {
       const done = new Set<TableChange>()
       for (const [names, some] of byColumns(changes)) {

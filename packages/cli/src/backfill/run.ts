@@ -3,8 +3,8 @@
  * faster.
  */
 import { setTimeout } from 'node:timers/promises'
-import { type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
-import { assertNotAborted, type Maintenance, type Outcome, withoutPlace } from '@eaas/sdk/maintenance'
+import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
+import { assertNotAborted, type Maintenance, type Outcome, type Row, withoutPlace } from '@eaas/sdk/maintenance'
 import { readAfter, type Table, type TableChange, type TableRow, writeAfter } from './table.js'
 
 /** How often a row is read again before the run goes on without it, and once more at the end. */
@@ -54,6 +54,8 @@ export interface RunOptions {
   after: string | undefined
   rowsPerSecond: number | undefined
   dryRun: boolean
+  /** Whether a row that would be written has nothing wrong with it, and counts as `current`. */
+  isCheck: boolean
   /**
    * Whether `after` tells where to go on. A dry run does no row, and a run that went on behind its last key
    * would skip them all.
@@ -184,15 +186,23 @@ async function readAgain(
 }
 
 /** Counts what is done, and returns what is to be written. */
-function settle({ result }: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
+function settle({ table, result }: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
   const changes: TableChange[] = []
   for (const [at, from] of rows.entries()) {
     const outcome = outcomes[at]
-    if (outcome?.status === 'changed') changes.push({ from, to: outcome.to })
-    else if (outcome?.status === 'failed') fail(result, from.key, outcome.error)
+    const error =
+      outcome?.status === 'failed' ? outcome.error : outcome?.status === 'changed' && refuse(table, outcome.to)
+    if (error) fail(result, from.key, error)
+    else if (outcome?.status === 'changed') changes.push({ from, to: outcome.to })
     else result.progress.current++
   }
   return changes
+}
+
+function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
+  const { column, message } = table.unfit?.(to) ?? {}
+  if (column === undefined || message === undefined) return undefined
+  return new ContentError(message, 'Correct the value, or give the column another type.', { index: 0, field: column })
 }
 
 /**
@@ -201,8 +211,9 @@ function settle({ result }: Run, rows: readonly TableRow[], outcomes: readonly O
  */
 async function swapEach(run: Run, changes: readonly TableChange[]): Promise<string[]> {
   const { progress } = run.result
-  if (run.options.dryRun) progress.changed += changes.length
-  if (changes.length === 0 || run.options.dryRun) return []
+  const { dryRun, isCheck } = run.options
+  if (dryRun) progress[isCheck ? 'current' : 'changed'] += changes.length
+  if (changes.length === 0 || dryRun) return []
   try {
     const swapped = await run.table.swap(changes)
     const lost = changes.flatMap(({ from }, at) => (swapped[at] === true ? [] : [from.key]))

@@ -45,6 +45,8 @@ export interface Table {
    * value of a row.
    */
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
+  /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
+  unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
   /** Counts the rows behind a key, for the time left. */
   count?(after: string | undefined): Promise<number>
 }

@@ -57,7 +57,6 @@ export const WORKS = {
   look: async (_, found) => found.map(() => CURRENT),
   compare: compareIndexes,
   open: openAll,
-  check: checkAll,
 } as const satisfies Record<string, Work>
 
 /**
@@ -159,12 +158,6 @@ async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outc
 function plaintextOf({ fields }: Definition, { row, forms }: FoundRow): [Path, unknown][] {
   const plain = fields.filter(({ name }) => forms.fields.get(name)?.form === 'plaintext')
   return plain.map(({ path }) => [path, getAt(row, path)])
-}
-
-/** Opens the rows as `openAll` does, and changes none. */
-async function checkAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
-  const outcomes = await openAll(shop, found)
-  return outcomes.map((outcome) => (outcome.status === 'changed' ? CURRENT : outcome))
 }
 
 function isSealed({ rowSeal }: Definition, { row, forms }: FoundRow): boolean {
