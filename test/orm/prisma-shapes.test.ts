@@ -264,6 +264,16 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     /posts\.title is encrypted: the database cannot sort/,
     (db) => db.user.findMany({ include: { posts: { orderBy: { title: 'asc' } } }, where: { email: SECRET } }),
   ],
+  ...[
+    ({ user: { fields } }: Db) => ({ email: { not: { equals: fields.city } } }),
+    ({ user: { fields } }: Db) => ({ OR: [{ city: { in: [SECRET], not: { equals: fields.email } } }] }),
+    ({ user: { fields } }: Db) => ({ posts: { every: { user: { email: { equals: fields.nick } } } } }),
+    ({ user: { fields } }: Db) => ({ city: { contains: fields.email } }),
+  ].map((where: (db: Db) => Prisma.UserWhereInput): (typeof REFUSED)[number] => [
+    'a comparison with another field',
+    /users\.email is encrypted: the database cannot compare it with another field/,
+    (db) => db.user.findMany({ where: where(db) }),
+  ]),
   ['distinct', /cannot sort or group/, (db) => db.user.findMany({ distinct: ['email'], where: { email: SECRET } })],
   ['a cursor', /cannot sort or group/, (db) => db.user.findMany({ cursor: { email: SECRET } as never })],
   [

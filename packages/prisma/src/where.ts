@@ -40,9 +40,14 @@ export async function rewriteWhere(
     if (key === 'AND') out[key] = await rewriteWhere(schema, model, value, filters)
     else if (LOGICAL.includes(key)) out[key] = await rewriteWhere(schema, model, value)
     else if (relation !== undefined) out[key] = await rewriteRelation(schema, schema.get(relation), value)
-    else if (model.sealed?.isSealed(key))
+    else if (model.sealed?.isSealed(key)) {
+      if (referencesIn(value).length > 0) refuseReference(model.sealed, key)
       further.push(...(await compare(model.sealed, key, { filter: value, filters })))
-    else {
+    } else {
+      for (const { modelName, name } of referencesIn(value)) {
+        const { sealed } = schema.get(modelName)
+        if (sealed?.isSealed(name)) refuseReference(sealed, name)
+      }
       const inner = isCombined(model, key) && isPlain(value) ? Object.keys(value) : []
       const sealed = inner.find((one) => model.sealed?.isSealed(one))
       if (sealed !== undefined) refuseExpression(model.sealed?.name ?? '', sealed)
@@ -50,6 +55,23 @@ export async function rewriteWhere(
     }
   }
   return further.reduce((all, one) => both(all, one), out)
+}
+
+/** What `client.user.fields` has: in a condition, the value of another column of the row. */
+interface Reference {
+  modelName: string
+  name: string
+}
+
+function referencesIn(value: unknown): Reference[] {
+  if (Array.isArray(value) || isPlain(value)) return Object.values(value).flatMap(referencesIn)
+  const isReference = typeof (value as { _toGraphQLInputType?: unknown } | null)?._toGraphQLInputType === 'function'
+  return isReference ? [value as Reference] : []
+}
+
+function refuseReference({ name }: SealedTable, field: string): never {
+  const hint = 'Compare it with a value, or compare the fields after the rows are decrypted.'
+  refuseField(name, field, 'the database cannot compare it with another field', hint)
 }
 
 /** Adds a condition; by `AND` where there is one on the same field already. */

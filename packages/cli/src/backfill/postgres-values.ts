@@ -78,7 +78,7 @@ export function readColumn({ base }: PostgresColumn, text: string | null): unkno
  * Writes a value of a sealed row, or of one that was opened: then a date as ISO 8601 and bytes as base64, which JSON
  * has as text.
  */
-export function writeColumn({ base }: Pick<PostgresColumn, 'base'>, value: unknown): string | null {
+export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null
   if (base === 'text[]' && Array.isArray(value)) return `{${value.join(',')}}`
   const plain = value instanceof Date ? value.toISOString() : asText(value)
@@ -91,10 +91,10 @@ export function writeColumn({ base }: Pick<PostgresColumn, 'base'>, value: unkno
 const NOT_IN_JSONB = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 /** Says why a column cannot hold a value; undefined if it can. */
-export function findUnfit({ base }: PostgresColumn, value: unknown): string | undefined {
-  const written = writeColumn({ base }, value) ?? ''
-  const isUnfit = base === 'jsonb' ? NOT_IN_JSONB.test(written) : written.includes('\0')
-  return isUnfit ? `its value has a character, such as NUL, that no ${base} of PostgreSQL holds` : undefined
+export function findUnfit(column: PostgresColumn, value: unknown): string | undefined {
+  const written = writeColumn(column, value) ?? ''
+  const isUnfit = column.base === 'jsonb' ? NOT_IN_JSONB.test(written) : written.includes('\0')
+  return isUnfit ? `its value has a character, such as NUL, that no ${column.base} of PostgreSQL holds` : undefined
 }
 
 function asText(value: unknown): unknown {
