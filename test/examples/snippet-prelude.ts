@@ -1,4 +1,4 @@
-// What the snippets of our pages may use without having made it: a client on some service, and the reader's secrets.
+// What the snippets of our pages may use without having made it: a client on some service.
 import { format } from 'node:util'
 import { createClient } from '../../packages/sdk/src/index.js'
 import { createTransit } from '../support/openbao/transit.js'
@@ -19,8 +19,6 @@ const VAULT = 'vault.example.org'
 export async function createPrelude(service: PageService) {
   const eaas = createClient(service)
   const { id: keyId } = await eaas.keys.create({ name: 'of the prelude' })
-  /** Reads a secret from wherever the reader keeps them. */
-  const readSecret = async (_name: string) => service.apiKey
   const transit = createTransit()
   const answer: typeof fetch = async (input, init) => {
     const request = new Request(input, init)
@@ -31,7 +29,7 @@ export async function createPrelude(service: PageService) {
     }
     return service.fetch(new Request(`${service.baseUrl}${pathname}${search}`, request))
   }
-  return { globals: { eaas, keyId, readSecret, promised }, fetch: answer }
+  return { globals: { eaas, keyId, promised }, fetch: answer }
 }
 
 /** `console.log(value) // → text` of a page. */

@@ -49,6 +49,15 @@ describe('an extended client', () => {
     expectTypeOf(read).toBeFunction()
   })
 
+  it('and its transactions are what a helper takes that names some of its models', () => {
+    const helper = (tx: Pick<Db, 'sample' | 'user'>) => tx.sample.findFirstOrThrow({ select: { taken: true } })
+    const call = async (db: Db) => {
+      expectTypeOf(await helper(db)).toEqualTypeOf<{ taken: Date | null }>()
+      await db.$transaction(async (tx) => expectTypeOf(await helper(tx)).toEqualTypeOf<{ taken: Date | null }>())
+    }
+    expectTypeOf(call).toBeFunction()
+  })
+
   it('writes them as values, and returns their types', () => {
     const write = async (db: Db, id: string) => {
       const values = { amount: 7, taken: new Date(), good: true, tree: { name: 'x', parts: [] }, data: null }

@@ -117,7 +117,7 @@ async function readText(io: Io, name: string): Promise<string> {
   }
 }
 
-const DECRYPT_IT = 'age -d -i IDENTITY KIT | eaas-cli decrypt FILE --kit -'
+const DECRYPT_IT = 'age -d -i IDENTITY KIT | npx @eaas/cli decrypt FILE --kit -'
 
 function readKeys(name: string, text: string): Map<string, KitKey> {
   if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(text)) {

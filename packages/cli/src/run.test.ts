@@ -515,7 +515,7 @@ describe('the command line', () => {
     [['encrypt', '--force=yes'], '--force takes no value'],
     [['encrypt'], '--key is missing'],
     [['encrypt', '--key='], '--key is missing'],
-    [['encryt'], "unknown command 'encryt'\n(Did you mean encrypt?)\neaas-cli --help lists the commands.\n"],
+    [['encryt'], "unknown command 'encryt'\n(Did you mean encrypt?)\nnpx @eaas/cli --help lists the commands.\n"],
     [['doctor', 'a'], "too many arguments for 'doctor'. Expected 0 arguments but got 1."],
     [['encrypt', '--key', 'k', '--context', 'row'], '--context takes name=value'],
     [['encrypt', '--key', 'k', '--format', 'pem'], 'Allowed choices are stream, text, json.'],
@@ -531,7 +531,9 @@ describe('the command line', () => {
   })
 
   it('names its help where an option is wrong, and not where a file is', async () => {
-    expect((await command(['encrypt', '--xyz'], 'x')).err).toMatch(/\neaas-cli encrypt --help lists the options\.\n$/)
+    expect((await command(['encrypt', '--xyz'], 'x')).err).toMatch(
+      /\nnpx @eaas\/cli encrypt --help lists the options\.\n$/,
+    )
     expect((await command(['decrypt', 'none.eaas'], 'x')).err).toBe('eaas-cli: none.eaas: it does not exist\n')
   })
 

@@ -34,8 +34,8 @@ const FAILED = 1
 const HELP_COLUMNS = 80
 
 const HELP = `
-eaas-cli <command> --help describes a command.
-If eaas-cli is not on the path: npx @eaas/cli <command>
+npx @eaas/cli <command> --help describes a command. Installed, it is called
+eaas-cli.
 Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 does not decrypt:
 altered, or another key or context. Ended by a signal: 128 and its number.
 141: whoever read standard output stopped.`
@@ -88,7 +88,7 @@ function explain(error: unknown, io: Io, command: string | undefined): number {
     for (const line of more) tell(io, line)
     // Of a file that is not there, the options say nothing.
     if (error instanceof ArgumentsError || error instanceof CommanderError)
-      tell(io, command ? `eaas-cli ${command} --help lists the options.` : 'eaas-cli --help lists the commands.')
+      tell(io, `npx @eaas/cli ${command ? `${command} --help lists the options.` : '--help lists the commands.'}`)
     return USAGE
   }
   if (error instanceof CommandError) {

@@ -152,7 +152,7 @@ export type Broker = (request: Request) => Promise<Response>
  * ```ts
  * const broker = createBroker({
  *   baseUrl: 'https://eaas.example.org',
- *   apiKey: () => readSecret('eaas-broker-key'),
+ *   apiKey: process.env.EAAS_API_KEY,
  *   authenticate: (request) => findSession(request.headers.get('cookie')),
  *   allow: (user, { operation }) => operation !== 'unwrap' || user.isDoctor,
  * })

@@ -408,7 +408,7 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
- * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: () => readSecret('eaas-api-key') })
+ * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: process.env.EAAS_API_KEY ?? '' })
  * ```
  */
 export function createClient(options: ClientOptions = {}): Client & Closable {
