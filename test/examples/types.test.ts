@@ -34,6 +34,16 @@ describe('the types of the examples', () => {
   it('hold in what they share', () => {
     expect(diagnostics).toEqual([])
   })
+
+  // Without it, undefined is of every type.
+  it('hold without `strict`, which Next.js sets to false where there is no tsconfig.json', async () => {
+    const compilerOptions = { strict: false, exactOptionalPropertyTypes: false }
+    const folder = join(examples, 'web-app')
+    const files = ['database.mjs', 'schema.mjs'].map((name) => join(folder, name))
+    expect(
+      await findTypeErrors({ files, extended: join(folder, 'tsconfig.json'), compilerOptions, below: ROOT }),
+    ).toEqual([])
+  })
 })
 
 function readConfig(name: string): ts.ParsedCommandLine {

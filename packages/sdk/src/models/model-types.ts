@@ -211,9 +211,10 @@ type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
 type FormerColumns<F extends Fields, C, X extends Extras> = {
   [N in keyof X['former'] & keyof IndexColumns<F, C> as X['former'][N]]: IndexColumns<F, C>[N]
 }
-type SealColumn<T extends Format, X extends Extras> = X['seal'] extends 'row' ? { row_seal: SealedField<T> } : unknown
+// Asked in this order, since without `strictNullChecks` undefined extends every type.
+type SealColumn<T extends Format, X extends Extras> = 'row' extends X['seal'] ? { row_seal: SealedField<T> } : unknown
 /** What a model that seals rows needs besides its fields, to open one: the seal, and the columns of its indexes. */
-export type WholeShape<F extends Fields, C, X extends Extras> = X['seal'] extends 'row'
+export type WholeShape<F extends Fields, C, X extends Extras> = 'row' extends X['seal']
   ? { row_seal: StoredEnvelope | CompactField | null } & {
       [N in keyof IndexColumns<F, C>]: IndexColumns<F, C>[N] | null
     }
@@ -265,7 +266,7 @@ export type OpenedRow<R, F extends Fields, C, H extends string, X extends Extras
   ? Show<
       Omit<
         Open<R, F>,
-        IndexName<F, C> | HeaderName<R, H> | FormerName<X> | (X['seal'] extends 'row' ? 'row_seal' : never)
+        IndexName<F, C> | HeaderName<R, H> | FormerName<X> | ('row' extends X['seal'] ? 'row_seal' : never)
       >
     >
   : never
