@@ -111,7 +111,7 @@ describe.runIf(backend() === 'embedded')('an application of Prisma', () => {
     ]
     const lines = (text: string) => text.split('\n')
     const lacking = (some: string, others: string) => lines(some).filter((line) => !lines(others).includes(line)).length
-    expect([lacking(after, before), lacking(before, after)]).toEqual([4, 1])
+    expect([lacking(after, before), lacking(before, after)]).toEqual([5, 1])
     expect(await typeErrors('src/shop.ts', 'src/eaas-customer.ts')).toEqual([])
     await startDev()
     await bundle('src/main.ts', 'main.mjs')

@@ -133,7 +133,9 @@ export default function customerModel(eaas: Client) {
       CLIENT.replace(
         'generated/prisma/client";\n',
         'generated/prisma/client";\nimport { createClient } from "@eaas/sdk";\nimport { encrypted } from "@eaas/prisma";\nimport customerModel from "./eaas-customer";\n',
-      ).replace('"error"] })', '"error"] }).$extends(encrypted({ Customer: customerModel(createClient()) }))'),
+      )
+        .replace('export const db', 'const eaas = createClient();\nexport const db')
+        .replace('"error"] })', '"error"] }).$extends(encrypted({ Customer: customerModel(eaas) }))'),
     )
     expect(get('.env')).toBe(
       'DATABASE_URL=postgres://app:hidden@db/app\nEAAS_URL=http://127.0.0.1:8420\nEAAS_API_KEY=\n',
@@ -148,6 +150,27 @@ export default function customerModel(eaas: Client) {
       out: expect.stringMatching(/^Every file has it already\. Next:\n {2}npm install/),
     })
     expect(files().map((path) => [path, statSync(join(folder, path)).mtimeMs])).toEqual(after)
+  })
+
+  it('gives the models of further tables to the `encrypted` that is there, all by one client', async () => {
+    put(
+      'prisma/schema.prisma',
+      SCHEMA.replace('String @id', 'String @id\n  city String').replace('text String', 'id Int @id\n  text String'),
+    )
+    await init([...OF_CUSTOMER, '--yes'])
+    expect((await init(['--table', 'Shop', '--fields', 'city', '--yes'])).out).not.toContain('where the client is made')
+    put(
+      'src/lib/db.ts',
+      get('src/lib/db.ts').replace(/\{ Customer: (.*), Shop: (.*) \}/, '{\n  Customer: $1,\n  Shop: $2,\n}'),
+    )
+    await init(['--table', 'Log', '--fields', 'text', '--yes'])
+    const text = get('src/lib/db.ts')
+    expect(text).toContain(
+      '$extends(encrypted({\n  Customer: customerModel(eaas),\n  Shop: shopModel(eaas),\n  Log: logModel(eaas),\n}))',
+    )
+    expect(text.match(/createClient\(\)|import .* from "@eaas/g)).toHaveLength(3)
+    expect(text).toContain('import logModel from "./eaas-log";\n')
+    expect((await init(['--table', 'Log', '--fields', 'text', '--yes'])).out).toContain('Every file has it already')
   })
 
   it('shows a diff that has the same effect, and writes nothing without --yes', async () => {
@@ -201,6 +224,7 @@ export default function customerModel(eaas: Client) {
       'one in the middle of an expression',
       'import { PrismaClient } from "./x"\nconst db = new PrismaClient() as never\n',
     ],
+    ['one beside our name', 'import { PrismaClient } from "./x"\nconst eaas = 1\nconst db = new PrismaClient()\n'],
     ['two', 'import { PrismaClient } from "./x"\nconst a = new PrismaClient()\nconst b = new PrismaClient()\n'],
     ['one that is required', 'const { PrismaClient } = require("./x")\nconst db = new PrismaClient()\n'],
     ['one that is never closed', 'import { PrismaClient } from "./x"\nconst db = new PrismaClient({ log: [\n'],
@@ -208,7 +232,9 @@ export default function customerModel(eaas: Client) {
     put('src/lib/db.ts', text)
     const { code, out } = await init([...OF_CUSTOMER, '--yes'])
     expect(code).toBe(0)
-    expect(out).toContain('new PrismaClient(…).$extends(encrypted({ Customer: customerModel(createClient()) }))')
+    expect(out).toContain(
+      'const eaas = createClient()\n  new PrismaClient(…).$extends(encrypted({ Customer: customerModel(eaas) }))',
+    )
     expect(out).toContain("import { encrypted } from '@eaas/prisma'")
     expect(get('src/lib/db.ts')).toBe(text)
   })
@@ -284,7 +310,8 @@ describe('init in an application of Drizzle', () => {
       "import usersModel from './eaas-users.js'",
       "import { users } from './tables.js'",
       '',
-      'const db = encrypted(drizzle(url), [[users, usersModel(createClient())]])',
+      'const eaas = createClient()',
+      'const db = encrypted(drizzle(url), [[users, usersModel(eaas)]])',
       '',
     ])
     expect(out).toContain(
@@ -305,8 +332,24 @@ describe('init in an application of Drizzle', () => {
     expect((await init(['--table', 'posts', '--fields', 'title', '--search', 'title', '--yes'])).code).toBe(0)
     expect(get('db.ts')).toContain('title: t.text().notNull(), titleIndex: t.text() }))')
     expect(get('db.ts')).toMatch(
-      /\nexport const db = encrypted\(drizzle\(process.env.DATABASE_URL!\), \[\[posts, postsModel\(createClient\(\)\)\]\]\)\n/,
+      /\nexport const db = encrypted\(drizzle\(process.env.DATABASE_URL!\), \[\[posts, postsModel\(eaas\)\]\]\)\n/,
     )
+  })
+
+  it('adds the model of a second table, in the way in which other sources import theirs', async () => {
+    put('db.ts', `import { drizzle } from 'drizzle-orm/node-postgres'\n\nexport const db = drizzle(url)\n`)
+    put('app.ts', `import { db } from './db.ts'\n`)
+    for (const [table, fields] of [
+      ['posts', 'title'],
+      ['users', 'name'],
+    ] as const)
+      await init(['--table', table, '--fields', fields, '--yes'])
+    expect(get('db.ts')).toContain('encrypted(drizzle(url), [[posts, postsModel(eaas)], [users, usersModel(eaas)]])\n')
+    expect(
+      get('db.ts')
+        .match(/ from '\.\/.*'/g)
+        ?.sort(),
+    ).toEqual(['./eaas-posts.ts', './eaas-users.ts', './tables.ts', './tables.ts'].map((path) => ` from '${path}'`))
   })
 
   it('calls a table as the file of the client does', async () => {
@@ -315,7 +358,7 @@ describe('init in an application of Drizzle', () => {
       `import { drizzle } from 'drizzle-orm/node-postgres'\nimport * as all from './tables.ts'\nconst db = drizzle(url, { schema: all })\n`,
     )
     await init(['--table', 'posts', '--fields', 'title', '--yes'])
-    expect(get('db.ts')).toContain('[[all.posts, postsModel(createClient())]]')
+    expect(get('db.ts')).toContain('[[all.posts, postsModel(eaas)]]')
     expect(get('db.ts')).toContain("from './eaas-posts.ts'")
     put(
       'db.ts',
