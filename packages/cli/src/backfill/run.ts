@@ -202,7 +202,10 @@ function settle({ table, result }: Run, rows: readonly TableRow[], outcomes: rea
 function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
   const { column, message } = table.unfit?.(to) ?? {}
   if (column === undefined || message === undefined) return undefined
-  return new ContentError(message, 'Change the value by the application, or open this row by a program of your own.', { index: 0, field: column })
+  return new ContentError(message, 'Change the value by the application, or open this row by a program of your own.', {
+    index: 0,
+    field: column,
+  })
 }
 
 /**
