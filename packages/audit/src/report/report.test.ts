@@ -256,9 +256,14 @@ describe('the files for programs', () => {
     for (const csv of Object.values(tables)) expect(csv).not.toMatch(/(^|,)"?\s*[=+@\uff1d]/m)
   })
 
-  it.each(['=1', '+1', '-1', '@x', ' =1', '\uff1d1'])('have an apostrophe before %j', (text) => {
+  it.each(['=1', '+1', '-1', '@x', '\uff1d1'])('have an apostrophe before %j', (text) => {
     const table = { name: 't', title: '', columns: [], rows: [{ cells: [text] }], empty: '' }
     expect(writeCsv(table)).toBe(`\r\n"'${text}"\r\n`)
+  })
+
+  it('show blanks at the beginning, after which a spreadsheet would still calculate', () => {
+    const table = { name: 't', title: '', columns: [], rows: [{ cells: [' =1', '\u3000@x'] }], empty: '' }
+    expect(writeCsv(table)).toBe('\r\n"\\u0020=1","\\u3000@x"\r\n')
   })
 
   it('are JSON with each table, each figure and each named entry', async () => {
