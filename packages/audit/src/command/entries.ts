@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
 import type { ExportedEntry } from '../verify/read-export.js'
+import { findRecordedName } from '../verify/recorded-names.js'
 import { EXIT_CODES, JSON_OPTION, judge, readId, readRepeated, readTime, USAGE_ERROR, withKey } from './options.js'
 import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
@@ -22,6 +23,9 @@ interface EntriesCommand extends Trusted {
   to?: string
   json: boolean
 }
+
+/** An entry with the names that its key and its actor had then; null if no entry before states them. */
+type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
 
 /** Entries that are printed at a time. */
 const PAGE_ENTRIES = 1_000
@@ -62,7 +66,9 @@ export function addEntries(program: Command): void {
 /** Prints the entries; returns the exit code of the export. */
 async function printEntries(files: readonly string[], options: EntriesCommand): Promise<number> {
   const filter = filterOf(options)
-  let found: ExportedEntry[] = []
+  /** as of the entry that is read */
+  const names = new Map<string, string>()
+  let found: NamedEntry[] = []
   let printed = 0
   const flush = () => {
     if (found.length === 0) return
@@ -74,8 +80,11 @@ async function printEntries(files: readonly string[], options: EntriesCommand): 
   }
   const { verdict } = await verifyFiles(files, options, {
     onEntry(entry) {
+      const named = findRecordedName(entry)
+      if (named) names.set(...named)
       if (!matchesFilter(filter, entry)) return
-      found.push(entry)
+      const { key_id, actor } = entry
+      found.push({ ...entry, key_name: names.get(key_id ?? '') ?? null, actor_name: names.get(actor) ?? null })
       if (found.length === PAGE_ENTRIES) flush()
     },
   })
@@ -112,16 +121,18 @@ function filterOf({
   }
 }
 
-function describe(entries: readonly ExportedEntry[]): string[] {
+function describe(entries: readonly NamedEntry[]): string[] {
   return table(
-    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'VERSION', 'BY', 'FOR', 'ADDRESS', 'METADATA'],
+    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'ITS NAME', 'VERSION', 'BY', 'ITS NAME', 'FOR', 'ADDRESS', 'METADATA'],
     entries.map((entry) => [
       String(entry.id),
       entry.created_at,
       entry.action,
       entry.key_id ?? '',
+      entry.key_name ?? '',
       String(entry.key_version ?? ''),
       entry.actor,
+      entry.actor_name ?? '',
       findUser(readMetadata(entry)) ?? '',
       entry.ip_address ?? '',
       entry.metadata ?? '',

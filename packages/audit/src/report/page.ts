@@ -17,8 +17,6 @@ const ID_CHARACTERS = 8
 export interface PageOptions {
   /** the exports, as the commands of the annex name them */
   files: readonly string[]
-  /** names of the tenant, of keys and of API keys, by their ids */
-  names: ReadonlyMap<string, string>
 }
 
 /** Writes the page. */
@@ -142,7 +140,7 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
   }
 
   #id(id: string): Markup {
-    const name = this.options.names.get(id)
+    const name = this.report.names.get(id)
     const rest = id.slice(ID_CHARACTERS)
     const short = /^[0-9a-f-]{36}$/.test(id) ? html`<b>${id.slice(0, ID_CHARACTERS)}</b><i>${rest}</i>` : html`${id}`
     return html`${name !== undefined && html`<span class="name">${visible(name)}</span>`}<span class="id" title="${id}">${short}</span>`
