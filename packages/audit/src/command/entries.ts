@@ -4,7 +4,6 @@ import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
 import type { ExportedEntry } from '../verify/read-export.js'
-import { findRecordedName } from '../verify/recorded-names.js'
 import { EXIT_CODES, JSON_OPTION, judge, readId, readRepeated, readTime, USAGE_ERROR, withKey } from './options.js'
 import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
@@ -26,6 +25,9 @@ interface EntriesCommand extends Trusted {
 
 /** An entry with the names that its key and its actor had then; null if no entry before states them. */
 type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
+
+/** The entries that state the name of a key or an API key (chain.md 12). */
+const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
 
 /** Entries that are printed at a time. */
 const PAGE_ENTRIES = 1_000
@@ -80,10 +82,12 @@ async function printEntries(files: readonly string[], options: EntriesCommand): 
   }
   const { verdict } = await verifyFiles(files, options, {
     onEntry(entry) {
-      const named = findRecordedName(entry)
-      if (named) names.set(...named)
-      if (!matchesFilter(filter, entry)) return
       const { key_id, actor } = entry
+      if (NAMING.includes(entry.action)) {
+        const { name, api_key_id } = readMetadata(entry)
+        if (typeof name === 'string') names.set(key_id ?? String(api_key_id), name)
+      }
+      if (!matchesFilter(filter, entry)) return
       found.push({ ...entry, key_name: names.get(key_id ?? '') ?? null, actor_name: names.get(actor) ?? null })
       if (found.length === PAGE_ENTRIES) flush()
     },
