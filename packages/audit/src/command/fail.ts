@@ -1,5 +1,4 @@
 /** How a command ends that failed: what it prints, and its exit code. */
-
 import { visibleLine } from '@eaas/protocol'
 import { CheckpointError } from '../formats/signed-note.js'
 import { ForeignServerError } from '../node/data-directory-lock.js'
