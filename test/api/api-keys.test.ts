@@ -1,6 +1,6 @@
 // /v1/api-keys: creating, changing and revoking API keys, and what they may be granted.
 import { createHash } from 'node:crypto'
-import { PERMISSIONS } from '@eaas/protocol'
+import { isRecordable, MAX_BUDGET, PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKeyUses } from '../../packages/server/src/runner/api-key-uses.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
@@ -26,6 +26,17 @@ async function create(fields: Record<string, unknown>) {
 async function record(id: string) {
   const { api_keys } = (await owner.call('GET', '/v1/api-keys')).body
   return api_keys.find((apiKey: { id: string }) => apiKey.id === id)
+}
+/** As long a list of folders as an API key may have, of the texts that grow most in an entry. */
+function longestList(begin: string): string[] {
+  const folder = (number: number, length: number) => `${begin}${number}${'\\'.repeat(length)}/*`
+  const list: string[] = []
+  for (let length = 240; length > 0; ) {
+    const longer = [...list, folder(list.length, length)]
+    if (isRecordable(longer)) list.push(folder(list.length, length))
+    else length -= 1
+  }
+  return list
 }
 const later = (ms: number) => new Date(now + ms).toISOString()
 const read = (caller: Caller, from: string) => caller.call('GET', '/v1/keys', undefined, { 'x-forwarded-for': from })
@@ -257,7 +268,7 @@ describe('PATCH', () => {
 describe('the entries of an API key', () => {
   const newest = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
 
-  it('say what it is granted, before and after each change, and which entry each replaces', async () => {
+  it('say how it is named and what it is granted, before and after each change, and which entry each replaces', async () => {
     const expires_at = later(60_000)
     const { body } = await create({
       permissions: ['keys:read', 'encrypt'],
@@ -265,20 +276,22 @@ describe('the entries of an API key', () => {
       allowed_ips: ['::1', '10.0.0.0/8'],
     })
     const made = await newest()
-    const granted = { permissions: 'encrypt keys:read', expires_at, allowed_ips: '10.0.0.0/8 ::1' }
+    const granted = { name: 'one', permissions: 'encrypt keys:read', expires_at, allowed_ips: '10.0.0.0/8 ::1' }
     expect(made).toMatchObject({ action: 'api_key.create' })
     expect(made.metadata).toEqual({ api_key_id: body.id, ...granted })
 
     await owner.call('PATCH', `/v1/api-keys/${body.id}`, {
       permissions: ['keys:read'],
       allowed_ips: null,
-      name: 'secret name',
+      name: 'two',
     })
     const narrowed = await newest()
     expect(narrowed.metadata).toEqual({
       api_key_id: body.id,
       changed: 'allowed_ips name permissions',
       replaces: made.id,
+      name: 'two',
+      name_before: 'one',
       permissions: 'keys:read',
       permissions_before: 'encrypt keys:read',
       expires_at,
@@ -292,6 +305,7 @@ describe('the entries of an API key', () => {
       api_key_id: body.id,
       changed: 'expires_at permissions',
       replaces: narrowed.id,
+      name: 'two',
       permissions: 'keys:read',
       expires_at: null,
       expires_at_before: expires_at,
@@ -300,6 +314,35 @@ describe('the entries of an API key', () => {
 
     await owner.call('DELETE', `/v1/api-keys/${body.id}`)
     expect((await newest()).metadata).toEqual({ api_key_id: body.id, replaces: unlimited.id })
+  })
+
+  it('are written whatever a call states at once, before a change and after it', async () => {
+    const budget = { per_minute: MAX_BUDGET, per_day: MAX_BUDGET }
+    const changes = (text: string) => ({
+      name: text.repeat(255),
+      permissions: PERMISSIONS.filter((name) => name !== 'api_keys:manage' && name !== 'keys:export'),
+      expires_at: later(60_000),
+      allowed_ips: Array.from({ length: 26 }, (_, at) => `2001:db8:1111:2222:3333:4444:5555:66${at + 10}`), // in full, up to 1,024 characters
+      keys: longestList(text === '\u0001' ? 'a' : 'b'),
+      budgets: { unwrap: budget, hash: budget, when_over: 'refuse' },
+    })
+    const headers = {
+      'eaas-on-behalf-of': '\\'.repeat(255),
+      'x-request-id': 'r'.repeat(64),
+      traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`,
+    }
+    const { status, body } = await owner.call('POST', '/v1/api-keys', changes('\u0001'), headers)
+    expect([status, body.detail]).toEqual([201, undefined])
+    const other = {
+      ...changes('\u0002'),
+      permissions: ['audit:read'],
+      budgets: { unwrap: budget, hash: budget, when_over: 'expire' },
+    }
+    expect((await owner.call('PATCH', `/v1/api-keys/${body.id}`, other, headers)).body.detail).toBeUndefined()
+    const { metadata } = await newest()
+    expect(metadata).toMatchObject({ name: other.name, name_before: '\u0001'.repeat(255) })
+    expect(JSON.stringify(metadata).length).toBeGreaterThan(13_000)
+    expect((await owner.call('POST', '/v1/keys', { name: `${'\u0001'.repeat(254)}/` }, headers)).status).toBe(201)
   })
 
   it('have a long list of addresses as its number and its SHA-256', async () => {

@@ -140,6 +140,20 @@ inChromium('the console', ({ open }) => {
     await close()
   })
 
+  it('names what the entries name to whoever may read them alone, as it was called then', async () => {
+    await owner.call('POST', '/v1/keys', { name: 'till\u200b' })
+    const { body: auditor } = await owner.call('POST', '/v1/api-keys', { name: 'auditor', permissions: ['audit:read'] })
+    await owner.call('PATCH', `/v1/api-keys/${auditor.id}`, { name: 'auditor ' })
+    const opened = await open(`${service.url}/console#/log?action=key.create`)
+    await signIn(opened, auditor.secret)
+    const entries = opened.page.getByRole('table', { name: 'Entries' }).locator('tbody tr')
+    await expect.poll(async () => (await entries.allInnerTexts())[0]).toContain('till\\u200b')
+    await opened.page.evaluate(() => location.assign('#/rights'))
+    const limits = opened.page.getByRole('region', { name: 'Limits' }).locator('tbody tr')
+    await expect.poll(() => limits.allInnerTexts()).toContainEqual(expect.stringMatching(/^auditor\\u0020\t/))
+    await opened.close()
+  })
+
   it('says why an API key is refused, with the id of the request', async () => {
     const { page, close } = await open(`${service.url}/console`)
     await page.getByLabel('API key').fill(`${owner.secret.slice(0, -1)}${owner.secret.endsWith('a') ? 'b' : 'a'}`)

@@ -71,6 +71,20 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     expect(JSON.parse((await run('tenant', 'show', id, '--json')).stdout).name).toBe(tenant.tenant.name)
   })
 
+  it('shows which of several names that look alike is which', async () => {
+    const tenant = await service.createTenant()
+    const names = ['till', 'till ', 'till\u200b', 't\u00a0ill', 't ill']
+    for (const name of names) {
+      await tenant.call('POST', '/v1/keys', { name })
+      await tenant.call('POST', '/v1/api-keys', { name, permissions: [] })
+    }
+    for (const command of ['key', 'api-key']) {
+      const { stdout } = await run(command, 'list', '--tenant', tenant.tenant.tenant_id)
+      const shown = stdout.split('\n').map((line) => line.split(/ {2,}/)[0])
+      expect(shown).toEqual(expect.arrayContaining(['till', 'till\\u0020', 'till\\u200b', 't\\u00a0ill', 't ill']))
+    }
+  })
+
   it('takes an id for the tenant of that id, though another one has it for its name', async () => {
     const { tenant_id } = (await service.createTenant({ name: 'victim' })).tenant
     await service.createTenant({ name: tenant_id })

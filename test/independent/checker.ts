@@ -263,6 +263,7 @@ export async function checkCounts(
 }
 
 interface KeyHistory {
+  name: string | undefined
   status: string
   created_at: string
   /** the last entry that changed the key's row */
@@ -277,6 +278,7 @@ interface KeyHistory {
 }
 
 interface ApiKeyHistory {
+  name: string | undefined
   created: Entry
   written: Entry
   revoked: Entry | undefined
@@ -337,7 +339,7 @@ export class History {
   }
 
   #readApiKey(entry: Entry): void {
-    const { api_key_id } = JSON.parse(entry.metadata ?? '{}') as { api_key_id?: string }
+    const { api_key_id, name } = JSON.parse(entry.metadata ?? '{}') as { api_key_id?: string; name?: string }
     if (!api_key_id) {
       this.#fault(entry, 'it names no API key')
       return
@@ -345,7 +347,7 @@ export class History {
     const known = this.apiKeys.get(api_key_id)
     if (entry.action === 'api_key.create') {
       if (known) this.#fault(entry, `${api_key_id} was created by entry ${known.created.id} already`)
-      this.apiKeys.set(api_key_id, { created: entry, written: entry, revoked: undefined })
+      this.apiKeys.set(api_key_id, { name, created: entry, written: entry, revoked: undefined })
       return
     }
     if (!known) {
@@ -354,6 +356,7 @@ export class History {
     }
     if (known.revoked) this.#fault(entry, `${api_key_id} was revoked by entry ${known.revoked.id} already`)
     known.written = entry
+    known.name = name ?? known.name
     if (entry.action === 'api_key.revoke') known.revoked = entry
   }
 
@@ -365,6 +368,7 @@ export class History {
     if (this.keys.has(entry.key_id)) this.#fault(entry, 'the key was created before')
     if (entry.key_version !== 1) this.#fault(entry, `a key starts with version 1, not ${entry.key_version}`)
     this.keys.set(entry.key_id, {
+      name: (JSON.parse(entry.metadata ?? '{}') as { name?: string }).name,
       status: 'active',
       created_at: entry.created_at,
       written: entry,
@@ -539,6 +543,7 @@ export async function checkRows(
       Number(row.entry_id) === recorded.written.id,
       `entry_id ${row.entry_id}, last written by ${recorded.written.id}`,
     )
+    check(name, row.name === recorded.name, `is named ${row.name}, by the log ${recorded.name}`)
     check(name, row.status === recorded.status, `status ${row.status}, by the log ${recorded.status}`)
     check(
       name,
@@ -618,6 +623,7 @@ export async function checkRows(
       Number(row.entry_id) === recorded.written.id,
       `entry_id ${row.entry_id}, last written by ${recorded.written.id}`,
     )
+    check(name, row.name === recorded.name, `is named ${row.name}, by the log ${recorded.name}`)
     check(name, millisecondsOrNull(row.revoked_at) === (recorded.revoked?.created_at ?? null), 'its time of revocation')
     check(
       name,

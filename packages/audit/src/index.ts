@@ -25,7 +25,17 @@ export { type PageOptions, writePage } from './report/page.js'
 export { createReportReader, listTables, type Report, type ReportReader } from './report/report.js'
 export { createRightsSectionReader, type RightsSectionReader } from './report/rights.js'
 export { STYLE as REPORT_STYLE } from './report/style.js'
-export type { Cell, Column, Day, Kind, Row, Section, Table, Tone } from './report/table.js'
+export {
+  type Cell,
+  type Column,
+  type Day,
+  type Kind,
+  type Row,
+  type Section,
+  type Table,
+  type Tone,
+  withNames,
+} from './report/table.js'
 export * from './verify/exported-anchor.js'
 export * from './verify/join-exports.js'
 export * from './verify/kept-checkpoint.js'

@@ -1,5 +1,6 @@
 /** What a command works with: the streams, the environment and the end of a process, or of a test. */
 import type { Readable, Writable } from 'node:stream'
+import { visibleLine } from '@eaas/protocol'
 import type { Fetch } from '@eaas/sdk'
 
 export interface Io {
@@ -44,12 +45,12 @@ export class CommandError extends Error {
  * line, such as `head -1`, does not interrupt the command.
  */
 export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void> {
-  return write(stdout, lines.map((line) => `${printable(line)}\n`).join(''))
+  return write(stdout, lines.map((line) => `${visibleLine(line)}\n`).join(''))
 }
 
 /** Prints a line on standard error. */
 export function tell(io: Io, line: string): void {
-  io.stderr.write(`${printable(line)}\n`)
+  io.stderr.write(`${visibleLine(line)}\n`)
 }
 
 /** Writes to a stream, and waits until the stream has taken the chunk. */
@@ -64,15 +65,4 @@ export function write(stream: Writable, chunk: string | Uint8Array): Promise<voi
  */
 export function isPlain(text: string): boolean {
   return !/[^\P{Cc}\t\n\r]/u.test(text)
-}
-
-/**
- * Escapes characters that a terminal would obey, or show in another order: names and messages may come from
- * files and from the service.
- */
-export function printable(line: string): string {
-  return line.replace(
-    /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
 }

@@ -1,5 +1,6 @@
 /** A progress bar on standard error, on a terminal only. */
-import { type Io, printable } from './io.js'
+import { visibleLine } from '@eaas/protocol'
+import type { Io } from './io.js'
 
 const WIDTH = 24
 const EVERY_MS = 100
@@ -25,7 +26,7 @@ export function showBar(io: Io, what: string): Bar {
     show(done, total, text) {
       if (performance.now() - shownAt < EVERY_MS) return
       shownAt = performance.now()
-      io.stderr.write(`\r\u001b[K${printable(`${what} ${total ? `${barOf(done / total)} ` : ''}${text}`)}`)
+      io.stderr.write(`\r\u001b[K${visibleLine(`${what} ${total ? `${barOf(done / total)} ` : ''}${text}`)}`)
     },
     done: () => void io.stderr.write('\r\u001b[K'),
   }

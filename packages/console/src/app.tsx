@@ -1,4 +1,5 @@
 /** The frame of every page: navigation, search, keyboard. */
+import { visible } from '@eaas/protocol'
 import { signal, useSignal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
@@ -106,7 +107,7 @@ export function App() {
   return (
     <>
       <header>
-        <strong>{isOperator() ? 'Operator' : (session.value?.tenant?.name ?? 'EaaS')}</strong>
+        <strong>{isOperator() ? 'Operator' : visible(session.value?.tenant?.name ?? 'EaaS')}</strong>
         <nav aria-label="Pages">
           {shown.map(({ name, title }) => (
             <a key={name} href={linkTo(name)} aria-current={name === current ? 'page' : undefined}>

@@ -2,7 +2,7 @@
  * Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
  * the sign-in, in the document. Leaving or reloading the page signs out.
  */
-import { type ApiKeyRecord, type Client, createClient, isEaasError, type Key, type Tenant } from '@eaas/sdk'
+import { type ApiKeyRecord, type Client, createClient, type Entry, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
 import { isOperatorsKey, signInAsOperator, signOutOperator } from './operator.js'
 
@@ -27,6 +27,7 @@ export const session = signal<Session | undefined>(undefined)
 export const keys = signal<ReadonlyMap<string, Key>>(new Map())
 export const isLoadingKeys = signal(false)
 export const apiKeys = signal<readonly ApiKeyRecord[]>([])
+const loggedNames = signal<ReadonlyMap<string, { name: string; entry_id: number }>>(new Map())
 const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [id, name])))
 
 /** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
@@ -92,6 +93,7 @@ export function signOut(): void {
   keys.value = new Map()
   isLoadingKeys.value = false
   apiKeys.value = []
+  loggedNames.value = new Map()
 }
 
 /** The client of whoever is signed in. */
@@ -140,7 +142,18 @@ export function findKeyId(text: string): string {
 
 /** The name of a key or an API key; undefined if it is not known. */
 export function nameOf(id: string): string | undefined {
-  return keys.value.get(id)?.name ?? apiKeyNames.value.get(id)
+  return keys.value.get(id)?.name ?? apiKeyNames.value.get(id) ?? loggedNames.value.get(id)?.name
+}
+
+/** Takes names from entries of the log, for who may read that alone; the newest entry counts. */
+export function learnNames(entries: readonly Entry[]): void {
+  const learned = new Map(loggedNames.value)
+  for (const { id: entry_id, key_id, metadata } of entries) {
+    const [id, name] = [key_id ?? metadata.api_key_id, metadata.name]
+    if (typeof id !== 'string' || typeof name !== 'string') continue
+    if ((learned.get(id)?.entry_id ?? 0) < entry_id) learned.set(id, { name, entry_id })
+  }
+  loggedNames.value = learned
 }
 
 async function ifAllowed<T>(call: Promise<T>): Promise<T | undefined> {

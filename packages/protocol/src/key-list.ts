@@ -84,5 +84,5 @@ export function readKeyList(text: unknown): KeyList | undefined {
 
 /** Whether a list is short enough for an entry of the log to hold it twice: before a change and after it. */
 export function isRecordable(list: readonly string[]): boolean {
-  return encodeUtf8(writeKeyList(list)).length <= MAX_LISTED_KEYS_BYTES
+  return encodeUtf8(JSON.stringify(writeKeyList(list))).length <= MAX_LISTED_KEYS_BYTES
 }

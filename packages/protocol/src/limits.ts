@@ -27,8 +27,8 @@ export const MAX_LISTED_PERMISSIONS = 100
 export const MAX_ALLOWED_IPS = 256
 /** Keys and folders that an API key is limited to; more keys share a folder. */
 export const MAX_LISTED_KEYS = 64
-/** Bytes of that list as the log's entries have it, which hold it twice. */
-export const MAX_LISTED_KEYS_BYTES = 3_072
+/** Bytes of that list as the log's entries have it, a text in their JSON, which hold it twice. */
+export const MAX_LISTED_KEYS_BYTES = 4_096
 
 /** The largest budget of an API key. */
 export const MAX_BUDGET = 1_000_000_000

@@ -1,10 +1,11 @@
-// What entries say of the rights of API keys: chain.md 12 of the server.
+// What entries say of the names and the rights of API keys: chain.md 12.
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type Grant, recordGrant, recordGrantBefore } from './recorded-grant.js'
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const grant: Grant = {
+  name: 'till',
   permissions: ['keys:read', 'encrypt'],
   expires_at: null,
   allowed_ips: [],
@@ -15,7 +16,12 @@ const recorded = (allowed_ips: string[]) => recordGrant({ ...grant, allowed_ips 
 
 describe('the grant of an API key', () => {
   it('has its lists sorted, and null where any address is allowed', () => {
-    expect(recorded([])).toEqual({ permissions: 'encrypt keys:read', expires_at: null, allowed_ips: null })
+    expect(recorded([])).toEqual({
+      name: 'till',
+      permissions: 'encrypt keys:read',
+      expires_at: null,
+      allowed_ips: null,
+    })
     expect(recorded(['10.0.0.2', '10.0.0.1'])).toMatchObject({ allowed_ips: '10.0.0.1 10.0.0.2' })
   })
 
@@ -27,8 +33,9 @@ describe('the grant of an API key', () => {
     ]
     const list = [...most].sort().join(' ')
     expect(list.length).toBe(1_024)
-    expect(recorded(most)).toEqual({ permissions: 'encrypt keys:read', expires_at: null, allowed_ips: list })
+    expect(recorded(most)).toMatchObject({ allowed_ips: list })
     expect(recorded(more)).toEqual({
+      name: 'till',
       permissions: 'encrypt keys:read',
       expires_at: null,
       allowed_ips_count: 128,
@@ -49,6 +56,7 @@ describe('the grant of an API key', () => {
     const reordered = { ...grant, permissions: [...grant.permissions].reverse(), allowed_ips: ['10.0.0.2', '10.0.0.1'] }
     expect(recordGrantBefore(before, reordered, sha256)).toEqual({})
     const after: Grant = {
+      name: 'shop',
       permissions: ['encrypt'],
       expires_at: '2030-01-01T00:00:00.000Z',
       allowed_ips: [],
@@ -56,6 +64,7 @@ describe('the grant of an API key', () => {
       budgets: '{"hash":{"per_day":9}}',
     }
     expect(recordGrantBefore(before, after, sha256)).toEqual({
+      name_before: 'till',
       permissions_before: 'encrypt keys:read',
       expires_at_before: null,
       allowed_ips_before: '10.0.0.1 10.0.0.2',

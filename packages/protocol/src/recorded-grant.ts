@@ -1,4 +1,4 @@
-/** What the log's entries of API keys say of the rights that they grant (chain.md 12 of the server). Pure. */
+/** What the log's entries of API keys say of their names and of the rights that they grant (chain.md 12). Pure. */
 import { type KeyList, writeKeyList } from './key-list.js'
 import type { HeldPermission } from './operator-permissions.js'
 
@@ -7,8 +7,9 @@ import type { HeldPermission } from './operator-permissions.js'
  */
 const MAX_LIST_CHARACTERS = 1_024
 
-/** What an API key is granted. */
+/** The name of an API key, and what it is granted. */
 export interface Grant {
+  name: string
   permissions: readonly HeldPermission[]
   expires_at: string | null
   /** empty if any address is allowed */
@@ -26,10 +27,11 @@ export type HashText = (text: string) => string
 
 /** Returns what an entry says of a grant. */
 export function recordGrant(
-  { permissions, expires_at, allowed_ips, keys, budgets }: Grant,
+  { name, permissions, expires_at, allowed_ips, keys, budgets }: Grant,
   sha256: HashText,
 ): RecordedGrant {
   return {
+    name,
     permissions: sorted(permissions),
     expires_at,
     ...recordAddresses('allowed_ips', allowed_ips, sha256),
@@ -40,10 +42,11 @@ export function recordGrant(
 
 /** Returns what an entry says of the grant before a change, where the change made it different. */
 export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText): RecordedGrant {
-  const { permissions, expires_at, allowed_ips, keys, budgets } = before
+  const { name, permissions, expires_at, allowed_ips, keys, budgets } = before
   const listBefore = keys && writeKeyList(keys)
-  const isSame = (name: 'permissions' | 'allowed_ips') => sorted(before[name]) === sorted(after[name])
+  const isSame = (list: 'permissions' | 'allowed_ips') => sorted(before[list]) === sorted(after[list])
   return {
+    ...(name === after.name ? {} : { name_before: name }),
     ...(isSame('permissions') ? {} : { permissions_before: sorted(permissions) }),
     ...(expires_at === after.expires_at ? {} : { expires_at_before: expires_at }),
     ...(isSame('allowed_ips') ? {} : recordAddresses('allowed_ips_before', allowed_ips, sha256)),

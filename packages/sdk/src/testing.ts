@@ -107,7 +107,8 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     state.apiKeys = [{ ...first, permissions: [...first.permissions], created_at: timeNow(state) }]
     state.entries = []
     failures.clear()
-    const granted = { permissions: [...first.permissions].sort().join(' '), expires_at: null, allowed_ips: null }
+    const permissions = [...first.permissions].sort().join(' ')
+    const granted = { name: first.name, permissions, expires_at: null, allowed_ips: null }
     noteAsSystem(state, {
       action: 'api_key.create',
       metadata: { api_key_id: first.id, envelope_only: envelopeOnly, ...granted },

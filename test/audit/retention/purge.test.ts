@@ -98,6 +98,7 @@ describe('a purge', () => {
       'key.restate',
       'audit.purge',
     ])
+    expect(more.flatMap(({ metadata }) => metadata.name ?? []).sort()).toEqual(['a', 'b', 'first key'])
     const entry = more.at(-1)
     expect(entry).toMatchObject({ id: ALL + RESTATED + 1, actor: 'system', key_id: null })
     expect(entry).toHaveProperty('metadata', { purged_through: OLD, entries: OLD, cutoff })

@@ -38,6 +38,7 @@ export interface Listed {
   action: string
   key_id: string | null
   created_at: string
+  metadata: Record<string, unknown>
 }
 
 /** All entries as they were before anything was purged. */

@@ -173,37 +173,51 @@ describe('the report of rights', () => {
     )
 
     const lines = await rights(path, '--at', day(5), '--public-key', publicKey)
-    expect(lines.stdout).toContain(`${clerk.id}  active  decrypt keys:read`)
+    expect(lines.stdout).toContain(`${clerk.id}  clerk      active  decrypt keys:read`)
     expect((await rights(path, '--at', day(5))).code).toBe(6)
 
     const versions = async (at: string) => (await rights(path, '--at', at, '--public-key', publicKey)).stdout
-    expect(await versions(day(15))).toMatch(new RegExp(`^${key_id}  none +active +2 +2 +none +wrap encrypt `, 'm'))
-    expect(await versions(day(20))).toMatch(new RegExp(`^${key_id}  none +active +2 +2 +through 1 +wrap encrypt `, 'm'))
+    expect(await versions(day(15))).toMatch(new RegExp(`^${key_id}  k +none +active +2 +2 +none +wrap encrypt `, 'm'))
+    expect(await versions(day(20))).toMatch(
+      new RegExp(`^${key_id}  k +none +active +2 +2 +through 1 +wrap encrypt `, 'm'),
+    )
 
     const part = join(folder, 'part.ndjson')
     await writeFile(part, (await owner.call('GET', '/v1/audit/export?after_id=3')).body as string)
     const some = await rights(part, '--at', day(12), '--public-key', publicKey, '--key-id', key_id)
     expect([some.code, some.stdout]).toEqual([
       4,
-      expect.stringMatching(new RegExp(`^${owner.tenant.api_key.id}  unknown  unknown `, 'm')),
+      expect.stringMatching(new RegExp(`^${owner.tenant.api_key.id}  unknown  unknown  unknown `, 'm')),
     ])
 
     const other = await rightsInDatabase('--at', day(5), '--tenant', owner.tenant.tenant_id, '--json')
     expect(other.code).toBe(0)
-    expect(ofClerk(JSON.parse(other.stdout))).toEqual({ ...ofClerk(JSON.parse(told.stdout)), name: 'clerk' })
+    expect(ofClerk(JSON.parse(other.stdout))).toEqual(ofClerk(JSON.parse(told.stdout)))
     expect(JSON.parse(other.stdout).keys).toMatchObject([{ key_id, name: 'k' }])
   })
 
-  it('names keys and API keys beside their ids where the database has their names, as a terminal can show them', async () => {
+  it('has the names that keys and API keys had then, from the log alone, as a terminal can show them', async () => {
     const { tenant, call } = await service.createTenant()
     const { body: key } = await call('POST', '/v1/keys', { name: 'shop/orders' })
     const { body: made } = await call('POST', '/v1/api-keys', { name: 'till \u001b[2J', permissions: ['wrap'] })
-    const { stdout } = await rightsInDatabase('--at', new Date(now).toISOString(), '--tenant', tenant.tenant_id)
-    expect(stdout).toContain(`${made.id}  till \\u001b[2J`)
-    expect(stdout).toMatch(new RegExp(`^${key.id}  shop/orders +shop/? +active`, 'm'))
-    expect(stdout).toContain('Names are those of now')
-    const neighbour = await rightsInDatabase('--at', day(5), '--tenant', owner.tenant.tenant_id)
-    expect(neighbour.stdout).not.toContain('till')
+    const before = new Date(now).toISOString()
+    now += DAY_MS
+    await call('PATCH', `/v1/api-keys/${made.id}`, { name: 'till ' })
+    const after = new Date(now).toISOString()
+    const path = join(folder, 'named.ndjson')
+    await writeFile(path, (await call('GET', '/v1/audit/export')).body as string)
+    for (const told of [
+      await rights(path, '--at', before, '--public-key', publicKey),
+      await rightsInDatabase('--at', before, '--tenant', tenant.tenant_id),
+    ]) {
+      expect(told.stdout).toContain(`${made.id}  till \\u001b[2J`)
+      expect(told.stdout).toMatch(new RegExp(`^${key.id}  shop/orders +shop/? +active`, 'm'))
+    }
+    const { stdout } = await rights(path, '--at', after, '--public-key', publicKey)
+    expect(stdout).toContain(`${made.id}  till\\u0020 `)
+    const json = JSON.parse((await rights(path, '--at', after, '--public-key', publicKey, '--json')).stdout)
+    expect(json.api_keys.map(({ name }: { name: string }) => name)).toEqual(['first key', 'till '])
+    now -= DAY_MS
   })
 
   it('says nothing of a time after the one at which the log was signed', async () => {

@@ -167,7 +167,7 @@ ALL_PERMISSIONS = ("api_keys:manage api_keys:read audit:on_behalf_of audit:read 
 
 def change(action, key_version=None, key_id=KEY, actor=FIRST_API_KEY, **metadata):
     """An entry of a history of rights (chain.md 11): about KEY if it names a version."""
-    text = json.dumps(dict(sorted(metadata.items())), separators=(",", ":")) if metadata else None
+    text = json.dumps(dict(sorted(metadata.items())), separators=(",", ":"), ensure_ascii=False) if metadata else None
     return {"action": action, "key_id": None if key_version is None else key_id, "key_version": key_version, "actor": actor,
             "ip_address": None, "metadata": text, "created_at": "2026-08-11T09:30:00.000Z"}
 
@@ -205,10 +205,10 @@ def history_drafts():
         change("key.rotate", 2, key_id=OTHER_KEY, actor="system", replaces=27),
         change("tenant.update", actor="system", replaces=28, status="active", envelope_only=False),  # 30
         change("encrypt", 2, key_id=OTHER_KEY),
-        change("api_key.create", api_key_id=THIRD_API_KEY, permissions="encrypt"),
+        change("api_key.create", api_key_id=THIRD_API_KEY, name="till", permissions="encrypt"),
         change("key.wrap", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY),
         change("envelope_only.refused", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY, operation="encrypt"),
-        change("api_key.update", api_key_id=THIRD_API_KEY, permissions="hash", replaces=32),  # 35
+        change("api_key.update", api_key_id=THIRD_API_KEY, name="shop", name_before="till", permissions="hash", replaces=32),  # 35
         change("key.wrap", 2, key_id=OTHER_KEY, rewrapped_from=1, on_behalf_of="somebody"),
         change("api_key.update", api_key_id=THIRD_API_KEY, permissions="api_keys:manage encrypt", replaces=35),
         change("api_key.create", api_key_id=FOURTH_API_KEY, actor=THIRD_API_KEY, permissions="hash"),  # which `encrypt` implies
@@ -220,7 +220,7 @@ def history_drafts():
         restated_key(25, "destroyed", version=3),
         restated_key(29, "active", key_id=OTHER_KEY),  # 45
         restated_api_key(19, "api_keys:manage encrypt", revoked=True),
-        restated_api_key(37, "encrypt api_keys:manage", api_key_id=THIRD_API_KEY),
+        restated_api_key(37, "encrypt api_keys:manage", api_key_id=THIRD_API_KEY, name="shop"),
         restated_tenant(30),
         change("key.wrap", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY),
         change("key.disable", 2, key_id=OTHER_KEY, replaces=45),  # 50
@@ -239,7 +239,7 @@ def history_drafts():
         restated_key(60, "active", key_id=CLOSING_KEY, min_unwrap_version=2),
         updated_key(63, 1, 2),
         change("key.unwrap", 1, key_id=CLOSING_KEY),  # 65
-        change("key.create", 1, key_id=FOLDER_KEY, folder="customers/eu/"),
+        change("key.create", 1, key_id=FOLDER_KEY, folder="customers/eu/", name="customers/eu/\u202e7\u200b "),
         granted(FOLDERS, "api_keys:manage encrypt keys:create", ["customers/*"]),
         change("key.wrap", 1, key_id=FOLDER_KEY, actor=FOLDERS),
         change("key.create", 1, key_id=NEW_KEY, actor=FOLDERS, folder="customers/"),
@@ -247,7 +247,7 @@ def history_drafts():
         change("key.wrap", 1, key_id=FOLDER_KEY, actor=LISTED),
         granted(LISTED, "encrypt", [CLOSING_KEY], replaces=70),
         change("key.wrap", 2, key_id=CLOSING_KEY, actor=LISTED),
-        restated_key(66, "active", version=1, key_id=FOLDER_KEY, folder="customers/eu/"),
+        restated_key(66, "active", version=1, key_id=FOLDER_KEY, folder="customers/eu/", name="customers/eu/\u202e7\u200b "),
         restated_api_key(67, "encrypt api_keys:manage keys:create", api_key_id=FOLDERS, keys='["customers/*"]'),  # 75
         change("key.wrap", 1, key_id=FOLDER_KEY, actor=FOLDERS),
         change("api_key.update", api_key_id=LISTED, actor="system", replaces=72),

@@ -21,6 +21,26 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'has the name of a key and of an API key in the entries that make, change and rename it',
+    async run({ connect }) {
+      const { keys, apiKeys, audit } = connect()
+      await keys.create({ name: 'shop/till' })
+      await keys.createMany([{ name: 'a\u200b' }])
+      const { id } = await apiKeys.create({ name: 'one', permissions: [] })
+      await apiKeys.update(id, { name: 'two' })
+      await apiKeys.update(id, { permissions: ['hash'] })
+      const { logs } = await audit.list({ order: 'asc' })
+      expect(logs.map(({ metadata: { name, name_before } }) => [name, name_before])).toEqual([
+        ['first key', undefined],
+        ['shop/till', undefined],
+        ['a\u200b', undefined],
+        ['one', undefined],
+        ['two', 'one'],
+        ['two', undefined],
+      ])
+    },
+  },
+  {
     rule: 'names the key and its version in each entry about a key, in the metadata too, which is always an object',
     async run({ connect, pass }) {
       const eaas = connect()

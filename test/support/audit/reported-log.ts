@@ -9,6 +9,8 @@ export const ORDERS = 'a1b2c3d4-0000-4000-8000-000000000002'
 export const ERASED = 'a1b2c3d4-0000-4000-8000-000000000003'
 /** An end user whom an application named to harm whoever reads the report. */
 export const HOSTILE = `<script>alert('x')</script>"'&\u202eexe.txt\u0007`
+/** The name of an API key, made as harmful. */
+export const HOSTILE_NAME = `<img src=x onerror=alert(1)>\u200b `
 export const FORMULA = "=cmd|' /C calc'!A0"
 export const SIGNED_AT = '2026-07-02T00:00:00.000Z'
 const ALL =
@@ -39,26 +41,32 @@ export function* reportedLog(busy = 1): Generator<Draft> {
   yield numbered({
     action: 'api_key.create',
     created_at: at(0),
-    metadata: { ...grant(OWNER, ALL), envelope_only: true },
+    metadata: { ...grant(OWNER, ALL), name: 'owner', envelope_only: true },
   })
   for (const key_id of [CUSTOMERS, ORDERS, ERASED])
     yield change(key_id, {
       action: 'key.create',
       created_at: at(0, 1),
-      metadata: { folder: key_id === ORDERS ? 'shop/' : '' },
+      // An older server did not state names.
+      metadata:
+        key_id === ORDERS
+          ? { folder: 'shop/', name: 'shop/orders' }
+          : key_id === ERASED
+            ? { folder: '', name: 'erased' }
+            : { folder: '' },
     })
   yield numbered({
     action: 'api_key.create',
     created_at: at(0, 2),
     actor: OWNER,
-    metadata: grant(SHOP, 'audit:on_behalf_of decrypt encrypt'),
+    metadata: grant(SHOP, 'audit:on_behalf_of decrypt encrypt', { name: HOSTILE_NAME }),
   })
   const clerkEntry = id + 1
   yield numbered({
     action: 'api_key.create',
     created_at: at(0, 3),
     actor: OWNER,
-    metadata: grant(CLERK, 'audit:on_behalf_of unwrap', { keys: `["${CUSTOMERS}"]` }),
+    metadata: grant(CLERK, 'audit:on_behalf_of unwrap', { name: 'clerk', keys: `["${CUSTOMERS}"]` }),
   })
   yield change(ORDERS, {
     action: 'key.rotation_policy',
@@ -116,9 +124,10 @@ export function* reportedLog(busy = 1): Generator<Draft> {
         created_at: at(day, 620),
         actor: OWNER,
         metadata: {
-          ...grant(CLERK, 'audit:on_behalf_of hash unwrap', { keys: `["${CUSTOMERS}"]` }),
+          ...grant(CLERK, 'audit:on_behalf_of hash unwrap', { name: 'till', keys: `["${CUSTOMERS}"]` }),
+          name_before: 'clerk',
           permissions_before: 'audit:on_behalf_of unwrap',
-          changed: 'permissions',
+          changed: 'name permissions',
           replaces: clerkEntry,
         },
       })

@@ -23,6 +23,12 @@ interface EntriesCommand extends Trusted {
   json: boolean
 }
 
+/** An entry with the names that its key and its actor had then; null if no entry before states them. */
+type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
+
+/** The entries that state the name of a key or an API key (chain.md 12). */
+const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
+
 /** Entries that are printed at a time. */
 const PAGE_ENTRIES = 1_000
 
@@ -62,7 +68,9 @@ export function addEntries(program: Command): void {
 /** Prints the entries; returns the exit code of the export. */
 async function printEntries(files: readonly string[], options: EntriesCommand): Promise<number> {
   const filter = filterOf(options)
-  let found: ExportedEntry[] = []
+  /** as of the entry that is read */
+  const names = new Map<string, string>()
+  let found: NamedEntry[] = []
   let printed = 0
   const flush = () => {
     if (found.length === 0) return
@@ -74,8 +82,13 @@ async function printEntries(files: readonly string[], options: EntriesCommand): 
   }
   const { verdict } = await verifyFiles(files, options, {
     onEntry(entry) {
+      const { key_id, actor } = entry
+      if (NAMING.includes(entry.action)) {
+        const { name, api_key_id } = readMetadata(entry)
+        if (typeof name === 'string') names.set(key_id ?? String(api_key_id), name)
+      }
       if (!matchesFilter(filter, entry)) return
-      found.push(entry)
+      found.push({ ...entry, key_name: names.get(key_id ?? '') ?? null, actor_name: names.get(actor) ?? null })
       if (found.length === PAGE_ENTRIES) flush()
     },
   })
@@ -112,16 +125,18 @@ function filterOf({
   }
 }
 
-function describe(entries: readonly ExportedEntry[]): string[] {
+function describe(entries: readonly NamedEntry[]): string[] {
   return table(
-    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'VERSION', 'BY', 'FOR', 'ADDRESS', 'METADATA'],
+    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'ITS NAME', 'VERSION', 'BY', 'ITS NAME', 'FOR', 'ADDRESS', 'METADATA'],
     entries.map((entry) => [
       String(entry.id),
       entry.created_at,
       entry.action,
       entry.key_id ?? '',
+      entry.key_name ?? '',
       String(entry.key_version ?? ''),
       entry.actor,
+      entry.actor_name ?? '',
       findUser(readMetadata(entry)) ?? '',
       entry.ip_address ?? '',
       entry.metadata ?? '',

@@ -1,10 +1,10 @@
 /** How a command ends that failed: what it prints, and its exit code. */
+import { visibleLine } from '@eaas/protocol'
 import { CheckpointError } from '../formats/signed-note.js'
 import { ForeignServerError } from '../node/data-directory-lock.js'
 import { ListenError } from '../node/listen.js'
 import { WitnessError } from '../witness/state-file.js'
 import { CommandError } from './files.js'
-import { printable } from './output.js'
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
 const EXPECTED = [CheckpointError, CommandError, ForeignServerError, ListenError, WitnessError]
@@ -12,7 +12,7 @@ const EXPECTED = [CheckpointError, CommandError, ForeignServerError, ListenError
 /** Prints why the command failed, and ends the process, with exit code 1 unless another one is set. */
 export function fail(error: unknown): void {
   process.exitCode ??= 1
-  const lines = explain(error).split('\n').map(printable)
+  const lines = explain(error).split('\n').map(visibleLine)
   process.stderr.write(`eaas-audit: ${lines.join('\n')}\n`, () => process.exit())
 }
 

@@ -1,4 +1,5 @@
 /** Output of the commands: JSON for programs, tables for people. */
+import { visible, visibleLine } from '@eaas/protocol'
 
 /** Prints a value as one line of JSON. */
 export function printJson(value: unknown): void {
@@ -7,23 +8,12 @@ export function printJson(value: unknown): void {
 
 /** Prints lines of text. */
 export function print(...lines: string[]): void {
-  process.stdout.write(`${lines.map(printable).join('\n')}\n`)
-}
-
-/**
- * Escapes characters that a terminal would obey, or show in another order, as in JSON: tenants choose names,
- * and operators read them.
- */
-export function printable(line: string): string {
-  return line.replace(
-    /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  process.stdout.write(`${lines.map(visibleLine).join('\n')}\n`)
 }
 
 /** Lays rows out under their headings, in columns; returns the lines. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const all = [headings, ...rows].map((row) => row.map(printable))
+  const all = [headings, ...rows].map((row) => row.map(visible))
   const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
   return all.map((row) =>
     row
@@ -44,7 +34,7 @@ export interface Progress {
 export function showProgress(what: string): Progress {
   const isTerminal = process.stderr.isTTY
   const show = (state: string) => {
-    if (isTerminal) process.stderr.write(`\r\u001b[K${printable(`${what} ${state}`)}`)
+    if (isTerminal) process.stderr.write(`\r\u001b[K${visibleLine(`${what} ${state}`)}`)
   }
   return Object.assign(show, {
     done: () => {

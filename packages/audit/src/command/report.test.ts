@@ -10,7 +10,17 @@ import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ERASED, FORMULA, HOSTILE, reportedLog, SHOP, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
+import {
+  CLERK,
+  ERASED,
+  FORMULA,
+  HOSTILE,
+  ORDERS,
+  OWNER,
+  reportedLog,
+  SHOP,
+  SIGNED_AT,
+} from '../../../../test/support/audit/reported-log.js'
 import { publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
@@ -150,6 +160,17 @@ describe('eaas-audit entries', () => {
       'key.destroy',
     ])
     expect(lines.at(-1)).toBe('4 entries of a valid export.')
+  })
+
+  it('prints the names that a key and an API key had at the time of the entry', async () => {
+    const { lines } = await entries('--key', ORDERS, '--to', '2026-01-10T00:00:00Z')
+    expect(lines[1]).toMatch(new RegExp(`key.create +${ORDERS}  shop/orders  1 +${OWNER}  owner `))
+    expect(lines.find((line) => line.includes('key.unwrap'))).toContain(
+      `${SHOP}  <img src=x onerror=alert(1)>\\u200b\\u0020  `,
+    )
+    const json = await entries('--metadata', `api_key_id=${CLERK}`, '--json')
+    const found = json.lines.slice(0, -1).map((line) => JSON.parse(line))
+    expect(found.map(({ actor_name, key_name }) => [actor_name, key_name])).toEqual(Array(2).fill(['owner', null]))
   })
 
   it('prints what one person opened, by any name that an application gave them', async () => {

@@ -50,7 +50,10 @@ export function addReport(program: Command, version: string): void {
     .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist')
     .option('--csv <dir>', 'write each table as CSV into a new directory')
     .option('--json <file>', 'write JSON; the file must not exist')
-    .option('--tenant-names <file>', 'JSON with names of the tenant, its keys and API keys: {"<id>":"<name>"}')
+    .option(
+      '--tenant-names <file>',
+      'JSON with the name of the tenant, and of keys and API keys that the log does not name: {"<id>":"<name>"}',
+    )
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(CHECKPOINT_OPTION)
     .addOption(WITNESS_OPTION)
@@ -86,12 +89,11 @@ async function reportFiles(
     files: verified.files.map(({ name, sha256 = 'unknown' }) => ({ name, sha256 })),
     ...viewWitnessed(witnessed),
     witnesses: options.witness ?? [],
-    tenant_name: names.get(verdict.tenant_id ?? ''),
+    names,
     ...made,
-    hasNames: names.size > 0,
   })
   const shown = files.map((file) => basename(file))
-  if (html !== undefined) await write(html, writePage(report, { files: shown, names }))
+  if (html !== undefined) await write(html, writePage(report, { files: shown }))
   if (json !== undefined) await write(json, writeJson(report))
   if (csv !== undefined) await writeTables(csv, report)
   print(report.evidence.verdict)

@@ -72,19 +72,13 @@ interface Shown {
   keyId?: string
   /** names the tenant, if it is known by more than its id */
   owner?: string | undefined
-  /** the names that keys and API keys have now, by their ids; no log records them */
-  names?: ReadonlyMap<string, string>
 }
 
 /**
  * Prints the report of a log with this verdict; returns the exit code. @throws CommandError if the log was signed
  * before the time of the report
  */
-export function printRights(
-  verdict: ExportVerdict,
-  report: RightsReport,
-  { json, keyId, owner, names = new Map() }: Shown,
-): number {
+export function printRights(verdict: ExportVerdict, report: RightsReport, { json, keyId, owner }: Shown): number {
   const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
   if (valid && signed_at !== undefined && report.at > signed_at) {
     throw new CommandError(
@@ -98,8 +92,8 @@ export function printRights(
       print(
         `The log${owner ? ` of ${owner}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
       )
-  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...withNames(shown, names) })
-  else print(...describe(verdict, shown, { owner, names }))
+  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
+  else print(...describe(verdict, shown, owner))
   return exitCode(verdict)
 }
 
@@ -120,39 +114,25 @@ function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: str
   }
 }
 
-function withNames({ api_keys, keys, ...report }: RightsReport, names: ReadonlyMap<string, string>) {
-  const named = (id: string) => {
-    const name = names.get(id)
-    return name === undefined ? {} : { name }
-  }
-  return {
-    ...report,
-    api_keys: api_keys.map(({ api_key_id, ...rights }) => ({ api_key_id, ...named(api_key_id), ...rights })),
-    keys: keys.map(({ key_id, ...rights }) => ({ key_id, ...named(key_id), ...rights })),
-  }
-}
-
 function describe(
   { tenant_id, after_id = 0, trusted_key, key_changes, missing }: ExportVerdict,
   report: RightsReport,
-  { owner, names }: { owner: string | undefined; names: ReadonlyMap<string, string> },
+  owner: string | undefined,
 ): string[] {
   const { at, through_id, tenant, api_keys, keys, exports } = report
   const mode =
     tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
   const unknown = (value: string | number | null | undefined) =>
     value === null || value === undefined ? 'unknown' : String(value)
-  const heading = names.size > 0 ? ['NAME'] : []
-  const named = (id: string) => (names.size > 0 ? [names.get(id) ?? 'unknown'] : [])
   return [
     `Rights in ${owner ?? `tenant ${tenant_id}`} at ${at}, by the entries through ${through_id}`,
     `tenant  ${unknown(tenant.status)}, ${mode}`,
     '',
     ...table(
-      ['API KEY', ...heading, 'STATUS', 'PERMISSIONS', 'KEYS', 'BUDGETS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
+      ['API KEY', 'NAME', 'STATUS', 'PERMISSIONS', 'KEYS', 'BUDGETS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
       api_keys.map((apiKey) => [
         apiKey.api_key_id,
-        ...named(apiKey.api_key_id),
+        unknown(apiKey.name),
         unknown(apiKey.status),
         apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
         apiKey.permissions === null ? 'unknown' : keysOf(apiKey),
@@ -164,10 +144,10 @@ function describe(
     ),
     '',
     ...table(
-      ['KEY', ...heading, 'FOLDER', 'STATUS', 'VERSION', 'OPENS FROM', 'DESTROYED', 'OPEN TO', 'ENTRY'],
+      ['KEY', 'NAME', 'FOLDER', 'STATUS', 'VERSION', 'OPENS FROM', 'DESTROYED', 'OPEN TO', 'ENTRY'],
       keys.map((key) => [
         key.key_id,
-        ...named(key.key_id),
+        unknown(key.name),
         key.folder === '' ? 'none' : unknown(key.folder),
         unknown(key.status),
         unknown(key.version),
@@ -179,7 +159,6 @@ function describe(
     ),
     '',
     'An API key could do with a key what both of its lines name.',
-    ...(names.size > 0 ? ['Names are those of now: the log records ids.'] : []),
     ...(exports.length === 0
       ? []
       : [

@@ -1,9 +1,9 @@
 /** A table of a report as CSV (RFC 4180). Pure. */
+import { visible } from '@eaas/protocol'
 import { type Cell, isFigure, type Table } from './table.js'
-import { visible } from './visible.js'
 
 /** What a spreadsheet would take for a formula, also in its full-width form. */
-const FORMULA = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]/u
+const FORMULA = /^[=+\-@\uff1d\uff0b\uff0d\uff20]/u
 
 /** Writes a table. A text that a spreadsheet would calculate gets an apostrophe before it. */
 export function writeCsv({ columns, rows }: Table): string {

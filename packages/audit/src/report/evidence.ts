@@ -1,5 +1,5 @@
 /** The first page of a report: the verdict, what it rests on, and what it does not prove. Pure. */
-import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
@@ -17,12 +17,11 @@ export interface EvidenceSource {
   /** what witnesses cosigned */
   witnessed?: { entry_id: number; cosigned_at: string } | undefined
   witnesses?: readonly string[] | undefined
-  /** the tenant's name, from the file of names */
-  tenant_name?: string | undefined
+  /** names of the tenant, of keys and of API keys, by their ids, from a file */
+  names: ReadonlyMap<string, string>
   version: string
   /** the command that makes the same report */
   command: string
-  hasNames: boolean
 }
 
 export interface Evidence {
@@ -58,7 +57,7 @@ export function createEvidence(source: EvidenceSource): Evidence {
     facts: [
       ...(verdict.tenant_id === undefined
         ? []
-        : [{ name: 'Tenant', text: [source.tenant_name, verdict.tenant_id].filter(Boolean).join(', ') }]),
+        : [{ name: 'Tenant', text: nameTenant(verdict.tenant_id, source.names) }]),
       { name: 'Period', text: `from ${from} until before ${to}` },
       ...(verdict.valid ? listProven(source) : []),
       ...source.files.map(({ name, sha256 }) => ({ name: 'File', text: `${name}, SHA-256 ${sha256}` })),
@@ -67,6 +66,11 @@ export function createEvidence(source: EvidenceSource): Evidence {
     ],
     not_proven: verdict.valid ? listUnproven(source, uncovered) : [],
   }
+}
+
+function nameTenant(tenant_id: string, names: ReadonlyMap<string, string>): string {
+  const name = names.get(tenant_id)
+  return name === undefined ? tenant_id : `${visible(name)}, ${tenant_id}`
 }
 
 function judge({ verdict }: EvidenceSource, uncovered: string | undefined): Pick<Evidence, 'verdict' | 'tone'> {
@@ -156,7 +160,7 @@ function describeKept({ tenant_id, id, hash, signed_at }: KeptStatement): string
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
-function listUnproven({ verdict, witnessed, hasNames }: EvidenceSource, uncovered: string | undefined): string[] {
+function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: string | undefined): string[] {
   const { trusted_key, checkpoint_compared, after_id = 0 } = verdict
   return [
     ...(uncovered === undefined ? [] : [`The whole period: ${uncovered}.`]),
@@ -173,6 +177,11 @@ function listUnproven({ verdict, witnessed, hasNames }: EvidenceSource, uncovere
     ...(after_id > 0
       ? [`What only the entries through ${after_id} recorded: rights and states that they set are shown as unknown.`]
       : []),
-    ...(hasNames ? ['Names: they come from a file that no signature covers. The log records ids.'] : []),
+    'What a name stands for: whoever makes or renames a key or an API key chooses it, and two may have one name. The id beside it tells them apart.',
+    ...(names.size > 0
+      ? [
+          'The name of the tenant, and names that the log does not state: they come from a file that no signature covers.',
+        ]
+      : []),
   ]
 }

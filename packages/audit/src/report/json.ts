@@ -2,11 +2,13 @@
 import { encodeHex } from '@eaas/protocol'
 import type { Figure } from './figure.js'
 import type { Report } from './report.js'
-import { type Cell, isFigure, type Table } from './table.js'
+import { type Cell, isFigure, type Table, withNames } from './table.js'
 
 /** Writes a report: each table is a list of objects, each figure the number of its entries and the first of them. */
-export function writeJson({ evidence, sections, figures, entries, isCovered }: Report): string {
-  const tables = sections.flatMap(({ tables }) => tables.map((table) => [table.name, viewTable(table)]))
+export function writeJson({ evidence, sections, figures, entries, names, isCovered }: Report): string {
+  const tables = sections.flatMap(({ tables }) =>
+    tables.map((table) => [table.name, viewTable(withNames(table, names))]),
+  )
   const days = sections
     .flatMap(({ days = [] }) => days)
     .map(({ figure, ...day }) => ({ ...day, figure: viewFigure(figure) }))

@@ -1,5 +1,5 @@
 /** HTML in which every text is escaped. Pure. */
-import { visible } from './visible.js'
+import { visibleLine } from '@eaas/protocol'
 
 /** Markup that was escaped already. Nothing else is taken for it. */
 export class Markup {
@@ -25,5 +25,5 @@ function write(part: Part): string {
   if (part === null || part === undefined || part === false) return ''
   if (part instanceof Markup) return part.text
   if (typeof part === 'object') return part.map(write).join('')
-  return visible(String(part)).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+  return visibleLine(String(part)).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
 }

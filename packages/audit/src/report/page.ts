@@ -1,5 +1,5 @@
 /** A report as one page of HTML, without script and without anything from elsewhere. Pure. */
-import { encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
+import { encodeBase64, encodeHex, encodeUtf8, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { filterOptions, quote } from './entry-filter.js'
 import type { Evidence } from './evidence.js'
@@ -17,8 +17,6 @@ const ID_CHARACTERS = 8
 export interface PageOptions {
   /** the exports, as the commands of the annex name them */
   files: readonly string[]
-  /** names of the tenant, of keys and of API keys, by their ids */
-  names: ReadonlyMap<string, string>
 }
 
 /** Writes the page. */
@@ -134,7 +132,7 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
     if (kind === 'id') return this.#id(String(cell))
     if (kind === 'time') return timeOf(String(cell))
     if ((kind === 'entry' || kind === 'mark') && typeof cell === 'number') return this.#entry(cell)
-    return cell
+    return typeof cell === 'string' ? visible(cell) : cell
   }
 
   #entry(id: number): Markup | number {
@@ -142,10 +140,10 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
   }
 
   #id(id: string): Markup {
-    const name = this.options.names.get(id)
+    const name = this.report.names.get(id)
     const rest = id.slice(ID_CHARACTERS)
     const short = /^[0-9a-f-]{36}$/.test(id) ? html`<b>${id.slice(0, ID_CHARACTERS)}</b><i>${rest}</i>` : html`${id}`
-    return html`${name !== undefined && html`<span class="name">${name}</span>`}<span class="id" title="${id}">${short}</span>`
+    return html`${name !== undefined && html`<span class="name">${visible(name)}</span>`}<span class="id" title="${id}">${short}</span>`
   }
 
   #annex(): Markup {

@@ -7,6 +7,7 @@ import {
   ERASED,
   FORMULA,
   HOSTILE,
+  HOSTILE_NAME,
   ORDERS,
   OWNER,
   reportedLog,
@@ -29,6 +30,7 @@ const TO = '2026-07-01T00:00:00.000Z'
 const NAMES = new Map([
   [TENANT, 'acme <b>'],
   [CUSTOMERS, '</td><script>'],
+  [ORDERS, 'not what the log says'],
 ])
 
 interface Options {
@@ -53,7 +55,7 @@ async function reportOn(
       reader.read(entry)
     },
   })
-  const made = { version: '1.2.3', command: 'npx @eaas/audit report', hasNames: true, tenant_name: NAMES.get(TENANT) }
+  const made = { version: '1.2.3', command: 'npx @eaas/audit report', names: NAMES }
   const report = reader.report({ verdict, files: [{ name: 'acme.ndjson', sha256: 'ab' }], ...made })
   return { report, entries, verdict }
 }
@@ -125,7 +127,26 @@ describe('a report', () => {
     expect(clerk).toMatchObject({ unwrap: granted, hash: changed, decrypt: null, state: 'active' })
     expect(rowsOf(report, 'rights-changes')).toEqual([
       { api_key: CLERK, what: 'permissions gained', before: 'no', after: 'hash', entry: changed },
+      { api_key: CLERK, what: 'name', before: 'clerk', after: 'till', entry: changed },
     ])
+  })
+
+  it('names keys and API keys as the log did at the end of the period, and as a file does where it did not', async () => {
+    const { report } = await reportOn()
+    const named = [...report.names].sort(([a], [b]) => (a < b ? -1 : 1))
+    expect(named).toEqual(
+      [
+        [OWNER, 'owner'],
+        [SHOP, HOSTILE_NAME],
+        [CLERK, 'till'],
+        [TENANT, 'acme <b>'],
+        [CUSTOMERS, '</td><script>'],
+        [ORDERS, 'shop/orders'],
+        [ERASED, 'erased'],
+      ].sort(([a = ''], [b = '']) => (a < b ? -1 : 1)),
+    )
+    const earlier = (await reportOn(undefined, { to: '2026-02-02T00:00:00.000Z' })).report
+    expect(earlier.names.get(CLERK)).toBe('clerk')
   })
 
   it('lists refusals by reason, API key, address and day, and what stands out', async () => {
@@ -143,7 +164,7 @@ describe('a report', () => {
 
   it('has the entries that its tables name, by which each link leads somewhere', async () => {
     const { report } = await reportOn()
-    const page = writePage(report, { files: ['acme.ndjson'], names: NAMES })
+    const page = writePage(report, { files: ['acme.ndjson'] })
     const targets = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
     const links = [...page.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
     expect(links.length).toBeGreaterThan(200)
@@ -155,7 +176,7 @@ describe('a report', () => {
     expect(report.evidence).toMatchObject({ tone: 'alarm', not_proven: [] })
     expect(report.evidence.verdict).toMatch(/^The export is NOT valid, so nothing is reported from it: .*entry \d+/)
     expect(report).toMatchObject({ sections: [], figures: [], entries: [], isCovered: false })
-    expect(writePage(report, { files: ['acme.ndjson'], names: NAMES })).not.toContain('<table')
+    expect(writePage(report, { files: ['acme.ndjson'] })).not.toContain('<table')
   })
 
   it('does not cover a period that ends after the export was signed', async () => {
@@ -196,14 +217,14 @@ describe('a report', () => {
     const [persons] = report.sections[0]?.tables ?? []
     expect(persons?.rows.length).toBe(10_000)
     expect(persons?.notes).toEqual(['50 entries of further ones are not in this table: it has the first 10000.'])
-    expect(writePage(report, { files: ['acme.ndjson'], names: NAMES }).length).toBeLessThan(2_000_000)
+    expect(writePage(report, { files: ['acme.ndjson'] }).length).toBeLessThan(2_000_000)
   })
 })
 
 describe('the page', () => {
   it('has no markup but its own, whatever texts the log and the names hold', async () => {
     const { report } = await reportOn()
-    const page = writePage(report, { files: [`it's <b>`], names: NAMES })
+    const page = writePage(report, { files: [`it's <b>`] })
     const body = page.slice(page.indexOf('<body>'))
     const tags = new Set([...body.matchAll(/<\/?([a-z0-9]+)/gi)].map(([, tag]) => tag))
     const allowed =
@@ -211,13 +232,15 @@ describe('the page', () => {
     expect([...tags].filter((tag) => !allowed.split(' ').includes(tag ?? ''))).toEqual([])
     expect(body).toContain('&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&#39;&amp;\\u202eexe.txt\\u0007')
     expect(body).toContain('&lt;/td&gt;&lt;script&gt;')
+    expect(body).toContain(`<span class="name">&lt;img src=x onerror=alert(1)&gt;\\u200b\\u0020</span>`)
+    expect(body).not.toContain('not what the log says')
     expect(body).not.toMatch(/[\p{Cf}\u2028\u2029]/u)
     expect(body).not.toMatch(/<[^>]+ (on\w+|style|src|action)=/)
   })
 
   it('allows its own style alone, by its hash, and loads nothing', async () => {
     const { report } = await reportOn()
-    const page = writePage(report, { files: ['acme.ndjson'], names: NAMES })
+    const page = writePage(report, { files: ['acme.ndjson'] })
     const hash = createHash('sha256').update(STYLE).digest('base64')
     const policy = `default-src &#39;none&#39;; style-src &#39;sha256-${hash}&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;`
     expect(page).toContain(`<meta http-equiv="Content-Security-Policy" content="${policy}">`)
@@ -228,7 +251,7 @@ describe('the page', () => {
 
   it('is the same for the same export', async () => {
     const pages = await Promise.all([reportOn(), reportOn()])
-    const [one, other] = pages.map(({ report }) => writePage(report, { files: ['acme.ndjson'], names: NAMES }))
+    const [one, other] = pages.map(({ report }) => writePage(report, { files: ['acme.ndjson'] }))
     expect(one).toBe(other)
   })
 })
@@ -256,9 +279,26 @@ describe('the files for programs', () => {
     for (const csv of Object.values(tables)) expect(csv).not.toMatch(/(^|,)"?\s*[=+@\uff1d]/m)
   })
 
-  it.each(['=1', '+1', '-1', '@x', ' =1', '\uff1d1'])('have an apostrophe before %j', (text) => {
+  it.each(['=1', '+1', '-1', '@x', '\uff1d1'])('have an apostrophe before %j', (text) => {
     const table = { name: 't', title: '', columns: [], rows: [{ cells: [text] }], empty: '' }
     expect(writeCsv(table)).toBe(`\r\n"'${text}"\r\n`)
+  })
+
+  it('show blanks at the beginning, after which a spreadsheet would still calculate', () => {
+    const table = { name: 't', title: '', columns: [], rows: [{ cells: [' =1', '\u3000@x'] }], empty: '' }
+    expect(writeCsv(table)).toBe('\r\n"\\u0020=1","\\u3000@x"\r\n')
+  })
+
+  it('have a column of names beside each column of ids', async () => {
+    const { report } = await reportOn()
+    const tables = Object.fromEntries(listTables(report).map((table) => [table.name, writeCsv(table)]))
+    expect(tables['access-by-key']).toMatch(/^"key","key_name","user","api_key","api_key_name","opened",/)
+    const row = `"${ORDERS}","shop/orders","ada@example.com","${SHOP}","<img src=x onerror=alert(1)>\\u200b\\u0020",`
+    expect(tables['access-by-key']).toContain(row)
+    expect(tables.keys).toMatch(new RegExp(`^"${ERASED}","erased",,"destroyed",[^,]+,"system",,`, 'm'))
+    const { 'access-by-key': used, limits } = JSON.parse(writeJson(report))
+    expect(used[0]).toMatchObject({ key: CUSTOMERS, key_name: '</td><script>', api_key: OWNER, api_key_name: 'owner' })
+    expect(limits[1]).toMatchObject({ api_key: SHOP, api_key_name: HOSTILE_NAME })
   })
 
   it('are JSON with each table, each figure and each named entry', async () => {

@@ -7,7 +7,7 @@ import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'
 import { createRefusalsReader } from './refusals.js'
 import { createRightsSectionReader } from './rights.js'
-import { type Cell, columns, isFigure, type Section, type Table } from './table.js'
+import { type Cell, columns, isFigure, type Section, type Table, withNames } from './table.js'
 
 export interface Report {
   evidence: Evidence
@@ -17,6 +17,8 @@ export interface Report {
   figures: readonly Figure[]
   /** the entries that the sections name */
   entries: readonly ExportedEntry[]
+  /** names of the tenant, of keys and of API keys, by their ids: as the log states them, or else as they were given */
+  names: ReadonlyMap<string, string>
   /** whether the export is valid and covers the period */
   isCovered: boolean
 }
@@ -57,6 +59,7 @@ export function createReportReader(period: { from: string; to: string }): Report
         evidence: createEvidence(whole),
         sections,
         figures: [...new Set(sections.flatMap(listFigures))],
+        names: new Map([...source.names, ...(valid ? rights.names() : [])]),
         entries: [...new Set(sections.flatMap(listCited))].sort((a, b) => a - b).flatMap((id) => cited.find(id) ?? []),
         isCovered: valid && findUncovered(whole) === undefined,
       }
@@ -65,7 +68,7 @@ export function createReportReader(period: { from: string; to: string }): Report
 }
 
 /** All tables of a report as they are written as CSV: those of the sections, the facts of the evidence, and the days. */
-export function listTables({ evidence, sections }: Report): Table[] {
+export function listTables({ evidence, sections, names }: Report): Table[] {
   const facts = [
     { name: 'verdict', text: evidence.verdict },
     ...evidence.facts,
@@ -81,7 +84,7 @@ export function listTables({ evidence, sections }: Report): Table[] {
       rows: facts.map(({ name, text }) => ({ cells: [name, text] })),
       empty: '',
     },
-    ...sections.flatMap(({ tables }) => tables),
+    ...sections.flatMap(({ tables }) => tables.map((table) => withNames(table, names))),
     {
       name: 'days',
       title: 'Opened by day and hour',

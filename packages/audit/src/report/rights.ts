@@ -10,10 +10,13 @@ export interface RightsSectionReader {
   section(): Section
   /** the state of each key at the end of the period */
   keys(): KeyRights[]
+  /** the names of keys and API keys at the end of the period, by their ids */
+  names(): Map<string, string>
 }
 
 /** What an API key has, as texts that can be compared. */
 const ASPECTS: readonly [name: string, of: (apiKey: ApiKeyRights) => string][] = [
+  ['name', ({ name }) => name ?? 'unknown'],
   ['state', ({ status }) => status ?? 'unknown'],
   ['keys', (apiKey) => ifKnown(apiKey, ({ keys }) => (keys === null ? 'all' : keys.join(' ') || 'none'))],
   ['budgets', (apiKey) => ifKnown(apiKey, describeBudgets)],
@@ -43,6 +46,14 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
       if (entry.action.startsWith('api_key.') && entry.created_at <= to) readGrant(entry)
     },
     keys: () => after.report().keys,
+    names() {
+      const { keys, api_keys } = after.report()
+      const named = [
+        ...keys.map(({ key_id, name }) => [key_id, name]),
+        ...api_keys.map((one) => [one.api_key_id, one.name]),
+      ]
+      return new Map(named.filter((pair): pair is [string, string] => pair[1] !== null))
+    },
     section() {
       const [earlier, later] = [before.report(), after.report()]
       const known = new Map(earlier.api_keys.map((apiKey) => [apiKey.api_key_id, apiKey]))
@@ -86,7 +97,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
               ['entry', 'Entry', 'entry'],
             ),
             rows: later.api_keys.map((apiKey) => ({
-              cells: [apiKey.api_key_id, ...ASPECTS.slice(1).map(([, describe]) => describe(apiKey)), apiKey.entry_id],
+              cells: [apiKey.api_key_id, ...ASPECTS.slice(2).map(([, describe]) => describe(apiKey)), apiKey.entry_id],
             })),
             empty: 'There was no API key.',
           },

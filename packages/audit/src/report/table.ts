@@ -60,6 +60,23 @@ export interface Day {
   isSpike: boolean
 }
 
+/** Adds a column of names after each column of ids, for what shows no name with an id. */
+export function withNames(table: Table, names: ReadonlyMap<string, string>): Table {
+  const { columns, rows } = table
+  const isId = columns.map(({ kind }) => kind === 'id')
+  return {
+    ...table,
+    columns: columns.flatMap((column, at): Column[] => {
+      const { name, title } = column
+      return isId[at] ? [column, { name: `${name}_name`, title: `${title}: name`, kind: 'text' }] : [column]
+    }),
+    rows: rows.map((row) => ({
+      ...row,
+      cells: row.cells.flatMap((cell, at) => (isId[at] ? [cell, names.get(String(cell)) ?? null] : [cell])),
+    })),
+  }
+}
+
 export function columns(...described: readonly [name: string, title: string, kind: Kind][]): Column[] {
   return described.map(([name, title, kind]) => ({ name, title, kind }))
 }

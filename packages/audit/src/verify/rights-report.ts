@@ -42,6 +42,8 @@ export interface KeyExport {
 
 export interface ApiKeyRights {
   api_key_id: string
+  /** null if no entry stated it */
+  name: string | null
   /** null if only its calls were read */
   status: 'active' | 'expired' | 'revoked' | null
   permissions: string[] | null
@@ -58,6 +60,8 @@ export interface ApiKeyRights {
 
 export interface KeyRights {
   key_id: string
+  /** null if no entry stated it */
+  name: string | null
   status: 'active' | 'disabled' | 'pending_destruction' | 'destroyed' | null
   version: number | null
   /** the oldest version that opens; null if that was not read */
@@ -70,6 +74,8 @@ export interface KeyRights {
   folder: string | null
   entry_id: number | null
 }
+
+const UNKNOWN_GRANT = { permissions: null, expires_at: null, allowed_ips: null, keys: null, budgets: null }
 
 /** By action, or by the `step` of a `key.destroy`. */
 const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown, KeyRights['status']>([
@@ -103,17 +109,13 @@ export function createRightsReader(at: string): RightsReader {
   function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
     const api_key_id = String(told.api_key_id)
     const before = apiKeys.get(api_key_id)
-    if (action === 'api_key.restate') {
-      const status = told.revoked_at === null ? 'active' : 'revoked'
-      apiKeys.set(api_key_id, { api_key_id, status, ...grantOf(told), entry_id: id })
-      return
-    }
+    const name = nameOf(told, before)
     if (action === 'api_key.revoke') {
-      const unknown = { api_key_id, permissions: null, expires_at: null, allowed_ips: null, keys: null, budgets: null }
-      apiKeys.set(api_key_id, { ...unknown, ...before, status: 'revoked', entry_id: id })
+      apiKeys.set(api_key_id, { ...UNKNOWN_GRANT, ...before, api_key_id, name, status: 'revoked', entry_id: id })
       return
     }
-    apiKeys.set(api_key_id, { api_key_id, status: 'active', ...grantOf(told), entry_id: id })
+    const status = action === 'api_key.restate' && told.revoked_at !== null ? 'revoked' : 'active'
+    apiKeys.set(api_key_id, { api_key_id, name, status, ...grantOf(told), entry_id: id })
   }
 
   function readKey(
@@ -132,6 +134,7 @@ export function createRightsReader(at: string): RightsReader {
     const now = status ?? known?.status ?? null
     keys.set(key_id, {
       key_id,
+      name: nameOf(told, known),
       status: now,
       version: isChange ? entry.key_version : (known?.version ?? null),
       min_unwrap_version: numberOr(told.min_unwrap_version, least),
@@ -158,9 +161,7 @@ export function createRightsReader(at: string): RightsReader {
       reported = created_at > at ? (reported ?? report()) : undefined
       through_id = id
       if (isUuid(actor) && !apiKeys.has(actor)) {
-        const grant = { permissions: null, expires_at: null, allowed_ips: null, keys: null, budgets: null }
-        const unknown = { status: null, ...grant, entry_id: null }
-        apiKeys.set(actor, { api_key_id: actor, ...unknown })
+        apiKeys.set(actor, { api_key_id: actor, name: null, status: null, ...UNKNOWN_GRANT, entry_id: null })
       }
       if (key_id !== null && action === 'key.export') {
         exports.push({ key_id, entry_id: id, actor, created_at, through_version: key_version })
@@ -175,6 +176,10 @@ export function createRightsReader(at: string): RightsReader {
     },
     report: () => reported ?? report(),
   }
+}
+
+function nameOf({ name }: Record<string, unknown>, before: { name: string | null } | undefined): string | null {
+  return typeof name === 'string' ? name : (before?.name ?? null)
 }
 
 function numberOr(value: unknown, otherwise: number | null): number | null {

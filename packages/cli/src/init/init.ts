@@ -3,10 +3,11 @@ import { existsSync } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
+import { visibleLine } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { collect, readNames } from '../arguments.js'
 import { resolvePath } from '../files.js'
-import { ArgumentsError, CommandError, type Io, print, printable, UsageError, write } from '../io.js'
+import { ArgumentsError, CommandError, type Io, print, UsageError, write } from '../io.js'
 import { openOutput, PRIVATE_MODE, writing } from '../output.js'
 import { type Application, type FoundTable, guide, readApplication, readIfThere } from './application.js'
 import { modelPath, wrapClient } from './client.js'
@@ -61,7 +62,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   if (changes.some(({ file, before }) => file === path && before !== undefined))
     throw new UsageError(`${path}: it exists already with another content, and is not replaced`)
   const diff = changes.flatMap(({ file, before, after }) => [...unifiedDiff(file, before, after), ''])
-  await write(io.stdout, diff.map((line) => `${line.split('\t').map(printable).join('\t')}\n`).join(''))
+  await write(io.stdout, diff.map((line) => `${line.split('\t').map(visibleLine).join('\t')}\n`).join(''))
   if (changes.length > 0 && !given.yes) {
     if (!ask) throw new UsageError('nothing was written: pass --yes to write this, or run it on a terminal')
     if (!/^y(es)?$/i.test(await ask('Write this? [y/N] '))) throw new CommandError('nothing was written')
@@ -92,7 +93,7 @@ type Ask = (question: string) => Promise<string>
 function createQuestions({ stdin, stderr }: Io): Ask {
   const lines = createInterface({ input: stdin })[Symbol.asyncIterator]()
   return async (question) => {
-    stderr.write(printable(question))
+    stderr.write(visibleLine(question))
     const { value, done } = await lines.next()
     if (done) throw new CommandError('nothing was written: standard input has ended')
     return value.trim()

@@ -1,4 +1,5 @@
 /** API keys: who may call, with which permissions, on which keys, how much. */
+import { visible } from '@eaas/protocol'
 import type { ApiKeyRecord, NewApiKey } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
@@ -15,10 +16,10 @@ import { ApiKeyForm } from './api-key-form.js'
 const WEEK_MS = 7 * 86_400_000
 
 const COLUMNS: readonly Column<ApiKeyRecord>[] = [
-  { title: 'Name', width: 2, cell: ({ name }) => name },
+  { title: 'Name', width: 2, cell: ({ name }) => visible(name) },
   { title: 'State', cell: ({ status }) => <State state={status} /> },
   { title: 'May', width: 2.6, wide: true, cell: ({ permissions }) => permissions.join(', ') },
-  { title: 'On keys', width: 1.4, wide: true, cell: ({ keys }) => keys?.join(', ') ?? 'all' },
+  { title: 'On keys', width: 1.4, wide: true, cell: ({ keys }) => (keys ? visible(keys.join(', ')) : 'all') },
   { title: 'Budget', width: 1.4, wide: true, cell: ({ budgets }) => describeBudgets(budgets) },
   {
     title: 'Last used',
@@ -152,7 +153,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
   if (act.value === 'change') {
     return (
       <ApiKeyForm
-        title={`Change ${name}`}
+        title={`Change ${visible(name)}`}
         act="Save"
         apiKey={apiKey}
         onClose={close}
@@ -179,7 +180,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         <dt>May</dt>
         <dd>{permissions.join(', ')}</dd>
         <dt>On keys</dt>
-        <dd>{keys?.join(', ') ?? 'all'}</dd>
+        <dd>{keys ? visible(keys.join(', ')) : 'all'}</dd>
         <dt>Budget</dt>
         <dd>{describeBudgets(budgets)}</dd>
         <dt>From</dt>

@@ -1,4 +1,5 @@
 /** What the service says of itself, and whether the log verifies. */
+import { visible } from '@eaas/protocol'
 import type { Health, Verification } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
@@ -59,15 +60,15 @@ export function HealthPage() {
       <dl class="facts">
         {tenant && [
           <dt key="t">Tenant</dt>,
-          <dd key="n">{tenant.name}</dd>,
+          <dd key="n">{visible(tenant.name)}</dd>,
           <dt key="m">Server mode</dt>,
           <dd key="o">{tenant.envelope_only ? 'closed' : 'open'}</dd>,
         ]}
         <dt>API key</dt>
-        <dd>{rights?.own?.name ?? 'not known: it may not list API keys'}</dd>
+        <dd>{rights?.own ? visible(rights.own.name) : 'not known: it may not list API keys'}</dd>
         <dt>It may</dt>
         <dd>{rights?.own?.permissions.join(', ') ?? 'what the pages above show'}</dd>
-        {rights?.own?.keys && [<dt key="k">On keys</dt>, <dd key="l">{rights.own.keys.join(', ')}</dd>]}
+        {rights?.own?.keys && [<dt key="k">On keys</dt>, <dd key="l">{visible(rights.own.keys.join(', '))}</dd>]}
         {rights?.own?.expires_at && [
           <dt key="e">Expires</dt>,
           <dd key="a">

@@ -1,4 +1,5 @@
 /** One key: its versions, who used it, and what can be done with it. */
+import { visible } from '@eaas/protocol'
 import type { Entry, KeyWithVersions } from '@eaas/sdk'
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
@@ -45,7 +46,7 @@ export function KeyPage() {
   return (
     <>
       <div class="bar">
-        <h1>{name}</h1>
+        <h1>{visible(name)}</h1>
         <State state={status} />
         <Id id={id} label="key's id" />
         <span class="tools">

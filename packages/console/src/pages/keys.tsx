@@ -1,4 +1,5 @@
 /** The list of keys. */
+import { visible } from '@eaas/protocol'
 import type { Key } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { saveCsv } from '../csv.js'
@@ -13,7 +14,7 @@ const STATUSES: readonly Key['status'][] = ['active', 'disabled', 'pending_destr
 const WEEK_MS = 7 * 86_400_000
 
 const COLUMNS: readonly Column<Key>[] = [
-  { title: 'Name', width: 3, cell: ({ name }) => name },
+  { title: 'Name', width: 3, cell: ({ name }) => visible(name) },
   { title: 'State', width: 1.6, cell: ({ status }) => <State state={status} /> },
   { title: 'Version', isNumber: true, cell: ({ current_version }) => current_version },
   { title: 'Created', width: 1.5, wide: true, cell: ({ created_at }) => <Time at={created_at} /> },

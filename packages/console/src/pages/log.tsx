@@ -1,12 +1,12 @@
 /** The audit log: filters in the URL, endless, live. */
-import { ACTIONS } from '@eaas/protocol'
+import { ACTIONS, visible } from '@eaas/protocol'
 import type { Entry, ListEntriesOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren, TargetedEvent } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams } from '../location.js'
-import { client, findKeyId, nameOf } from '../session.js'
+import { client, findKeyId, learnNames, nameOf } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
@@ -97,6 +97,7 @@ export function LogPage() {
       const oldest = entries.value.at(-1)?.id ?? Number.POSITIVE_INFINITY
       entries.value = [...entries.value, ...page.logs.filter(({ id }) => id < oldest)] // new ones have moved the page
       total.value = entry > 0 ? page.count : page.total
+      learnNames(page.logs)
       isWhole.value = page.logs.length < PAGE_ENTRIES
     })
     isReading.current = false
@@ -117,6 +118,7 @@ export function LogPage() {
         const newer = await client().audit.list({ ...readFilter(), after_id, order: 'asc', limit: PAGE_ENTRIES })
         if (shown.current !== query || newer.logs.length === 0 || entries.value[0]?.id !== (after_id || undefined))
           return
+        learnNames(newer.logs)
         entries.value = [...newer.logs.toReversed(), ...entries.value]
         total.value += newer.logs.length
       })
@@ -230,7 +232,7 @@ function Opened({ entry }: { entry: Entry }) {
 function Linked({ id, href }: { id: string; href: string }) {
   return (
     <>
-      <a href={href}>{nameOf(id) ?? 'its entries'}</a> <CopyButton text={id} shown={id} label={`Copy ${id}`} />
+      <a href={href}>{visible(nameOf(id) ?? 'its entries')}</a> <CopyButton text={id} shown={id} label={`Copy ${id}`} />
     </>
   )
 }
@@ -242,7 +244,7 @@ function describeContext(metadata: Entry['metadata']): string {
 }
 
 function textOf(value: unknown): string {
-  return value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
+  return value === undefined || value === null ? '' : typeof value === 'string' ? visible(value) : JSON.stringify(value)
 }
 
 function saveEntries(list: readonly Entry[]): void {

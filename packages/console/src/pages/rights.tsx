@@ -1,11 +1,12 @@
 /** Who could do what at a time, and what differs between two times, read from the entries that changed it. */
-import { createRightsSectionReader, type Row, type Section } from '@eaas/audit'
+import { createRightsSectionReader, type Row, type Section, type Table, withNames } from '@eaas/audit'
+import { visible } from '@eaas/protocol'
 import type { Entry } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams } from '../location.js'
-import { client } from '../session.js'
+import { client, learnNames } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { Named } from '../ui/values.js'
@@ -23,6 +24,8 @@ const MOST_ENTRIES = 20_000
 
 interface Read {
   section: Section
+  /** as of the later time */
+  names: ReadonlyMap<string, string>
   /** the log has more of them than are read */
   isCut: boolean
 }
@@ -64,7 +67,7 @@ export function RightsPage() {
       </p>
       <Problem error={error.value} />
       {read.value?.isCut && <p class="due">Only the first {MOST_ENTRIES} changes were read: use an export.</p>}
-      {read.value && <Tables section={read.value.section} isCompared={before !== ''} />}
+      {read.value && <Tables {...read.value} isCompared={before !== ''} />}
     </>
   )
 }
@@ -78,13 +81,14 @@ async function readRights(period: { from: string; to: string }): Promise<Read> {
       if (entries.length >= MOST_ENTRIES) break
     }
   }
+  learnNames(entries)
   const reader = createRightsSectionReader(period)
   for (const { metadata, ...entry } of entries.sort((a, b) => a.id - b.id))
     reader.read({ ...entry, metadata: JSON.stringify(metadata) })
-  return { section: reader.section(), isCut: entries.length >= MOST_ENTRIES }
+  return { section: reader.section(), names: reader.names(), isCut: entries.length >= MOST_ENTRIES }
 }
 
-function Tables({ section: { tables, about }, isCompared }: { section: Section; isCompared: boolean }) {
+function Tables({ section: { tables, about }, names, isCompared }: Read & { isCompared: boolean }) {
   const shown = tables.filter(({ name }) => isCompared || name !== 'rights-changes')
   return (
     <>
@@ -98,16 +102,7 @@ function Tables({ section: { tables, about }, isCompared }: { section: Section; 
           <h2>
             {title}{' '}
             {rows.length > 0 && (
-              <button
-                type="button"
-                onClick={() =>
-                  saveCsv(
-                    name,
-                    columns.map((column) => column.title),
-                    rows.map(({ cells }) => cells),
-                  )
-                }
-              >
+              <button type="button" onClick={() => saveTable({ name, title, columns, rows, empty }, names)}>
                 CSV
               </button>
             )}
@@ -132,7 +127,7 @@ function Tables({ section: { tables, about }, isCompared }: { section: Section; 
                     <tr key={`${name} ${at}`}>
                       {columns.map((column, place) => (
                         <td key={column.name} class={column.kind === 'mark' ? 'mark' : ''}>
-                          <CellOf kind={column.kind} cell={row.cells[place]} />
+                          <CellOf kind={column.kind} cell={row.cells[place]} names={names} />
                         </td>
                       ))}
                     </tr>
@@ -147,10 +142,25 @@ function Tables({ section: { tables, about }, isCompared }: { section: Section; 
   )
 }
 
+function saveTable(table: Table, names: Read['names']): void {
+  const { name, columns, rows } = withNames(table, names)
+  saveCsv(
+    name,
+    columns.map(({ title }) => title),
+    rows.map(({ cells }) => cells),
+  )
+}
+
+interface CellProps {
+  kind: string
+  cell: Row['cells'][number] | undefined
+  names: ReadonlyMap<string, string>
+}
+
 /** An entry is a link to it. */
-function CellOf({ kind, cell }: { kind: string; cell: Row['cells'][number] | undefined }) {
+function CellOf({ kind, cell, names }: CellProps) {
   if (cell === null || cell === undefined || typeof cell === 'object') return null
-  if (kind === 'id') return <Named id={String(cell)} />
+  if (kind === 'id') return <Named id={String(cell)} name={names.get(String(cell))} />
   if (typeof cell === 'number') return <a href={linkTo('log', { entry: String(cell) })}>{cell}</a>
-  return <>{cell}</>
+  return <>{visible(cell)}</>
 }

@@ -1,4 +1,5 @@
 /** For operators: the tenants, to make, change, suspend and resume. */
+import { visible } from '@eaas/protocol'
 import { useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
@@ -19,7 +20,7 @@ import { type Column, Table } from '../ui/table.js'
 import { Id, State, say, Time } from '../ui/values.js'
 
 const COLUMNS: readonly Column<OperatorsTenant>[] = [
-  { title: 'Name', width: 2.5, cell: ({ name }) => name },
+  { title: 'Name', width: 2.5, cell: ({ name }) => visible(name) },
   { title: 'State', cell: ({ status }) => <State state={status} /> },
   { title: 'Server mode', wide: true, cell: ({ envelope_only }) => describeMode(envelope_only) },
   {

@@ -1,4 +1,5 @@
 /** A dialog that says what will happen and, for what cannot be undone, has the name typed. */
+import { visible } from '@eaas/protocol'
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
@@ -9,7 +10,7 @@ export interface DialogProps {
   children: ComponentChildren
   /** what the button says */
   act: string
-  /** what has to be typed before the button works */
+  /** what has to be typed, as it is shown, before the button works */
   typed?: string
   isDangerous?: boolean
   onAct(): Promise<unknown>
@@ -29,13 +30,13 @@ export function Dialog({ title, children, act, typed, isDangerous = false, onAct
     isBusy.value = false
   }
   return (
-    <dialog ref={dialog} aria-label={title} onClose={onClose}>
+    <dialog ref={dialog} aria-label={visible(title)} onClose={onClose}>
       <form onSubmit={submit}>
-        <h2>{title}</h2>
+        <h2>{visible(title)}</h2>
         {children}
         {typed !== undefined && (
           <label>
-            Type <code>{typed}</code> to confirm
+            Type <code>{visible(typed)}</code> to confirm
             <input
               autocomplete="off"
               value={text.value}
@@ -50,7 +51,7 @@ export function Dialog({ title, children, act, typed, isDangerous = false, onAct
           <button
             type="submit"
             class={isDangerous ? 'danger' : 'main'}
-            disabled={isBusy.value || (typed !== undefined && text.value !== typed)}
+            disabled={isBusy.value || (typed !== undefined && text.value !== visible(typed))}
           >
             {act}
           </button>

@@ -1,4 +1,5 @@
 /** An API key that was just made, shown this once. */
+import { visible } from '@eaas/protocol'
 import { say } from './values.js'
 
 export function NewSecret({
@@ -10,7 +11,7 @@ export function NewSecret({
 }) {
   return (
     <section class="secret">
-      <h1>{name}</h1>
+      <h1>{visible(name)}</h1>
       <p>The API key is shown this once. The server keeps a digest of it only.</p>
       <p>
         <output>{secret}</output>

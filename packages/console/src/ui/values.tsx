@@ -1,4 +1,5 @@
 /** Times, ids, names and states, as every page shows them. */
+import { visible } from '@eaas/protocol'
 import { computed, signal } from '@preact/signals'
 import { param } from '../location.js'
 import { nameOf } from '../session.js'
@@ -41,10 +42,9 @@ export function CopyButton({ text, shown, label }: { text: string; shown: string
   )
 }
 
-/** A key or an API key: its name where it is known, or else its id. */
-export function Named({ id }: { id: string }) {
-  const name = nameOf(id)
-  return name === undefined ? <Id id={id} /> : <span title={id}>{name}</span>
+/** A key or an API key: the name that it has, or had, where it is known, or else its id. */
+export function Named({ id, name = nameOf(id) }: { id: string; name?: string | undefined }) {
+  return name === undefined ? <Id id={id} /> : <span title={id}>{visible(name)}</span>
 }
 
 const TONES: Readonly<Record<string, string>> = {

@@ -52,12 +52,11 @@ async function run({ exports, kept, publicKey, names, from, to }: Task): Promise
       name: file.name,
       sha256: verdict.valid ? encodeHex(hash.digest()) : 'not computed',
     })),
-    tenant_name: names[verdict.tenant_id ?? ''],
+    names: new Map(Object.entries(names)),
     version: VERSION,
     command: `npx @eaas/audit@${VERSION} report with these files`,
-    hasNames: Object.keys(names).length > 0,
   })
-  const page = writePage(report, { files: exports.map(({ name }) => name), names: new Map(Object.entries(names)) })
+  const page = writePage(report, { files: exports.map(({ name }) => name) })
   post({ page })
 }
 

@@ -153,7 +153,10 @@ const listedKey = name.check(
 )
 const keys = z.array(listedKey).check(
   z.maxLength(MAX_LISTED_KEYS),
-  z.refine((list) => isRecordable(list), `must be at most ${MAX_LISTED_KEYS_BYTES} bytes of JSON: use folders`),
+  z.refine(
+    (list) => isRecordable(list),
+    `must be at most ${MAX_LISTED_KEYS_BYTES} bytes as a text in JSON: use folders`,
+  ),
 )
 
 const limit = z.optional(z.int().check(z.minimum(1), z.maximum(MAX_BUDGET)))

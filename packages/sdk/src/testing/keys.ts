@@ -76,7 +76,7 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
   }
   const key_id = randomId()
-  const created_at = note(call, { action: 'key.create', key_id, key_version: 1, metadata: { folder } })
+  const created_at = note(call, { action: 'key.create', key_id, key_version: 1, metadata: { folder, name } })
   const key: TestKey = {
     key_id,
     name,

@@ -2,7 +2,7 @@
  * `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one.
  */
 import { readId } from '@eaas/audit/command'
-import { PERMISSIONS, type Permission, wire } from '@eaas/protocol'
+import { PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { createApiKey } from '../operations/create-api-key.js'
@@ -119,7 +119,7 @@ async function apiKeyCreate(
   const lines = json
     ? [JSON.stringify({ ...apiKey, tenant_id: owner.tenant_id })]
     : [
-        `API key ${apiKey.name} (${apiKey.id}) of ${describeTenant(owner)} was created. Its secret, which is shown only once:`,
+        `API key ${visible(apiKey.name)} (${apiKey.id}) of ${describeTenant(owner)} was created. Its secret, which is shown only once:`,
         '',
         `  ${apiKey.secret}`,
         '',

@@ -1,5 +1,6 @@
 /** `eaas audit follow`: entries as they are written, for a SIEM. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { visibleLine } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { Config } from '../config.js'
 import { type NextEntries, type Reached, readNextEntries } from '../operations/export-audit.js'
@@ -12,7 +13,6 @@ import { httpSink } from './follow/http-sink.js'
 import { FORMATS, type Format, type Message, toMessage } from './follow/message.js'
 import { deliver, ReaderGoneError, type Sink, standardOutput } from './follow/sink.js'
 import { syslogSink } from './follow/syslog-sink.js'
-import { printable } from './output.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
 /** Between two looks at logs that have nothing new, in milliseconds. */
@@ -117,7 +117,7 @@ async function openLogs(services: Services, cursor: Cursor, { all, afterId, ...l
   const positionOf = (tenant_id: string): Reached => cursor.get(tenant_id) ?? { id: afterId, hash: undefined }
   if (!all) {
     const owner = await getLogOwner(services, log)
-    process.stderr.write(`eaas: follows the log of ${printable(describeTenant(owner))}\n`)
+    process.stderr.write(`eaas: follows the log of ${describeTenant(owner)}\n`)
     return {
       list: async () => [owner.tenant_id],
       read: (tenant_id) => readNext(services, tenant_id, positionOf(tenant_id)),
@@ -136,7 +136,7 @@ async function openLogs(services: Services, cursor: Cursor, { all, afterId, ...l
       } catch (error) {
         const fault = messageOf(error)
         if (faults.get(tenant_id) !== fault)
-          process.stderr.write(`eaas: the log ${tenant_id} is not followed: ${printable(fault)}\n`)
+          process.stderr.write(`eaas: the log ${tenant_id} is not followed: ${visibleLine(fault)}\n`)
         faults.set(tenant_id, fault)
         process.exitCode = 1
         return undefined

@@ -3,8 +3,6 @@ import { createRightsReader, type ExportVerdict, encodePublicKey, splitLines, ve
 import { printRights, showProgress } from '@eaas/audit/command'
 import type { Config } from '../config.js'
 import { exportAudit } from '../operations/export-audit.js'
-import { listApiKeys } from '../operations/list-api-keys.js'
-import { listKeys } from '../operations/list-keys.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { describeTenant, type FoundTenant, getTenant, withServices } from './with-services.js'
@@ -27,7 +25,6 @@ export async function auditRights(config: Config, command: AuditRightsCommand): 
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')
   const onProgress = (entries: number) => progress(`${entries} entries`)
-  const names = new Map<string, string>()
   let owner: FoundTenant | undefined
   const verdict = await withServices(config, async (services): Promise<ExportVerdict> => {
     owner = await getTenant(services, command.tenant)
@@ -37,12 +34,9 @@ export async function auditRights(config: Config, command: AuditRightsCommand): 
       const broken = { ...(broken_at !== undefined && { broken_at }), ...(reason !== undefined && { reason }) }
       return { valid, verified_entries: 0, trusted_key: true, tenant_id, ...broken }
     }
-    const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
-    const { keys } = await performAsSystem(services, tenant_id, listKeys({}))
-    for (const { id, name } of [...api_keys, ...keys]) names.set(id, name)
     const lines = await performAsSystem(services, tenant_id, exportAudit({}))
     const publicKey = encodePublicKey(services.signingKey)
     return verifyExport(splitLines(lines), { publicKey, onEntry: reader.read, onProgress })
   }).finally(progress.done)
-  return printRights(verdict, reader.report(), { ...command, owner: owner && describeTenant(owner), names })
+  return printRights(verdict, reader.report(), { ...command, owner: owner && describeTenant(owner) })
 }

@@ -63,7 +63,7 @@ import {
   VALID,
 } from './command.js'
 import { readGivenIds, readKept, readOwnIds, viewKept } from './kept-file.js'
-import { print, printable, printJson, showProgress, table } from './output.js'
+import { print, printJson, showProgress, table } from './output.js'
 import {
   describeTenant,
   type FoundTenant,
@@ -411,7 +411,7 @@ async function auditExport(
     await recordOperation(services, { action: 'installation.export', metadata: { tenant_id } })
     return owner
   }).finally(progress.done)
-  if (out !== undefined) process.stderr.write(`exported the log of ${printable(describeTenant(owner))} to ${out}\n`)
+  if (out !== undefined) process.stderr.write(`exported the log of ${describeTenant(owner)} to ${out}\n`)
 }
 
 async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown): AsyncGenerator<Buffer> {

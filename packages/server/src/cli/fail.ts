@@ -2,6 +2,7 @@
 import { CheckpointError } from '@eaas/audit'
 import { CommandError } from '@eaas/audit/command'
 import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
+import { visibleLine } from '@eaas/protocol'
 import { DecryptError, RecipientError } from '../age.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import { ConfigError } from '../config.js'
@@ -25,7 +26,6 @@ import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { WrongFormatError } from '../store/text-formats.js'
 import { withAdvice } from './advice.js'
-import { printable } from './output.js'
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
 const EXPECTED = [
@@ -63,7 +63,7 @@ const EXPECTED = [
 /** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or says more. */
 export function fail(error: unknown): void {
   process.exitCode ??= error instanceof RefusedPinError ? PIN_REFUSED : 1
-  const lines = explain(error).split('\n').map(printable)
+  const lines = explain(error).split('\n').map(visibleLine)
   // Everything that can be closed is closed. A connection whose commit the database never acknowledges would
   // keep the process alive.
   process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())

@@ -3,7 +3,7 @@
  * `system`.
  */
 import { resolve } from 'node:path'
-import { isUuid, type wire } from '@eaas/protocol'
+import { isUuid, visible, type wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { createKey } from '../operations/create-key.js'
@@ -212,7 +212,7 @@ async function keyExport(
   if (json) printJson({ file: path, key_id: answer.key_id, versions, tenant_id: owner.tenant_id })
   else {
     print(
-      `The key ${answer.name} (${answer.key_id}) of ${describeTenant(owner)} is in ${path}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
+      `The key ${visible(answer.name)} (${answer.key_id}) of ${describeTenant(owner)} is in ${path}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
     )
   }
 }
@@ -271,5 +271,5 @@ function describe(
 ): string {
   const least = min_unwrap_version === 1 ? '' : `, opens from version ${min_unwrap_version} on`
   const until = destroy_at === undefined ? '' : `, to be destroyed at ${destroy_at} unless cancelled`
-  return `Key ${name} (${id}) of ${describeTenant(owner)}: ${status}, version ${current_version}${least}${until}.`
+  return `Key ${visible(name)} (${id}) of ${describeTenant(owner)}: ${status}, version ${current_version}${least}${until}.`
 }

@@ -1,8 +1,8 @@
 /** Output of the commands of the server, beyond what they share with `eaas-audit`. */
 import { fstatSync } from 'node:fs'
-import { printable } from '@eaas/audit/command'
+import { visibleLine } from '@eaas/protocol'
 
-export { print, printable, printJson, showProgress, table } from '@eaas/audit/command'
+export { print, printJson, showProgress, table } from '@eaas/audit/command'
 
 /**
  * Prints lines that hold a secret which is shown only once. If they can't be written, reports what was lost,
@@ -10,9 +10,9 @@ export { print, printable, printJson, showProgress, table } from '@eaas/audit/co
  */
 export function printOnce(lines: readonly string[], lost: string): Promise<void> {
   return new Promise((resolve) => {
-    process.stdout.write(`${lines.map(printable).join('\n')}\n`, (error) => {
+    process.stdout.write(`${lines.map(visibleLine).join('\n')}\n`, (error) => {
       if (error) {
-        process.stderr.write(`eaas: ${printable(lost)}\n`)
+        process.stderr.write(`eaas: ${visibleLine(lost)}\n`)
         process.exitCode = 1
       }
       resolve()

@@ -1,7 +1,7 @@
 /** `eaas recovery-kit`: the exports of all keys of a tenant in one encrypted file, for the day without this server. */
 import { resolve } from 'node:path'
 import { CommandError } from '@eaas/audit/command'
-import type { wire } from '@eaas/protocol'
+import { visible, visibleLine, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../config.js'
 import { exportKey } from '../operations/export-key.js'
@@ -18,7 +18,7 @@ import {
   succeed,
   TENANT_OPTION,
 } from './command.js'
-import { counted, print, printable, printJson, showProgress } from './output.js'
+import { counted, print, printJson, showProgress } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
@@ -75,7 +75,7 @@ async function recoveryKit(config: Config, { tenant, recipient, out, json }: Kit
       ...(left_out > 0 ? [`Left out: ${counted(left_out, 'key')} that destruction has taken, or waits for.`] : []),
     )
     for (const { key_id, name, error } of failed) {
-      process.stderr.write(`eaas: the kit lacks key ${printable(`${name} (${key_id}): ${error}`)}\n`)
+      process.stderr.write(`eaas: the kit lacks key ${visibleLine(`${visible(name)} (${key_id}): ${error}`)}\n`)
     }
   }
   return failed.length === 0

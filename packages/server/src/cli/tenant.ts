@@ -1,6 +1,6 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
 
-import { INSTALLATION_ID, wire } from '@eaas/protocol'
+import { INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../config.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
@@ -28,7 +28,7 @@ import {
   SAME_ENVIRONMENT,
   succeed,
 } from './command.js'
-import { counted, print, printable, printJson, printOnce, showProgress, table } from './output.js'
+import { counted, print, printJson, printOnce, showProgress, table } from './output.js'
 import { getTenant, messageOf, performIn, withServices } from './with-services.js'
 
 const STATUS_CHANGES = {
@@ -187,7 +187,8 @@ async function tenantList(config: Config, { json }: Format): Promise<boolean> {
       tenant.created_at,
     ]
     print(...table(['NAME', 'ID', 'STATUS', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
-    for (const { tenant_id, error } of failed) process.stderr.write(`eaas: tenant ${tenant_id}: ${printable(error)}\n`)
+    for (const { tenant_id, error } of failed)
+      process.stderr.write(`eaas: tenant ${tenant_id}: ${visibleLine(error)}\n`)
   }
   return failed.length === 0
 }
@@ -261,7 +262,7 @@ function describeDeletion({
   last_entry,
 }: DeletionPlan): string[] {
   return [
-    `Deleting tenant ${name} (${tenant_id}) cannot be undone.`,
+    `Deleting tenant ${visible(name)} (${tenant_id}) cannot be undone.`,
     '',
     `Destroyed at once  the material of ${counted(keys, 'key')} in ${counted(versions, 'version')}: data encrypted under them can never be decrypted again`,
     `Revoked            ${counted(api_keys, 'API key')}`,
@@ -280,7 +281,7 @@ function printTenant(tenant: OperatorTenant, json: boolean): void {
 
 function describeTenant(tenant: OperatorTenant): string[] {
   return [
-    `name              ${tenant.name}`,
+    `name              ${visible(tenant.name)}`,
     `id                ${tenant.tenant_id}`,
     `status            ${tenant.status}`,
     `mode              ${mode(tenant)}`,
@@ -302,7 +303,7 @@ function quota({ monthly_encrypt_quota }: OperatorTenant): string {
 
 function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {
   return [
-    `Tenant ${name} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.`,
+    `Tenant ${visible(name)} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.`,
     'Its API key, which is shown only once:',
     '',
     `  ${api_key.secret}`,

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
-import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
+import { INSTALLATION_ID, isUuid, isWellFormed, visible } from '@eaas/protocol'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { type Installation, openInstallation } from '../installation.js'
@@ -114,7 +114,7 @@ export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
 /** Names a tenant to the operator, who compares it with what was meant. */
 export function describeTenant({ tenant_id, name }: FoundTenant): string {
   if (tenant_id === INSTALLATION_ID) return 'the installation'
-  return `tenant ${name} (${tenant_id})`
+  return `tenant ${visible(name)} (${tenant_id})`
 }
 
 /** Whose log a command is about. @throws Refusal E_NOT_FOUND if there is no such tenant, TamperedRowError */

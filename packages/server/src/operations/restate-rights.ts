@@ -62,6 +62,7 @@ async function restatementOf(state: TenantState, caller: Caller, { kind, id }: R
       const least = min_unwrap_version === 1 ? {} : { min_unwrap_version } // chain.md 12
       const destroyed = destroyed_through === 0 ? {} : { destroyed_through }
       const metadata = {
+        name: row.name,
         folder: folderOf(row.name),
         status,
         interval_days,

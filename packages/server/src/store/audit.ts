@@ -291,8 +291,8 @@ export async function listEntryHashes(
 }
 
 /**
- * No metadata that a server writes is longer, in bytes: nothing in it is longer than a name, a reason or a
- * list of 1,024 characters.
+ * No metadata that a server writes is longer, in bytes: of what callers choose, most is in the change of an API key, with two names,
+ * two lists of keys and two of addresses.
  */
 export const MAX_METADATA = 16_384
 /** No actor and no address is longer, in characters. */

@@ -32,7 +32,7 @@ export function newKey({ state, services }: Context, name: string): NewKey {
 
 /** The entry that records a new key. */
 export function creationEntry({ key_id, name }: NewKey): EntryNote {
-  return { action: 'key.create', key_id, key_version: 1, metadata: { folder: folderOf(name) } }
+  return { action: 'key.create', key_id, key_version: 1, metadata: { folder: folderOf(name), name } }
 }
 
 /** Whether a caller may create a key of this name: one that is limited to keys, in its own folders only. */
