@@ -29,7 +29,12 @@ export function show(value: unknown): string {
   return redact(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text)
 }
 
-/** Replaces the secrets of API keys. */
+/** Replaces the secrets of API keys, and escapes characters that a terminal would obey, or show in another order. */
 export function redact(text: string): string {
-  return text.replaceAll(/(eaas_sk_\w{4})[\w-]+/g, '$1…')
+  return text
+    .replaceAll(/(eaas_sk_\w{4})[\w-]+/g, '$1…')
+    .replaceAll(
+      /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
 }

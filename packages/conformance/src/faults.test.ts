@@ -246,7 +246,7 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
   ],
   [
     'rotates a disabled key',
-    /: and no others are refused on a key that is disabled$/,
+    /: are refused on a key that is disabled, and no other call is$/,
     () =>
       answering((answer) =>
         Object.assign(answer, /is disabled: to rotate/.test(answer.body?.detail) && { status: 200 }),

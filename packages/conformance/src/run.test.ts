@@ -47,13 +47,13 @@ describe('the command', () => {
     const fetch = breaking(
       service.fetch,
       answering(({ body }) => {
-        if (body?.hash) body.hash = 'nothing'
+        if (body?.hash) body.hash = 'nothing\u009b'
       }),
     )
     const { code, out, report } = await runKit({ ...service, fetch }, '--only=^hash: answers one')
     expect(code).toBe(1)
-    const message = 'not 64 hexadecimal digits: nothing'
-    expect(out).toContain(`not ok 1 - ${report.cases[0].name}\n  ---\n  message: "${message}"\n  ...\n`)
+    const message = 'not 64 hexadecimal digits: nothing\\u009b'
+    expect(out).toContain(`not ok 1 - ${report.cases[0].name}\n  ---\n  message: ${JSON.stringify(message)}\n  ...\n`)
     expect(report).toMatchObject({
       url: service.baseUrl,
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),

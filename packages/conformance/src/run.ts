@@ -83,7 +83,9 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
       io.tell('eaas-conformance --help lists the options.')
       return USAGE
     }
-    io.tell(`eaas-conformance: ${error instanceof UnreadyError ? error.message : ((error as Error).stack ?? error)}`)
+    const { code, message, stack } = error as NodeJS.ErrnoException
+    const isExpected = error instanceof UnreadyError || code !== undefined // of the system: a full disk, for example
+    io.tell(`eaas-conformance: ${isExpected ? message : (stack ?? error)}`)
     return error instanceof UnreadyError ? UNREADY : FAILED
   }
 }

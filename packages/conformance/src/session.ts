@@ -119,7 +119,7 @@ export function createSession({
   }
 
   async function destroy(id: string, confirm: string): Promise<void> {
-    const { status } = (await call('getKey', { id })).body
+    const { status } = await ok('getKey', { id })
     if (status === 'active') await call('disableKey', { id })
     if (status === 'active' || status === 'disabled') await ok('destroyKey', { id, body: { confirm } })
   }

@@ -76,7 +76,7 @@ async function makeNothing({ newName }: Session): Promise<Ground> {
 /** One case for each state that a run can bring a key into. */
 export const STATE_CASES: Case[] = (['active', 'disabled', 'pending_destruction'] as const).map((status) => ({
   of: callsByState(status),
-  rule: `${status === 'active' ? 'are refused' : 'and no others are refused'} on a key that is ${status}`,
+  rule: `are refused on a key that is ${status}, and no other call is`,
   async run(session) {
     const ground = await makeGround(session)
     for (const operation of keyCalls(session)) {
