@@ -55,6 +55,7 @@ const NOT_QUICK = [
 const SIZED_UNITS = [
   'packages/sdk/src/deks/never-zero.test.ts',
   'packages/audit/src/command/report.test.ts',
+  'packages/conformance/src/faults.test.ts',
   'packages/audit/src/formats/export.test.ts',
   'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-const NAMES = ['audit', 'sdk', 'console', 'cli', 'drizzle', 'kysely', 'prisma', 'typeorm', 'server']
+const NAMES = ['audit', 'sdk', 'console', 'cli', 'conformance', 'drizzle', 'kysely', 'prisma', 'typeorm', 'server']
 export const BUILT = NAMES.map((name) => `packages/${name}`)
 const SOURCES = [...BUILT, 'packages/protocol', 'package-lock.json']
 

@@ -106,6 +106,7 @@ export function listSections(root) {
       pages: ['packages/server/README.md', ...inOrder(root, 'packages/server/docs', SERVER_DOCS)],
     },
     { title: 'The audit log', pages: ['packages/audit/README.md', ...markdownIn(root, 'packages/audit/docs')] },
+    { title: 'The contract', pages: ['packages/conformance/README.md'] },
     { title: 'Formats', pages: specs },
     { title: 'Examples', pages: examples },
     { title: 'The project', pages: [...markdownIn(root, 'docs'), 'CONTRIBUTING.md'] },

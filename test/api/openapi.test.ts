@@ -196,6 +196,12 @@ describe('the document', () => {
     expect(unused).toEqual([])
   })
 
+  it('says of which type every query parameter is: a generated client writes one without a type wrongly', () => {
+    const parameters = operations().flatMap(({ operation }) => operation.parameters ?? [])
+    expect(parameters.length).toBeGreaterThan(10)
+    expect(parameters.filter(({ schema }) => schema.type === undefined).map(({ name }) => name)).toEqual([])
+  })
+
   it('gives every operation a unique id, a summary of its own, and a tag that is described', () => {
     const ids = operations().map(({ operation }) => operation.operationId)
     expect(new Set(ids).size).toBe(ids.length)

@@ -42,7 +42,7 @@ function isTakenBy(range: string): boolean {
   return range.split('||').some((part) => Number(/\d+/.exec(part)?.[0]) <= NODE_MAJOR)
 }
 
-describe.each(['packages/audit', 'packages/server', 'packages/sdk', 'packages/cli'])(
+describe.each(['packages/audit', 'packages/server', 'packages/sdk', 'packages/cli', 'packages/conformance'])(
   'all that is installed with %s',
   (home) => {
     it(`runs on Node ${NODE_MAJOR}`, () => {

@@ -424,18 +424,20 @@ describe('the package in a browser', () => {
   })
 })
 
-describe('the packages of the audit log and of the command line', () => {
+describe('the packages of commands', () => {
   // Both are ES modules, but for `@eaas/cli/backfill`, which programs of CommonJS require too.
   const MODULE_ALONE = ['.', './command', './node']
 
   it(
     'are packages as the linters of packages want them',
     async () => {
-      const [audit, cli] = await Promise.all([
+      const [audit, cli, kit] = await Promise.all([
         lint((await pack('@eaas/audit')).tarball),
         lint((await pack('@eaas/cli')).tarball),
+        lint((await pack('@eaas/conformance')).tarball),
       ])
-      expect([audit.messages, cli]).toEqual([[], { problems: [], messages: [] }])
+      // The kit is a command alone: it has no types.
+      expect([audit.messages, cli, kit.messages]).toEqual([[], { problems: [], messages: [] }, []])
       expect(audit.problems).toEqual(
         MODULE_ALONE.flatMap((entrypoint) => [
           { kind: 'NoResolution', entrypoint, resolutionKind: 'node10' },
@@ -447,7 +449,7 @@ describe('the packages of the audit log and of the command line', () => {
   )
 
   it('start their commands by a program that is executable', async () => {
-    for (const name of ['@eaas/audit', '@eaas/cli'] as const) {
+    for (const name of ['@eaas/audit', '@eaas/cli', '@eaas/conformance'] as const) {
       const home = join(ROOT, 'packages', name.replace('@eaas/', ''))
       const { bin } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { bin: Record<string, string> }
       const [program = ''] = Object.values(bin)

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { pack } from '../support/platforms/packed-sdk.js'
 import { filesBelow, ROOT } from '../support/sources/source-files.js'
 
-const NAMES = ['audit', 'cli', 'console', 'drizzle', 'kysely', 'prisma', 'sdk', 'server', 'typeorm'] // in the order of the folders
+const NAMES = ['audit', 'cli', 'conformance', 'console', 'drizzle', 'kysely', 'prisma', 'sdk', 'server', 'typeorm'] // in the order of the folders
 const PUBLISHED = NAMES.map((name) => `packages/${name}`)
 const PACKAGES = NAMES.map((name) => `@eaas/${name}`)
 const URL_OF_REPOSITORY = 'https://github.com/owner/name'

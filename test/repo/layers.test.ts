@@ -25,11 +25,12 @@ const auditInBrowsers = audit.filter(({ path }) =>
 )
 const sdk = sourcesBelow('packages/sdk/src')
 const cli = sourcesBelow('packages/cli/src')
+const conformance = sourcesBelow('packages/conformance/src')
 const server = sourcesBelow('packages/server/src')
 /** The packages for ORMs. */
 const ADAPTERS = ['drizzle', 'kysely', 'prisma', 'typeorm']
 const adapters = ADAPTERS.flatMap((name) => sourcesBelow(`packages/${name}/src`))
-const all = [...protocol, ...audit, ...sdk, ...cli, ...adapters, ...server]
+const all = [...protocol, ...audit, ...sdk, ...cli, ...conformance, ...adapters, ...server]
 
 const SERVER = 'packages/server/src/'
 
@@ -108,7 +109,7 @@ describe('the packages', () => {
     ).toEqual([])
   })
 
-  it.each(['protocol', 'audit', 'sdk', 'cli', 'server', ...ADAPTERS])(
+  it.each(['protocol', 'audit', 'sdk', 'cli', 'conformance', 'server', ...ADAPTERS])(
     'of %s declare each package that they import',
     (name) => {
       const manifest = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
@@ -244,6 +245,16 @@ describe('the command line', () => {
   it('has readers and a backfill that know none of its commands', () => {
     const inside = stepsOf(cli).filter(({ file }) => file.startsWith('packages/cli/src/backfill/'))
     expect(inside.filter(({ target }) => !target.startsWith('packages/cli/src/backfill/'))).toEqual([])
+  })
+})
+
+describe('the conformance kit', () => {
+  it('calls servers by fetch alone: of the SDK it imports what opens offline, and of the server nothing', () => {
+    const OURS = ['@eaas/protocol', '@eaas/audit', '@eaas/sdk/offline']
+    expect(conformance.length).toBeGreaterThan(10)
+    expect(
+      breaches(conformance, (_, { specifier }) => specifier.startsWith('@eaas/') && !OURS.includes(specifier)),
+    ).toEqual([])
   })
 })
 
@@ -503,6 +514,7 @@ describe.each([
   ['the SDK', sdk],
   ['the adapters', adapters],
   ['the command line', cli],
+  ['the conformance kit', conformance],
   ['the server', server],
 ])('the files of %s', (_, files) => {
   const steps = stepsOf(files)

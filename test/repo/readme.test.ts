@@ -13,6 +13,7 @@ const folders = [
   'packages/audit',
   'packages/audit/docs',
   'packages/cli',
+  'packages/conformance',
   'packages/cli/docs',
   'packages/sdk',
   'packages/drizzle',

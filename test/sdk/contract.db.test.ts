@@ -6,7 +6,7 @@ import { API_KEY_CASES } from './contract/api-keys.js'
 import { AUDIT_CASES } from './contract/audit.js'
 import type { ContractCase } from './contract/contract-case.js'
 import { KEY_CASES } from './contract/keys.js'
-import { REFUSAL_CASES } from './contract/refusals.js'
+import { KIT_CASES } from './contract/kit.js'
 import { inMemory, overHttp } from './contract/scene.js'
 import { SERVER_MODE_CASES } from './contract/server-mode.js'
 import { VALUE_CASES } from './contract/values.js'
@@ -44,7 +44,7 @@ describe.each([
   ['server mode', SERVER_MODE_CASES],
   ['API keys', API_KEY_CASES],
   ['the audit log', AUDIT_CASES],
-  ['refusals', REFUSAL_CASES],
+  ['the conformance kit', KIT_CASES],
 ])('%s', (_, cases) => {
   it.each(cases.map((one) => [one.rule, one] as const))('%s', async (_, { options = {}, run }) => {
     const answers = await real.play(options, run)

@@ -202,30 +202,6 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
-    rule: 'names the end user that a caller acts for, if it may',
-    async run({ connect, raw }) {
-      const { audit, keys, apiKeys } = connect()
-      const { id } = await keys.create({ name: 'a' })
-      const dek = Buffer.alloc(32, 5).toString('base64')
-      const user = { 'eaas-on-behalf-of': 'user:7' }
-      expect(await raw('POST', `/v1/keys/${id}/wrap`, { dek }, user)).toBe(200)
-      const operations = [{ op: 'wrap', key_id: id, dek }]
-      expect(await raw('POST', '/v1/batch', { operations }, user)).toBe(200)
-      expect((await audit.list()).logs.map(({ metadata }) => metadata?.on_behalf_of)).toEqual([
-        'user:7',
-        'user:7',
-        undefined,
-        undefined,
-      ])
-      for (const wrong of ['a b', 'a,b', 'x'.repeat(256), 'é']) {
-        expect([wrong, await raw('GET', '/v1/keys', undefined, { 'eaas-on-behalf-of': wrong })]).toEqual([wrong, 400])
-      }
-      const { secret } = await apiKeys.create({ name: 'x', permissions: ['encrypt'] })
-      const authorization = `Bearer ${secret}`
-      expect(await raw('POST', `/v1/keys/${id}/wrap`, { dek }, { ...user, authorization })).toBe(403)
-    },
-  },
-  {
     rule: 'has no entry of hashes and of refused calls: they are counted by day, API key and reason, also in a batch',
     options: { serverMode: true },
     async run({ connect, raw, pass }) {

@@ -1,9 +1,6 @@
 import { expect } from 'vitest'
-import { openExport } from '../../../packages/sdk/src/offline.js'
 import { type ContractCase, refusal } from './contract-case.js'
 import { DAY_MS, MINUTE_MS } from './scene.js'
-
-const NOWHERE = '00000000-0000-4000-8000-000000000000'
 
 export const KEY_CASES: ContractCase[] = [
   {
@@ -24,18 +21,6 @@ export const KEY_CASES: ContractCase[] = [
       expect(await names({ limit: 2 })).toBe(2)
       expect(await names({ limit: 2, offset: 2 })).toBe(1)
       expect(await names({ offset: 7 })).toBe(0)
-    },
-  },
-  {
-    rule: 'have names that are never reused, exactly as they are written',
-    async run({ connect }) {
-      const { keys } = connect()
-      const { id } = await keys.create({ name: 'users' })
-      expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')
-      await keys.create({ name: 'Users' })
-      await keys.create({ name: 'users ' })
-      await keys.disable(id)
-      expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')
     },
   },
   {
@@ -361,57 +346,6 @@ export const KEY_CASES: ContractCase[] = [
       expect((await keys.destroy(id, 'users')).status).toBe('destroyed')
       await keys.get(id)
       await audit.list()
-    },
-  },
-  {
-    rule: 'are exported with all their versions, and the export opens offline what they sealed',
-    async run({ connect }) {
-      const eaas = connect()
-      const { id: keyId } = await eaas.keys.create({ name: 'users' })
-      const old = await eaas.encrypt('under version 1', { keyId })
-      await eaas.keys.rotate(keyId)
-      const recent = await connect().encrypt('under version 2', { keyId })
-      const offline = openExport(await eaas.keys.export(keyId))
-      expect(await offline.decryptText(old)).toBe('under version 1')
-      expect(await offline.decryptText(recent)).toBe('under version 2')
-      expect(await offline.hash('ada')).toBe(await eaas.hash('ada', { keyId }))
-      await eaas.audit.list()
-    },
-  },
-  {
-    rule: 'that do not exist are told from no other kind of id',
-    options: { serverMode: true },
-    async run({ connect, raw }) {
-      const eaas = connect()
-      const { id } = await eaas.keys.create({ name: 'users' })
-      const envelope = { ...(await eaas.encrypt('x', { keyId: id })), key_id: NOWHERE }
-      const bundle = { ...(await eaas.server.encrypt('x', { keyId: id })), key_id: NOWHERE }
-      for (const call of [
-        () => eaas.keys.get(NOWHERE),
-        () => eaas.keys.rotate(NOWHERE),
-        () => eaas.keys.setRotation(NOWHERE, 1),
-        () => eaas.keys.disable(NOWHERE),
-        () => eaas.keys.enable(NOWHERE),
-        () => eaas.keys.destroy(NOWHERE, 'users'),
-        () => eaas.keys.cancelDestruction(NOWHERE),
-        () => eaas.keys.export(NOWHERE),
-        () => eaas.encrypt('x', { keyId: NOWHERE }),
-        () => eaas.hash('x', { keyId: NOWHERE }),
-        () => eaas.decrypt(envelope),
-        () => eaas.rewrap(envelope),
-        () => eaas.server.encrypt('x', { keyId: NOWHERE }),
-        () => eaas.server.decrypt(bundle),
-      ]) {
-        expect(await refusal(call())).toBe('404 E_NOT_FOUND')
-      }
-      for (const name of ['users', 'AAAAAAAA-0000-4000-8000-000000000000', `${NOWHERE}x`, '%00', '..%2fkeys', 'é']) {
-        expect([name, await raw('GET', `/v1/keys/${name}`)]).toEqual([name, 404])
-        expect([name, await raw('POST', '/v1/hash', { key_id: decodeURIComponent(name), value: 'x' })]).toEqual([
-          name,
-          404,
-        ])
-      }
-      expect((await eaas.audit.list({ key_id: NOWHERE })).total).toBe(0)
     },
   },
 ]

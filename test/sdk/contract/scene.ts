@@ -30,6 +30,8 @@ export interface Exchange {
 export interface Scene {
   /** A client of the tenant's first API key, or of another one. */
   connect(apiKey?: string, deks?: DekOptions): Client
+  /** Where a caller without the SDK finds the service, and how it calls it. */
+  service: { baseUrl: string; apiKey: string; fetch: typeof fetch }
   /** A request as no SDK would send it. */
   raw(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<number>
   /** Lets time pass on the service, and what is due be done. */
@@ -123,6 +125,7 @@ async function play(
   let ahead = 0
   const timer = vi.spyOn(performance, 'now').mockImplementation(() => clientNow() + ahead)
   await run({
+    service: { baseUrl: tenant.baseUrl, apiKey: tenant.apiKey, fetch: recording },
     connect(apiKey = tenant.apiKey, deks = {}) {
       const client = createClient({ baseUrl: tenant.baseUrl, apiKey, fetch: recording, retries: 0, deks })
       clients.push(client)
@@ -173,7 +176,7 @@ async function play(
 function createDescriber(name: string): (text: string) => string {
   const seen = new Map<string, string>()
   const random =
-    /eaas_sk_[0-9a-f]{32}_[\w-]{4,43}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|(?<="(?:wrapped_key|ciphertext|iv|dek)":")[^"]+/g
+    /eaas_sk_[0-9a-f]{32}_[\w-]{4,43}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|(?<=conformance[ +])[0-9a-f]{8}|(?<="(?:wrapped_key|ciphertext|iv|dek)":")[^"]+/gi
   return (text) =>
     text.replaceAll(JSON.stringify(name), '"the name of the tenant"').replace(random, (value) => {
       const known = seen.get(value) ?? `${kindOf(value)} ${seen.size + 1}`
@@ -184,5 +187,5 @@ function createDescriber(name: string): (text: string) => string {
 
 function kindOf(value: string): string {
   if (value.startsWith('eaas_sk_')) return `an API key of ${value.length}`
-  return /^[0-9a-f-]{36}$/.test(value) ? 'an id' : `${value.length} characters`
+  return /^[0-9a-f-]{36}$/i.test(value) ? 'an id' : `${value.length} characters`
 }

@@ -39,6 +39,7 @@ export const PUBLISHED = [
   '@eaas/sdk',
   '@eaas/console',
   '@eaas/cli',
+  '@eaas/conformance',
   '@eaas/drizzle',
   '@eaas/kysely',
   '@eaas/prisma',

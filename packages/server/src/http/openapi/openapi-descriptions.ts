@@ -285,6 +285,7 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
   context: {
     description:
       'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: name a range that has at most 500,000 entries.',
+    schema: { type: 'string' }, // JSON
   },
   actor: {
     description: 'Only entries of this actor, such as the id of an API key; found as a context is.',

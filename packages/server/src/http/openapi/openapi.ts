@@ -260,7 +260,10 @@ function refusals(row: ServedRoute): Record<string, Json> {
 }
 
 function refusal(status: number, codes: readonly ProblemCode[]): Json {
-  const narrowed = { properties: { status: { const: status }, code: { enum: codes } } }
+  // With types, and `enum` for one value too: generators of clients leave out what they cannot merge with the schema of every problem.
+  const narrowed = {
+    properties: { status: { type: 'integer', enum: [status] }, code: { type: 'string', enum: codes } },
+  }
   return {
     description: codes.map((code) => `\`${code}\``).join(', '),
     headers: { 'X-Request-Id': requestIdRef() },

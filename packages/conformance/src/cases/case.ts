@@ -1,0 +1,37 @@
+/** A case of the contract: the calls that it is about, a rule of theirs, and the calls that show it. */
+import type { OperationId } from '@eaas/protocol'
+import { Skip } from '../check.js'
+import type { Session } from '../session.js'
+
+export interface Case {
+  /** by the `operationId`s of the OpenAPI document, or what all calls share */
+  of: readonly (OperationId | 'every call')[]
+  rule: string
+  run(session: Session): Promise<void>
+}
+
+/** The name of a case, which a report has. */
+export function nameOf({ of, rule }: Case): string {
+  return `${of.join(', ')}: ${rule}`
+}
+
+/** Ends a case that needs server mode open, or closed, where it is not. @throws Skip */
+export function needs(session: Session, mode: 'open' | 'closed'): void {
+  if (session.isOpen === (mode === 'open')) return
+  throw new Skip(mode === 'open' ? 'server mode is closed to the tenant' : 'server mode is open to the tenant')
+}
+
+/** Returns the base64 of a new DEK, or of other bytes. */
+export function randomBase64(bytes = 32): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString('base64')
+}
+
+/** Changes one bit of a base64 text. */
+export function flip(base64: string, at: number): string {
+  const bytes = Buffer.from(base64, 'base64')
+  bytes[at] = (bytes[at] ?? 0) ^ 1
+  return bytes.toString('base64')
+}
+
+/** The id of no key. */
+export const NOWHERE = '00000000-0000-4000-8000-000000000000'

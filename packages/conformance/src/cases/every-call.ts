@@ -1,0 +1,201 @@
+/** What all calls share: authentication, bodies, queries, problem documents, ids. */
+import { CALL_RULES, type OperationId, PROBLEMS, type ProblemCode, ROUTES, wire } from '@eaas/protocol'
+import { check, same } from '../check.js'
+import { type Answer, refusalOf, type Said, type Session } from '../session.js'
+import { type Case, NOWHERE, randomBase64 } from './case.js'
+import { makeGround, READY } from './ready-calls.js'
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** Checks how requests are answered that no schema describes: by their status, and the code of a refusal. */
+async function answered(session: Session, wanted: string, method: string, path: string, said: Said): Promise<Answer> {
+  const answer = await session.send(method, path, said)
+  const got = answer.status < 300 ? `${answer.status}` : refusalOf(answer.status, answer.body)
+  same(got, wanted, `${method} ${path} of ${JSON.stringify(said.body ?? '').slice(0, 80)}`)
+  return answer
+}
+
+export const EVERY_CALL_CASES: Case[] = [
+  {
+    of: ['every call'],
+    rule: 'is refused with a problem document: type, title, status, detail, code, and X-Request-Id',
+    async run({ send, newName }) {
+      const refusals: [ProblemCode, string, string, Said?][] = [
+        ['E_VALIDATION', 'POST', '/v1/keys', { body: {} }],
+        ['E_MALFORMED_REQUEST', 'POST', '/v1/keys', { body: '{', headers: JSON_TYPE }],
+        ['E_UNAUTHORIZED', 'GET', '/v1/keys', { apiKey: null }],
+        ['E_NOT_FOUND', 'GET', `/v1/keys/${NOWHERE}`],
+        ['E_ROUTE_NOT_FOUND', 'GET', '/v1/nothing'],
+        ['E_METHOD_NOT_ALLOWED', 'PUT', '/v1/keys'],
+        ['E_MEDIA_TYPE', 'POST', '/v1/keys', { body: newName(), headers: { 'content-type': 'text/plain' } }],
+      ]
+      for (const [code, method, path, said] of refusals) {
+        const { headers, body } = await send(method, path, said)
+        same(headers.get('content-type'), 'application/problem+json', `Content-Type of ${code}`)
+        check((headers.get('x-request-id') ?? '') !== '', `${code} has no X-Request-Id`)
+        wire.readAnswer(wire.problem, body)
+        const { type, title, status } = body
+        same({ type, title, status, code: body.code }, { type: 'about:blank', ...titleOf(code), code }, 'the document')
+      }
+    },
+  },
+  {
+    of: ['every call'],
+    rule: 'without a valid API key is answered 401 with WWW-Authenticate: Bearer, before its body is read',
+    async run(session) {
+      const { secret } = await session.newApiKey({ permissions: [] })
+      for (const authorization of ['', 'Bearer', `Bearer  ${secret}`, `Basic ${secret}`, secret, `Bearer ${secret}x`]) {
+        const headers = { ...JSON_TYPE, authorization }
+        const answer = await answered(session, '401 E_UNAUTHORIZED', 'POST', '/v1/keys', { body: '{', headers })
+        same(answer.headers.get('www-authenticate'), 'Bearer', 'WWW-Authenticate')
+      }
+      const said = { body: '{', headers: { ...JSON_TYPE, authorization: `bEARER ${secret}` } }
+      await answered(session, '403 E_MISSING_PERMISSION', 'POST', '/v1/keys', said)
+    },
+  },
+  {
+    of: ['every call'],
+    rule: 'of a path that is nowhere is answered 404, and by another method 405',
+    async run(session) {
+      for (const path of ['/v1/nothing', '/v1', '/V1/keys', '/v1/keys/x/y', '/v1//keys'])
+        await answered(session, '404 E_ROUTE_NOT_FOUND', 'GET', path, {})
+      for (const [method, path] of [
+        ['PUT', '/v1/keys'],
+        ['GET', '/v1/hash'],
+        ['POST', '/v1/audit'],
+        ['DELETE', '/v1/tenant'],
+        ['GET', '/v1/keys/x/rotate'],
+        ['POST', '/health'],
+      ] as const)
+        await answered(session, '405 E_METHOD_NOT_ALLOWED', method, path, {})
+    },
+  },
+  {
+    of: ['every call'],
+    rule: 'takes a JSON object in UTF-8 of at most 1 MiB, and answers 400, 413 or 415 to any other body',
+    async run(session) {
+      for (const body of ['{', '{"name":"x",}', '\ufeff{"name":"x"}', Uint8Array.from([0x22, 0xff, 0x22])])
+        await answered(session, '400 E_MALFORMED_REQUEST', 'POST', '/v1/keys', { body, headers: JSON_TYPE })
+      for (const body of ['', '[]', '"x"', 'null'])
+        await answered(session, '400 E_VALIDATION', 'POST', '/v1/keys', { body, headers: JSON_TYPE })
+      for (const type of ['text/plain', 'application/json; charset=utf-16', 'application/problem+json']) {
+        const headers = { 'content-type': type }
+        await answered(session, '415 E_MEDIA_TYPE', 'POST', '/v1/keys', { body: '{"name":"x"}', headers })
+      }
+      await answered(session, '413 E_BODY_TOO_LARGE', 'POST', '/v1/keys', { body: { name: 'x'.repeat(1_048_576) } })
+      const headers = { 'content-type': 'application/json; charset=UTF-8' }
+      await session.ok('createKey', { body: JSON.stringify({ name: session.newName() }), headers })
+    },
+  },
+  {
+    of: ['every call'],
+    rule: 'ignores members that it does not know, and takes none from a prototype',
+    async run(session) {
+      const { id } = await session.newKey()
+      const dek = randomBase64()
+      const headers = JSON_TYPE
+      await session.ok('wrap', { id, body: { dek, more: 'ignored' } })
+      await session.ok('wrap', { id, headers, body: `{"dek":"${dek}","__proto__":{"dek":1},"constructor":1}` })
+      await session.refused('wrap', { id, headers, body: `{"__proto__":{"dek":"${dek}"}}` }, '400 E_VALIDATION')
+    },
+  },
+  {
+    of: ['rotateKey', 'enableKey', 'exportKey'],
+    rule: 'need no body, and take an empty one',
+    async run(session) {
+      const { id } = await session.newKey()
+      for (const operation of ['rotateKey', 'enableKey', 'exportKey'] as const) {
+        await session.ok(operation, { id })
+        await session.ok(operation, { id, body: '', headers: JSON_TYPE })
+      }
+    },
+  },
+  {
+    of: ['every call'],
+    rule: 'of a body with a member missing or of another kind is answered 400, and the detail names the member',
+    async run(session) {
+      const { id } = await session.newKey()
+      const wrong: [OperationId, string, object[]][] = [
+        ['createKey', 'name', [{}, { name: null }, { name: '' }, { name: 'x'.repeat(256) }, { name: 'a\0' }]],
+        ['createKey', 'name', [{ name: '\ud800' }]],
+        ['createKey', 'algorithm', [{ name: 'x', algorithm: 'AES-128-GCM' }]],
+        ['setRotation', 'interval_days', [{}, ...[0, 3_651, 1.5, '1'].map((interval_days) => ({ interval_days }))]],
+        ['wrap', 'dek', [{}, { dek: 1 }]],
+        ['unwrap', 'wrapped_key', [{}, { wrapped_key: {} }]],
+        ['destroyKey', 'confirm', [{}, { confirm: 1 }]],
+        ['hash', 'value', [{ key_id: id }, { key_id: id, value: 1 }, { key_id: id, value: '\ud800' }]],
+        ['hash', 'key_id', [{ value: 'x' }, { value: 'x', key_id: 7 }]],
+        ['updateKey', 'min_unwrap_version', [{}, { min_unwrap_version: 0 }]],
+        ['batch', 'operations', [{}, { operations: [] }, { operations: 7 }, { operations: [7] }]],
+        ['createApiKey', 'permissions', [{ name: 'x' }, { name: 'x', permissions: ['admin'] }]],
+      ]
+      for (const [operation, member, bodies] of wrong) {
+        for (const body of bodies) {
+          const answer = await session.refused(operation, { id, body }, '400 E_VALIDATION')
+          check(answer.body.detail.startsWith(member), `${operation}: the detail does not name ${member}`)
+        }
+      }
+    },
+  },
+  {
+    of: ['listKeys', 'listAudit', 'listApiKeys', 'getUsage', 'verifyAudit'],
+    rule: 'refuse a query that they do not understand with 400, and never ignore a part of it',
+    async run(session) {
+      for (const query of QUERIES) await answered(session, '400 E_VALIDATION', 'GET', `/v1/${query}`, {})
+      for (const path of ['audit', 'keys'])
+        await answered(session, '200', 'GET', `/v1/${path}?limit=${'9'.repeat(20)}`, {})
+      await answered(session, '200', 'GET', '/v1/tenant?_=1', {})
+    },
+  },
+  {
+    of: ['getKey', ...operationsOnKey().filter((operation) => operation !== 'getKey')],
+    rule: 'answer 404 E_NOT_FOUND alike for an unknown id, a malformed one and a name',
+    async run(session) {
+      const ground = await makeGround(session)
+      const answers = new Set<string>()
+      for (const id of [NOWHERE, ground.id.toUpperCase(), `${ground.id}x`, 'users', '%00', '..%2fkeys', '%C3%A9']) {
+        for (const operation of operationsOnKey()) {
+          if (CALL_RULES[operation].serverMode && !session.isOpen) continue
+          const said = READY[operation]({ ...ground, id: encodeURI(decodeURIComponent(id)) }, session)
+          const body =
+            said.body && 'key_id' in (said.body as object)
+              ? { ...said.body, key_id: decodeURIComponent(id) }
+              : said.body
+          const withId = { ...said, ...(said.id === undefined ? {} : { id }), ...(body === undefined ? {} : { body }) }
+          answers.add((await session.refused(operation, withId, '404 E_NOT_FOUND')).text)
+        }
+      }
+      same(answers.size, 1, 'how many different problem documents')
+      for (const id of [NOWHERE, 'x', ground.id]) {
+        const texts = [
+          await session.refused('updateApiKey', { id, body: {} }, '404 E_NOT_FOUND'),
+          await session.refused('revokeApiKey', { id }, '404 E_NOT_FOUND'),
+        ].map(({ text }) => text)
+        for (const text of texts) answers.add(text)
+      }
+      same(answers.size, 2, 'how many different problem documents, with that of an API key')
+    },
+  },
+]
+
+/** Queries that are to be refused, below `/v1`. */
+const QUERIES = `
+  audit?limit=0 audit?limit=-1 audit?limit=1e3 audit?limit= audit?limit=%2B5 audit?limit=5&limit=5
+  audit?offset=-1 audit?offset=99999999999999999999 audit?after_id=x audit?order=up
+  audit?action=key.steal audit?key_id=users audit?date_from=2026-02-30T00:00:00Z
+  audit?date_from=2026-02-03 audit?date_from=2026-02-03T24:00:00Z audit?date_to=2026-02-03T00:00:00
+  audit?date_to=1 audit?user=x audit?__proto__=x audit/verify?limit=1 
+  keys?status=alive keys?limit=0 keys?offset=1.5 keys?name=%00 keys?order=asc api-keys?limit=0
+  api-keys?status=active usage?month=2026-13 usage?month=2026 usage?day=2026-05-31`
+  .trim()
+  .split(/\s+/)
+
+function titleOf(code: ProblemCode): { title: string; status: number } {
+  const { title, status } = PROBLEMS[code]
+  return { title, status }
+}
+
+/** The operations on one key. */
+function operationsOnKey(): OperationId[] {
+  return (Object.keys(ROUTES) as OperationId[]).filter((operation) => CALL_RULES[operation].key)
+}

@@ -1,0 +1,88 @@
+/** How to make each call so that it succeeds, on a key of its own. */
+import type { OperationId, wire } from '@eaas/protocol'
+import { check, Skip } from '../check.js'
+import type { Said, Session } from '../session.js'
+import { needs, randomBase64 } from './case.js'
+
+/** A key, and what calls on it take. */
+export interface Ground {
+  id: string
+  key: wire.Key
+  wrapped_key: string
+  bundle: object
+  apiKeyId: string
+}
+
+const NOTHING = { ciphertext: randomBase64(16), iv: randomBase64(12), wrapped_key: randomBase64(65), key_version: 1 }
+
+/** Makes a key with what calls on it take. */
+export async function makeGround(session: Session): Promise<Ground> {
+  const key = await session.newKey()
+  const { id } = key
+  const { wrapped_key } = await session.ok('wrap', { id, body: { dek: randomBase64() } })
+  const bundle = session.isOpen
+    ? await session.ok('encrypt', { body: { key_id: id, plaintext: 'x' } })
+    : { ...NOTHING, key_id: id }
+  const { id: apiKeyId } = await session.newApiKey({ permissions: [] })
+  return { id, key, wrapped_key, bundle, apiKeyId }
+}
+
+/** What each call says. A key must be in a state that the call takes; a new one is `active`. */
+export const READY: Readonly<Record<OperationId, (ground: Ground, session: Session) => Said>> = {
+  createKey: (_, { newName }) => ({ body: { name: newName() } }),
+  createKeys: (_, { newName }) => ({ body: { keys: [{ name: newName() }] } }),
+  listKeys: () => ({}),
+  getKey: ({ id }) => ({ id }),
+  updateKey: ({ id }) => ({ id, body: { min_unwrap_version: 1 } }),
+  rotateKey: ({ id }) => ({ id }),
+  setRotation: ({ id }) => ({ id, body: { interval_days: 30 } }),
+  disableKey: ({ id }) => ({ id }),
+  enableKey: ({ id }) => ({ id }),
+  destroyKey: ({ id, key }) => ({ id, body: { confirm: key.name } }),
+  cancelDestruction: ({ id }) => ({ id }),
+  destroyVersion: ({ id, key }) => ({ id, version: 1, body: { confirm: key.name } }),
+  exportKey: ({ id }) => ({ id }),
+  wrap: ({ id }) => ({ id, body: { dek: randomBase64() } }),
+  unwrap: ({ id, wrapped_key }) => ({ id, body: { wrapped_key } }),
+  rewrap: ({ id, wrapped_key }) => ({ id, body: { wrapped_key } }),
+  hash: ({ id }) => ({ body: { key_id: id, value: 'x' } }),
+  encrypt: ({ id }) => ({ body: { key_id: id, plaintext: 'x' } }),
+  decrypt: ({ bundle }) => ({ body: bundle }),
+  batch: ({ id }) => ({ body: { operations: [{ op: 'hash', key_id: id, value: 'x' }] } }),
+  listAudit: ({ id }) => ({ query: { key_id: id } }),
+  verifyAudit: () => ({}),
+  readAuditCheckpoint: () => ({}),
+  exportAudit: () => ({}),
+  listApiKeys: () => ({}),
+  createApiKey: (_, { newName }) => ({ body: { name: newName(), permissions: [] } }),
+  updateApiKey: ({ apiKeyId }) => ({ id: apiKeyId, body: { permissions: ['hash'] } }),
+  revokeApiKey: ({ apiKeyId }) => ({ id: apiKeyId }),
+  getTenant: () => ({}),
+  getUsage: () => ({}),
+  getHealth: () => ({ apiKey: null }),
+}
+
+/** What must be done before a call can succeed. */
+export const BEFORE: Partial<Record<OperationId, (session: Session, ground: Ground) => Promise<unknown>>> = {
+  encrypt: async (session) => needs(session, 'open'),
+  decrypt: async (session) => needs(session, 'open'),
+  enableKey: (session, { id }) => session.ok('disableKey', { id }),
+  destroyKey: (session, { id }) => session.ok('disableKey', { id }),
+  async cancelDestruction(session, { id, key }) {
+    if ((await awaitDestruction(session, id, key.name)) === 'destroyed') throw new Skip('there is no waiting period')
+  },
+  async destroyVersion(session, { id, key }) {
+    await session.ok('rotateKey', { id })
+    await session.ok('updateKey', { id, body: { min_unwrap_version: 2 } })
+    const { status } = await session.call('destroyVersion', { id, version: 1, body: { confirm: key.name } })
+    if (status === 409) throw new Skip('the waiting period is longer than this run')
+  },
+}
+
+/** Destroys a key, which then waits or is destroyed at once; returns its state. */
+export async function awaitDestruction(session: Session, id: string, confirm: string): Promise<string> {
+  await session.ok('disableKey', { id })
+  const { status } = await session.ok('destroyKey', { id, body: { confirm } })
+  check(status === 'pending_destruction' || status === 'destroyed', `destroyKey answers the state ${status}`)
+  return status
+}

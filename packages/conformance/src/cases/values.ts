@@ -1,0 +1,324 @@
+/** Envelope mode, blind indexes and server mode: what opens, and what is refused. */
+import { MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
+import { openExport } from '@eaas/sdk/offline'
+import { check, same } from '../check.js'
+import type { Session } from '../session.js'
+import { type Case, flip, needs, randomBase64 } from './case.js'
+
+const NOT_BASE64 = ['AAA', 'AAB=', 'AAAA\n', '_-==', 'A===', 'x y=', 7, null, ['AAAA']]
+
+/** Makes a key, and wraps a DEK under it. */
+async function wrapped(session: Session, use: object = {}) {
+  const { id } = await session.newKey()
+  const dek = randomBase64()
+  return { id, dek, ...(await session.ok('wrap', { id, body: { dek, ...use } })) }
+}
+
+export const VALUE_CASES: Case[] = [
+  {
+    of: ['wrap', 'unwrap'],
+    rule: 'give back the DEK, under whatever version it was wrapped',
+    async run(session) {
+      const { id, dek, wrapped_key, key_version } = await wrapped(session)
+      same(key_version, 1, 'key_version of wrap')
+      await session.ok('rotateKey', { id })
+      same(await session.ok('unwrap', { id, body: { wrapped_key } }), { dek, key_id: id, key_version: 1 }, 'unwrap')
+      const again = await session.ok('wrap', { id, body: { dek } })
+      same(again.key_version, 2, 'key_version of wrap after a rotation')
+      check(again.wrapped_key !== wrapped_key, 'one DEK is wrapped twice as the same text')
+    },
+  },
+  {
+    of: ['rewrap'],
+    rule: 'wraps under the current version, and shows no DEK',
+    async run(session) {
+      const { id, dek, wrapped_key } = await wrapped(session)
+      await session.ok('rotateKey', { id })
+      const { text } = await session.call('rewrap', { id, body: { wrapped_key } })
+      check(!text.includes(dek), 'the answer shows the DEK')
+      const rewrapped = await session.ok('rewrap', { id, body: { wrapped_key } })
+      same(rewrapped.key_version, 2, 'key_version')
+      same((await session.ok('unwrap', { id, body: { wrapped_key: rewrapped.wrapped_key } })).dek, dek, 'the DEK')
+    },
+  },
+  {
+    of: ['wrap'],
+    rule: 'takes a DEK as canonical base64 of exactly 32 bytes that are not all zero, and nothing else',
+    async run(session) {
+      const { id } = await session.newKey()
+      const lengths = [0, 16, 31, 33].map((bytes) => randomBase64(bytes))
+      const dek = randomBase64()
+      const trailing = `${dek.slice(0, 42)}B=`
+      for (const wrong of [...lengths, Buffer.alloc(32).toString('base64'), dek.replace('=', ''), `${dek}\n`, trailing])
+        await session.refused('wrap', { id, body: { dek: wrong } }, '400 E_VALIDATION')
+      for (const wrong of NOT_BASE64) await session.refused('wrap', { id, body: { dek: wrong } }, '400 E_VALIDATION')
+    },
+  },
+  {
+    of: ['unwrap', 'rewrap'],
+    rule: 'refuse a wrapped key that is no canonical base64 with 400 E_VALIDATION',
+    async run(session) {
+      const { id } = await session.newKey()
+      for (const wrapped_key of NOT_BASE64)
+        for (const operation of ['unwrap', 'rewrap'] as const)
+          await session.refused(operation, { id, body: { wrapped_key } }, '400 E_VALIDATION')
+    },
+  },
+  {
+    of: ['unwrap', 'rewrap'],
+    rule: 'refuse a wrapped key that was altered or is another key’s with 403 E_WRAPPED_KEY, all alike (wrapped-key.md 3)',
+    async run(session) {
+      const { id, wrapped_key } = await wrapped(session)
+      const other = await wrapped(session)
+      const altered = Array.from({ length: 65 }, (_, at) => flip(wrapped_key, at))
+      const cut = Buffer.from(wrapped_key, 'base64').subarray(0, 64).toString('base64')
+      const answers = new Set<string>()
+      for (const wrong of [...altered, cut, other.wrapped_key, randomBase64(66), randomBase64(1), ''])
+        answers.add((await session.refused('unwrap', { id, body: { wrapped_key: wrong } }, '403 E_WRAPPED_KEY')).text)
+      for (const wrong of [flip(wrapped_key, 20), other.wrapped_key])
+        answers.add((await session.refused('rewrap', { id, body: { wrapped_key: wrong } }, '403 E_WRAPPED_KEY')).text)
+      same(answers.size, 1, 'how many different problem documents')
+      const { total } = await session.ok('listAudit', { query: { key_id: id, action: 'key.unwrap' } })
+      same(total, 0, 'entries of refused calls')
+    },
+  },
+  {
+    of: ['wrap', 'unwrap', 'rewrap'],
+    rule: 'bind a wrapped key of format 2 to its purpose and context (wrapped-key-v2.md 3)',
+    async run(session) {
+      const use = { purpose: 'stream', context: { model: 'customers', row: '7 客户' } }
+      const { id, dek, wrapped_key } = await wrapped(session, use)
+      const unbound = await session.ok('wrap', { id, body: { dek } })
+      same(
+        [unbound.wrapped_key, wrapped_key].map((text) => Buffer.from(text, 'base64')[0]),
+        [1, 2],
+        'the first bytes',
+      )
+      const swapped = { context: { row: '7 客户', model: 'customers' }, purpose: 'stream' }
+      same((await session.ok('unwrap', { id, body: { wrapped_key, ...swapped } })).dek, dek, 'the DEK')
+      const others: object[] = [
+        {},
+        { purpose: 'stream' },
+        { context: use.context },
+        { ...use, purpose: 'data' },
+        { ...use, context: { ...use.context, row: '8' } },
+        { ...use, context: { model: 'customers' } },
+        { ...use, context: { ...use.context, more: '' } },
+      ]
+      for (const operation of ['unwrap', 'rewrap'] as const) {
+        for (const other of others)
+          await session.refused(operation, { id, body: { wrapped_key, ...other } }, '403 E_WRAPPED_KEY')
+        const body = { wrapped_key: unbound.wrapped_key, purpose: 'data' }
+        await session.refused(operation, { id, body }, '403 E_WRAPPED_KEY')
+      }
+      const rewrapped = await session.ok('rewrap', { id, body: { wrapped_key, ...use } })
+      await session.ok('unwrap', { id, body: { ...use, wrapped_key: rewrapped.wrapped_key } })
+      const byContext = await session.ok('wrap', { id, body: { dek, context: { row: '7' } } })
+      const stated = { wrapped_key: byContext.wrapped_key, purpose: 'data', context: { row: '7' } }
+      same((await session.ok('unwrap', { id, body: stated })).dek, dek, 'the DEK of a context without a purpose')
+    },
+  },
+  {
+    of: ['wrap', 'unwrap', 'rewrap'],
+    rule: 'refuse an unknown purpose, and a context that is none, with 400 E_VALIDATION (wrapped-key-v2.md 2)',
+    async run(session) {
+      const { id, dek, wrapped_key } = await wrapped(session)
+      const nine = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`a${at}`, '']))
+      const names = ['', '1a', '_a', 'é', 'a b', 'a'.repeat(65)]
+      const contexts: unknown[] = [
+        7,
+        'x',
+        [],
+        null,
+        nine,
+        { a: 1 },
+        { a: 'x'.repeat(129) },
+        { a: 'x\0' },
+        { a: '\ud800' },
+      ]
+      const wrong = [
+        { purpose: 'steal' },
+        ...[...contexts, ...names.map((name) => ({ [name]: '' }))].map((context) => ({ context })),
+      ]
+      for (const use of wrong) {
+        await session.refused('wrap', { id, body: { dek, ...use } }, '400 E_VALIDATION')
+        for (const operation of ['unwrap', 'rewrap'] as const)
+          await session.refused(operation, { id, body: { wrapped_key, ...use } }, '400 E_VALIDATION')
+      }
+      const most = { purpose: 'index', context: { ['a'.repeat(64)]: '客'.repeat(128), 'a.-_9': '' } }
+      await session.ok('wrap', { id, body: { dek, ...most } })
+    },
+  },
+  {
+    of: ['hash'],
+    rule: 'answers one text of 64 hexadecimal digits for a value and key, before and after a rotation',
+    async run(session) {
+      const { id: key_id } = await session.newKey()
+      const hash = async (value: string, id = key_id) =>
+        (await session.ok('hash', { body: { key_id: id, value } })).hash
+      const first = await hash('ada@example.org')
+      check(/^[0-9a-f]{64}$/.test(first), `not 64 hexadecimal digits: ${first}`)
+      same(await hash('ada@example.org'), first, 'the hash once more')
+      await session.ok('rotateKey', { id: key_id })
+      same(await hash('ada@example.org'), first, 'the hash after a rotation')
+      const { secret } = await session.newApiKey({ permissions: ['hash'] })
+      const other = await session.ok('hash', { body: { key_id, value: 'ada@example.org' }, apiKey: secret })
+      same(other.hash, first, 'the hash for another API key')
+    },
+  },
+  {
+    of: ['hash'],
+    rule: 'differs for another value or key, and takes values as they are',
+    async run(session) {
+      const { id: key_id } = await session.newKey()
+      const { id: other } = await session.newKey()
+      const values = ['', 'a', 'A', 'a ', 'é', 'e\u0301', '🗝️', '\0', 'a\0', '\u2028', 'x'.repeat(100_000)]
+      const hashes = new Set<string>()
+      for (const value of values) hashes.add((await session.ok('hash', { body: { key_id, value } })).hash)
+      hashes.add((await session.ok('hash', { body: { key_id: other, value: 'a' } })).hash)
+      same(hashes.size, values.length + 1, 'how many different hashes')
+    },
+  },
+  {
+    of: ['encrypt', 'decrypt'],
+    rule: 'give back texts and bytes, which the exported key opens too (envelope.md 5)',
+    async run(session) {
+      needs(session, 'open')
+      const { id: key_id } = await session.newKey()
+      const bundles = []
+      const plaintexts = ['', 'é 🗝️', 'a\0b', 'x'.repeat(MAX_SERVER_MODE_BYTES)]
+      for (const plaintext of plaintexts)
+        bundles.push(await session.ok('encrypt', { body: { key_id, plaintext, encoding: 'utf8' } }))
+      await session.ok('rotateKey', { id: key_id })
+      const offline = openExport(await session.ok('exportKey', { id: key_id }))
+      for (const [at, bundle] of bundles.entries()) {
+        const { plaintext } = await session.ok('decrypt', { body: { ...bundle, encoding: 'utf8' } })
+        same(plaintext, plaintexts[at], 'decrypt')
+        same(await offline.decryptText(bundle), plaintext, 'the bundle opened by the exported key')
+      }
+      offline.close()
+    },
+  },
+  {
+    of: ['encrypt', 'decrypt'],
+    rule: 'take text and base64 as they are told: at most 65,536 bytes, and never a guess',
+    async run(session) {
+      needs(session, 'open')
+      const { id: key_id } = await session.newKey()
+      const bundle = await session.ok('encrypt', { body: { key_id, plaintext: '//8=', encoding: 'base64' } })
+      same((await session.ok('decrypt', { body: { ...bundle, encoding: 'base64' } })).plaintext, '//8=', 'the bytes')
+      await session.refused('decrypt', { body: { ...bundle, encoding: 'utf8' } }, '422 E_DECRYPTION_FAILED')
+      const text = await session.ok('encrypt', { body: { key_id, plaintext: '//8=', encoding: 'utf8' } })
+      same((await session.ok('decrypt', { body: { ...text, encoding: 'utf8' } })).plaintext, '//8=', 'the text')
+      for (const wrong of [
+        { plaintext: 'AAA', encoding: 'base64' },
+        { plaintext: 'AAAA', encoding: 'hex' },
+        { plaintext: 1 },
+      ])
+        await session.refused('encrypt', { body: { key_id, ...wrong } }, '400 E_VALIDATION')
+      const large = 'é'.repeat(MAX_SERVER_MODE_BYTES / 2 + 1)
+      const body = { key_id, plaintext: large, encoding: 'utf8' }
+      await session.refused('encrypt', { body }, '400 E_PLAINTEXT_TOO_LARGE')
+    },
+  },
+  {
+    of: ['decrypt'],
+    rule: 'refuses what was altered with 422 E_DECRYPTION_FAILED, all alike, and what has no form with 400',
+    async run(session) {
+      needs(session, 'open')
+      const { id: key_id } = await session.newKey()
+      const { id: other } = await session.newKey()
+      const bundle = await session.ok('encrypt', { body: { key_id, plaintext: 'a secret' } })
+      const { ciphertext, iv, wrapped_key } = bundle
+      const answers = new Set<string>()
+      for (const change of [
+        ...[0, 9, 23].map((at) => ({ ciphertext: flip(ciphertext, at) })),
+        { ciphertext: '' },
+        { iv: flip(iv, 0) },
+        { wrapped_key: flip(wrapped_key, 40) },
+        { key_version: 2 },
+        { key_id: other },
+      ]) {
+        const said = { body: { ...bundle, ...change } }
+        answers.add((await session.refused('decrypt', said, '422 E_DECRYPTION_FAILED')).text)
+      }
+      same(answers.size, 1, 'how many different problem documents')
+      for (const wrong of [{ iv: 'AAAA' }, { key_version: 0 }, { key_version: '1' }, { ciphertext: '_' }])
+        await session.refused('decrypt', { body: { ...bundle, ...wrong } }, '400 E_VALIDATION')
+    },
+  },
+  {
+    of: ['batch'],
+    rule: 'answers each operation in order, as its call alone would be, and one that fails spoils no other',
+    async run(session) {
+      const { id: key_id, dek, wrapped_key } = await wrapped(session)
+      const { hash } = await session.ok('hash', { body: { key_id, value: 'x' } })
+      const { results } = await session.ok('batch', {
+        body: {
+          operations: [
+            { op: 'hash', key_id, value: 'x' },
+            { op: 'unwrap', key_id, wrapped_key: flip(wrapped_key, 20) },
+            { op: 'unwrap', key_id, wrapped_key },
+            { op: 'hash', key_id: 'users', value: 'x' },
+            { op: 'wrap', key_id, dek: 'AAAA' },
+            { op: 'rewrap', key_id, wrapped_key },
+            { op: 'wrap', key_id, dek },
+          ],
+        },
+      })
+      same(
+        results.map(({ status }) => status),
+        [200, 403, 200, 404, 400, 200, 200],
+        'the statuses',
+      )
+      same(results[0]?.body, { hash, key_id }, 'the hash')
+      same(results[2]?.body, { dek, key_id, key_version: 1 }, 'the unwrapped DEK')
+      const alone = await session.refused(
+        'unwrap',
+        { id: key_id, body: { wrapped_key: flip(wrapped_key, 20) } },
+        '403 E_WRAPPED_KEY',
+      )
+      same(results[1]?.body, alone.body, 'the problem document')
+      const { logs } = await session.ok('listAudit', { query: { key_id, order: 'asc', limit: 5 } })
+      const actions = ['key.create', 'key.wrap', 'key.unwrap', 'key.wrap', 'key.wrap']
+      same(
+        logs.map(({ action }) => action),
+        actions,
+        'the entries',
+      )
+    },
+  },
+  {
+    of: ['batch'],
+    rule: 'takes 1 to 1,000 operations, and refuses an unknown one as a whole',
+    async run(session) {
+      const { id: key_id } = await session.newKey()
+      const hash = { op: 'hash', key_id, value: 'x' }
+      const many = (count: number) => ({ body: { operations: Array.from({ length: count }, () => hash) } })
+      same((await session.ok('batch', many(1_000))).results.length, 1_000, 'how many results')
+      await session.refused('batch', many(1_001), '400 E_VALIDATION')
+      for (const op of ['rotate', undefined])
+        await session.refused('batch', { body: { operations: [hash, { ...hash, op }] } }, '400 E_VALIDATION')
+    },
+  },
+  {
+    of: ['batch'],
+    rule: 'checks the permission of each operation by itself',
+    async run(session) {
+      const { id: key_id, dek, wrapped_key } = await wrapped(session)
+      const { secret: apiKey } = await session.newApiKey({ permissions: ['encrypt'] })
+      const operations = [
+        { op: 'unwrap', key_id, wrapped_key },
+        { op: 'wrap', key_id, dek },
+        { op: 'rewrap', key_id, wrapped_key },
+        { op: 'hash', key_id, value: 'x' },
+      ]
+      const { results } = await session.ok('batch', { body: { operations }, apiKey })
+      same(
+        results.map(({ status }) => status),
+        [403, 200, 403, 200],
+        'the statuses',
+      )
+    },
+  },
+]

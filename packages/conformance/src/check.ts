@@ -1,0 +1,40 @@
+/** What cases check with: a fault says what was expected, and what came. */
+import { inspect, isDeepStrictEqual } from 'node:util'
+
+const SHOWN_CHARACTERS = 600
+
+/** What a server does against the contract. */
+export class Fault extends Error {
+  override readonly name = 'Fault'
+}
+
+/** Thrown by a case that this tenant or server cannot run; the message says why. */
+export class Skip extends Error {
+  override readonly name = 'Skip'
+}
+
+/** Checks that two values are deeply equal. @throws Fault */
+export function same(actual: unknown, expected: unknown, what: string): void {
+  if (!isDeepStrictEqual(actual, expected)) throw new Fault(`${what}: expected ${show(expected)}, got ${show(actual)}`)
+}
+
+/** Checks a condition. @throws Fault */
+export function check(isSo: boolean, what: string): asserts isSo {
+  if (!isSo) throw new Fault(what)
+}
+
+/** Shows a value in one line, without secrets of API keys. */
+export function show(value: unknown): string {
+  const text = inspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 })
+  return redact(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text)
+}
+
+/** Replaces the secrets of API keys, and escapes characters that a terminal would obey, or show in another order. */
+export function redact(text: string): string {
+  return text
+    .replaceAll(/(eaas_sk_\w{4})[\w-]+/g, '$1…')
+    .replaceAll(
+      /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
+}

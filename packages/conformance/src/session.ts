@@ -1,0 +1,173 @@
+/** A run's calls to the server under test, and what they made there. */
+import { randomBytes } from 'node:crypto'
+import { fillPath, JSON_MEDIA_TYPE, type OperationId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
+import { Fault, show } from './check.js'
+
+/** A server that does not answer within this time does not answer. */
+const TIMEOUT_MS = 60_000
+
+export type Fetch = typeof globalThis.fetch
+
+/** What a call says; a text or bytes as `body` are sent as they are. */
+export interface Said {
+  id?: string
+  version?: number
+  query?: Readonly<Record<string, string | number>>
+  body?: unknown
+  headers?: Readonly<Record<string, string>>
+  /** another API key than that of the run; null for none */
+  apiKey?: string | null
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  text: string
+  /** the JSON of the answer; undefined if it is none */
+  // biome-ignore lint/suspicious/noExplicitAny: each case looks at the members that it expects, whatever the answer is
+  body: any
+}
+
+type Body<Id extends OperationId> = Id extends keyof wire.Answers ? wire.Answers[Id] : undefined
+
+export interface Session {
+  /** Makes a call as it is written. */
+  send(method: string, path: string, said?: Said): Promise<Answer>
+  /** Makes a call of the API. */
+  call(operation: OperationId, said?: Said): Promise<Answer>
+  /** Makes a call that must succeed; returns its body, unchecked. @throws Fault */
+  ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>>
+  /** Makes a call that must be refused; returns the answer. @throws Fault unless `refused` is `status code` */
+  refused(operation: OperationId, said: Said, refused: string): Promise<Answer>
+  /** Makes a key of the run. */
+  newKey(): Promise<wire.Key>
+  /** Makes an API key of the run. */
+  newApiKey(fields: object): Promise<wire.NewApiKey>
+  /** Returns a name that no key of the tenant has. */
+  newName(separator?: string): string
+  /** Whether server mode is open to the tenant. */
+  readonly isOpen: boolean
+  /** Lets time pass on the server. */
+  wait(ms: number): Promise<void>
+  /** Destroys the keys of the run, and revokes its API keys; returns what is left. */
+  cleanUp(): Promise<string[]>
+}
+
+export interface SessionOptions {
+  baseUrl: string
+  apiKey: string
+  isOpen: boolean
+  fetch?: Fetch | undefined
+  signal?: AbortSignal | undefined
+  wait?: ((ms: number) => Promise<void>) | undefined
+}
+
+/** Starts a run. */
+export function createSession({
+  baseUrl,
+  apiKey,
+  isOpen,
+  fetch = globalThis.fetch,
+  ...options
+}: SessionOptions): Session {
+  const run = `conformance ${randomBytes(4).toString('hex')}`
+  const keys = new Map<string, string>()
+  const apiKeys = new Set<string>()
+  let names = 0
+  let isCleaning = false
+
+  async function send(method: string, path: string, said: Said = {}): Promise<Answer> {
+    const { body, query = {}, headers, apiKey: other = apiKey } = said
+    const isRaw = typeof body === 'string' || body instanceof Uint8Array
+    const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
+    const timeout = AbortSignal.timeout(TIMEOUT_MS)
+    const response = await fetch(`${baseUrl}${path}${search.size > 0 ? `?${search}` : ''}`, {
+      method,
+      redirect: 'manual',
+      signal: options.signal && !isCleaning ? AbortSignal.any([options.signal, timeout]) : timeout,
+      headers: {
+        ...(other === null ? {} : { authorization: `Bearer ${other}` }),
+        ...(body === undefined || isRaw ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: isRaw ? (body as BodyInit) : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    return { status: response.status, headers: response.headers, text, body: readJson(text) }
+  }
+
+  async function call(operation: OperationId, said: Said = {}): Promise<Answer> {
+    const { method, path }: RouteRow = ROUTES[operation]
+    const answer = await send(method, fillPath(path, said), said)
+    if (answer.status < 300) remember(operation, answer.body)
+    return answer
+  }
+
+  /** Notes what a call made, so that it is cleaned up. */
+  function remember(operation: OperationId, body: Answer['body']): void {
+    if (operation === 'createKey') keys.set(body?.id, body?.name)
+    if (operation === 'createApiKey') apiKeys.add(body?.id)
+    if (operation !== 'createKeys') return
+    for (const result of body?.results ?? []) if (result.status === 201) keys.set(result.body?.id, result.body?.name)
+  }
+
+  async function ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>> {
+    const { status, body } = await call(operation, said)
+    if (status < 200 || status > 299)
+      throw new Fault(`${operation}: expected success, got ${refusalOf(status, body)}: ${show(body?.detail)}`)
+    return body
+  }
+
+  async function destroy(id: string, confirm: string): Promise<void> {
+    const { status } = await ok('getKey', { id })
+    if (status === 'active') await call('disableKey', { id })
+    if (status === 'active' || status === 'disabled') await ok('destroyKey', { id, body: { confirm } })
+  }
+
+  return {
+    isOpen,
+    send,
+    call,
+    ok,
+    async refused(operation, said, refused) {
+      const answer = await call(operation, said)
+      const got = answer.status < 300 ? `${answer.status}` : refusalOf(answer.status, answer.body)
+      if (got !== refused) throw new Fault(`${operation} of ${show(said)}: expected ${refused}, got ${got}`)
+      return answer
+    },
+    newKey: () => ok('createKey', { body: { name: newName() } }),
+    newApiKey: (fields) => ok('createApiKey', { body: { name: newName(), ...fields } }),
+    newName,
+    wait: options.wait ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
+    async cleanUp() {
+      isCleaning = true
+      const left: string[] = []
+      for (const [id, name] of keys) await destroy(id, name).catch(() => left.push(`key ${id}`))
+      for (const id of apiKeys) await ok('revokeApiKey', { id }).catch(() => left.push(`API key ${id}`))
+      return left
+    },
+  }
+
+  function newName(separator = ' '): string {
+    names += 1
+    return `${run}${separator}${names}`
+  }
+}
+
+/** Says how a call was refused, as `status code`. */
+export function refusalOf(status: number, body: Answer['body']): string {
+  return `${status} ${typeof body?.code === 'string' ? body.code : 'without a code'}`
+}
+
+/** Whether an answer says that it is JSON. */
+export function isJson({ headers }: Answer): boolean {
+  return JSON_MEDIA_TYPE.test(headers.get('content-type') ?? '')
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

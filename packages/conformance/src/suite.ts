@@ -1,0 +1,79 @@
+/** Runs cases one after another: checks first that the API key may do all of them, and cleans up at the end. */
+import { findMissingPermission, PERMISSIONS, type wire } from '@eaas/protocol'
+import { type Case, nameOf } from './cases/case.js'
+import { Fault, redact, Skip } from './check.js'
+import { type Answer, createSession, refusalOf, type Session, type SessionOptions } from './session.js'
+
+/** Thrown where a run cannot begin: the server does not answer, or the API key may not do what the run needs. */
+export class UnreadyError extends Error {
+  override readonly name = 'UnreadyError'
+}
+
+export interface Result {
+  name: string
+  /** the `operationId`s that it is about */
+  operations: readonly string[]
+  outcome: 'passed' | 'failed' | 'skipped'
+  /** why it failed or was skipped */
+  message?: string
+}
+
+/** Opens a run on the tenant of an API key. @throws UnreadyError */
+export async function openSession(options: Omit<SessionOptions, 'isOpen'>): Promise<Session> {
+  const probe = createSession({ ...options, isOpen: false })
+  const tenant: wire.Tenant = await ask(probe.call('getTenant'), 'GET /v1/tenant')
+  const { api_keys }: wire.ApiKeyList = await ask(probe.call('listApiKeys'), 'GET /v1/api-keys')
+  if (typeof tenant.envelope_only !== 'boolean' || !Array.isArray(api_keys))
+    throw new UnreadyError('what answers at this URL is no server of this API')
+  const own = api_keys.find(({ prefix, status }) => status === 'active' && options.apiKey.startsWith(prefix))
+  if (!own) throw new UnreadyError('GET /v1/api-keys does not list the API key of this run')
+  const missing = PERMISSIONS.filter((one) => findMissingPermission(own.permissions, [one]))
+  if (missing.length > 0) throw new UnreadyError(`the API key lacks permissions: ${missing.join(', ')}`)
+  if (own.keys !== undefined) throw new UnreadyError('the API key is limited to some keys: use one that is not')
+  if (own.budgets !== undefined) throw new UnreadyError('the API key has budgets: use one that has none')
+  return createSession({ ...options, isOpen: !tenant.envelope_only })
+}
+
+/** @throws UnreadyError unless the call succeeds */
+async function ask(call: Promise<Answer>, name: string): Promise<Answer['body']> {
+  const { status, body } = await call.catch((error: unknown) => {
+    throw new UnreadyError(`${name} was not answered: ${reasonOf(error)}`)
+  })
+  if (status === 200 && typeof body === 'object' && body !== null) return body
+  const detail = typeof body?.detail === 'string' ? `: ${redact(body.detail)}` : ''
+  throw new UnreadyError(`${name} was answered ${refusalOf(status, body)}${detail}`)
+}
+
+/** Runs the cases until the signal; `onResult` is called as each ends. */
+export async function runCases(
+  session: Session,
+  { cases, signal, onResult }: { cases: readonly Case[]; signal?: AbortSignal; onResult?: (result: Result) => void },
+): Promise<Result[]> {
+  const results: Result[] = []
+  for (const one of cases) {
+    const outcome = await runCase(session, one)
+    if (signal?.aborted) break
+    const result = { name: nameOf(one), operations: one.of, ...outcome }
+    results.push(result)
+    onResult?.(result)
+  }
+  return results
+}
+
+async function runCase(session: Session, { run }: Case): Promise<Pick<Result, 'outcome' | 'message'>> {
+  try {
+    await run(session)
+    return { outcome: 'passed' }
+  } catch (error) {
+    if (error instanceof Skip) return { outcome: 'skipped', message: error.message }
+    return { outcome: 'failed', message: redact(error instanceof Fault ? error.message : reasonOf(error)) }
+  }
+}
+
+/** What went wrong in words, with the cause of a call that was not answered. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { message, cause } = error
+  const reason = (cause as NodeJS.ErrnoException | undefined)?.code ?? (cause as Error | undefined)?.message
+  return reason === undefined ? message : `${message} (${reason})`
+}
