@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { copyTables, restoreTables, type Scene } from '../../support/audit/audit-scene.js'
-import type { Caller } from '../../support/service/service.js'
+import { runCommand } from '../../support/service/command-host.js'
+import { type Caller, ROOT_KEY } from '../../support/service/service.js'
 import { type RolledBack, rolledBack } from './rolled-back-scene.js'
 
 let folder: string
@@ -131,6 +132,29 @@ describe('eaas audit replay', { timeout: 240_000 }, () => {
     // "disabled before" was enabled, and that was lost: it stays disabled.
     expect(now).toMatchObject({ 'disabled before': 'disabled', enabled: 'active', valid: 'active' })
     expect(Object.keys(now)).not.toContain('lost')
+  })
+
+  it('destroys nothing where there is no waiting period: it disables the key, and names it', async () => {
+    await acceptAll()
+    const replayAtOnce = (...args: string[]) =>
+      runCommand(['audit', 'replay', '--export', scene.exportOf('acme'), '--yes', ...args], {
+        database: scene.service.database,
+        rootKey: ROOT_KEY,
+        environment: { EAAS_CHECKPOINT_FILE: scene.checkpoints, EAAS_DESTROY_WINDOW_DAYS: '0' },
+      })
+    const { changes } = JSON.parse((await replayAtOnce('--json')).stdout)
+    expect(changes.filter(({ name }: { name: string }) => name === 'destroyed')).toMatchObject([
+      { change: 'key.disable', done: true },
+      { change: 'key.destroy', done: false, is_left: true },
+    ])
+    expect(await states()).toMatchObject({ destroyed: 'disabled', cancelled: 'disabled' })
+    const again = await replayAtOnce()
+    expect([again.code, again.stdout]).toEqual([
+      0,
+      expect.stringMatching(/destroyed \(.*LEFT TO YOU: it would destroy/),
+    ])
+    expect(again.stdout).toContain('0 of 1 change repeated.')
+    expect(await states()).toMatchObject({ destroyed: 'disabled' })
   })
 
   it('repeats nothing of which no loss was accepted, as of a copy in which somebody rehearsed', async () => {

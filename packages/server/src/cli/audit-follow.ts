@@ -15,8 +15,9 @@ import { deliver, ReaderGoneError, type Sink, standardOutput } from './follow/si
 import { syslogSink } from './follow/syslog-sink.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
-/** Between two looks at logs that have nothing new, in milliseconds. */
+/** Between two looks at logs, in milliseconds: that have nothing new, and that entries come to. */
 const POLL_MS = 1_000
+const GATHER_MS = 250
 /** A batch takes no further log once it has so many entries; a log adds a page of them at most. */
 const BATCH_ENTRIES = 500
 
@@ -81,14 +82,15 @@ async function auditFollow(config: Config, { cursor: file, format, ...options }:
       const waiting: string[] = []
       while (!signal.aborted) {
         const { messages, reached } = await readBatch(logs, waiting, format)
-        if (messages.length === 0) {
-          await sleep(POLL_MS, undefined, { signal }).catch(() => undefined)
-          continue
+        if (messages.length > 0) {
+          if (!(await deliver(sink, messages, signal))) return
+          for (const [tenant_id, position] of reached) cursor.set(tenant_id, position)
+          // A crash before this delivers the batch again.
+          if (file !== undefined) await writeCursor(file, cursor)
         }
-        if (!(await deliver(sink, messages, signal))) return
-        for (const [tenant_id, position] of reached) cursor.set(tenant_id, position)
-        // A crash before this delivers the batch again.
-        if (file !== undefined) await writeCursor(file, cursor)
+        // Only a full batch leaves more to read. A list of all heads for every few entries would cost more than they do.
+        if (messages.length < BATCH_ENTRIES)
+          await sleep(messages.length > 0 ? GATHER_MS : POLL_MS, undefined, { signal }).catch(() => undefined)
       }
     })
   } catch (error) {

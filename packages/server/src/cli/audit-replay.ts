@@ -25,7 +25,9 @@ interface Row extends Omit<Step, 'operation'> {
   tenant_id: string
   tenant: string
   done: boolean
-  /** why it was not done */
+  /** true for a destruction that only the operator may repeat */
+  is_left?: true
+  /** why it failed */
   error?: string
 }
 
@@ -109,8 +111,8 @@ async function replayOne(
   { operation, ...step }: Step,
   yes: boolean,
 ): Promise<Row> {
-  const row = { tenant_id, tenant, ...step }
-  if (!yes) return { ...row, done: false }
+  const row = { tenant_id, tenant, ...step, ...(operation ? {} : { is_left: true as const }) }
+  if (!yes || !operation) return { ...row, done: false }
   try {
     await performAsSystem(services, tenant_id, operation)
     return { ...row, done: true }
@@ -126,12 +128,12 @@ function describe(rows: readonly Row[], others: number, yes: boolean): string[] 
       ? []
       : [`${counted(others, 'lost change')} more must be decided by you: eaas audit diff --export names them.`]
   if (rows.length === 0) return ['Nothing must be repeated.', ...more]
-  const lines = rows.map(({ tenant, entry_id, change, name, id, error }) => [
-    tenant,
-    String(entry_id),
-    change,
-    `${name} (${id})`,
-    error === undefined ? (yes ? 'done' : 'to do') : `FAILED: ${error}`,
+  const lines = rows.map((row) => [
+    row.tenant,
+    String(row.entry_id),
+    row.change,
+    `${row.name} (${row.id})`,
+    describeOutcome(row, yes),
   ])
   return [
     ...table(['TENANT', 'LOST ENTRY', 'CHANGE', 'OF', ''], lines),
@@ -141,4 +143,10 @@ function describe(rows: readonly Row[], others: number, yes: boolean): string[] 
       : 'Nothing was changed. Repeat them with --yes.',
     ...more,
   ]
+}
+
+function describeOutcome({ error, is_left }: Row, yes: boolean): string {
+  if (error !== undefined) return `FAILED: ${error}`
+  if (is_left) return 'LEFT TO YOU: it would destroy at once (EAAS_DESTROY_WINDOW_DAYS=0): eaas key destroy'
+  return yes ? 'done' : 'to do'
 }

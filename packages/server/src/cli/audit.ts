@@ -197,7 +197,7 @@ export function addAudit(program: Command): void {
   audit
     .command('replay')
     .description(
-      'Show which revocations of API keys, disablings and destructions of keys a tenant lost in a rollback that was accepted, by exports of the abandoned database. With --yes, repeat them. Never enables or grants anything.',
+      'Show which revocations of API keys, disablings and destructions of keys a tenant lost in a rollback that was accepted, by exports of the abandoned database. With --yes, repeat them. Never enables or grants anything, nor destroys a key that had no waiting period.',
     )
     .addOption(
       new Option('--export <file>', 'an export that has the lost entries; may be repeated, for other tenants')

@@ -22,7 +22,8 @@ export interface Step {
   /** the API key or the key */
   id: string
   name: string
-  operation: Operation<unknown>
+  /** undefined for a destruction that nothing could cancel, which is left to the operator */
+  operation: Operation<unknown> | undefined
 }
 
 export interface Replay {
@@ -64,7 +65,7 @@ export async function planReplay(
   }
   for (const [key_id, { status, entry_id }] of wanted) {
     const key = keys.get(key_id)
-    if (key) steps.push(...stepsTo(status, key, entry_id))
+    if (key) steps.push(...stepsTo(status, key, { entry_id, isCancellable: services.destroyWindowDays > 0 }))
   }
   const replayed = new Set(steps.map(({ entry_id }) => entry_id))
   const others = undone.filter((each) => !replayed.has(each.entry_id) && !each.remedy.startsWith('nothing')).length
@@ -86,12 +87,17 @@ function statusAfter(entry: ExportedEntry): Status | undefined {
   return step === 'cancelled' ? 'disabled' : undefined // a version was destroyed: what it needs first is another change
 }
 
-function stepsTo(status: Status, { key_id, name, status: now }: KeyRow, entry_id: number): Step[] {
+function stepsTo(
+  status: Status,
+  { key_id, name, status: now }: KeyRow,
+  { entry_id, isCancellable }: { entry_id: number; isCancellable: boolean },
+): Step[] {
   if (ORDER.indexOf(now as Status) >= ORDER.indexOf(status)) return []
   const step = { entry_id, id: key_id, name }
   const disable: Step = { ...step, change: 'key.disable', operation: disableKey({ key_id }) }
   // A destroyed key waits again: the waiting period is there for those who still need it.
-  const destroy: Step = { ...step, change: 'key.destroy', operation: destroyKey({ key_id, confirm: name }) }
+  const operation = isCancellable ? destroyKey({ key_id, confirm: name }) : undefined
+  const destroy: Step = { ...step, change: 'key.destroy', operation }
   return [
     ...(now === 'active' ? [disable] : []),
     ...(status !== 'disabled' && now !== 'pending_destruction' ? [destroy] : []),
