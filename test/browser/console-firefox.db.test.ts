@@ -18,8 +18,10 @@ describe.skipIf(isMissing)(`the console in Firefox${isMissing ? ' (skipped: ther
   let browser: Browser
   let service: Service
   let owner: Caller
+  let folder: string
 
   beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'eaas-firefox-'))
     service = await startService({ environment: { EAAS_CONSOLE: 'on' } })
     owner = await service.createTenant({ name: 'acme' })
     // Debian's Firefox speaks WebDriver BiDi, not the protocol of Playwright's own build.
@@ -28,6 +30,7 @@ describe.skipIf(isMissing)(`the console in Firefox${isMissing ? ' (skipped: ther
   afterAll(async () => {
     await browser?.close()
     await service?.close()
+    await rm(folder, { recursive: true })
   })
 
   const open = async (path: string): Promise<Page> => {
@@ -62,7 +65,6 @@ describe.skipIf(isMissing)(`the console in Firefox${isMissing ? ' (skipped: ther
   })
 
   it('verifies an export in its worker', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'eaas-firefox-'))
     const file = join(folder, 'acme.ndjson')
     await writeFile(file, [...writeExport(reportedLog(), SIGNED_AT)].join(''))
     const page = await open('/console/verify')
@@ -70,6 +72,5 @@ describe.skipIf(isMissing)(`the console in Firefox${isMissing ? ' (skipped: ther
     await page.getByRole('button', { name: 'Verify' }).click()
     expect(await page.locator('.report .verdict').innerText()).toMatch(/^The export is valid/)
     await page.close()
-    await rm(folder, { recursive: true })
   })
 })
