@@ -90,7 +90,7 @@ inChromium('the console of operators', ({ open }) => {
       /E_MISSING_PERMISSION[\s\S]*eaas operator-key create/,
     )
     await opened.close()
-    const without = await startService({ database: service.database, environment: { EAAS_CONSOLE: 'on' } })
+    const without = await startService({ environment: { EAAS_CONSOLE: 'on' } })
     const { page, close } = await open(`${without.url}/console`)
     await page.getByLabel('API key').fill(await operatorKey(['alarms:read']))
     await page.getByRole('button', { name: 'Sign in' }).click()
