@@ -7,6 +7,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
+import { pageOfBlocks } from './entry-indexes.js'
 import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The head of a tenant as it was anchored. */
@@ -41,8 +42,7 @@ export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<Anc
 /** The id of the newest anchor in the installation's log; the caller authenticates the entry. */
 export async function findAnchorId(sql: Queryable): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
-    select id from audit_log where tenant_id = ${INSTALLATION_ID} and action = 'installation.anchor'
-    order by id desc limit 1`
+    select id from audit_log ${pageOfBlocks(sql, INSTALLATION_ID, sql`action = 'installation.anchor'`, { limit: 1 })}`
   return row?.id
 }
 

@@ -7,6 +7,7 @@
 import type { AuditEntry } from '@eaas/audit'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import type { Queryable } from './db.js'
+import { lastIdWithin, pageOfBlocks, sampledWithin } from './entry-indexes.js'
 
 /**
  * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a
@@ -48,7 +49,12 @@ export type InTurn = <Result>(read: () => Promise<Result>) => Promise<Result>
 
 /** Whether a list reads more entries than it answers with: by a filter, or of a count. */
 export function isSearch(filter: EntryFilter): boolean {
-  return filter.key_id !== undefined || filter.action !== undefined || readsEntries(filter)
+  return isByBlocks(filter) || readsEntries(filter)
+}
+
+/** Whether an index by blocks finds entries of a filter. */
+function isByBlocks({ key_id, action }: EntryFilter): boolean {
+  return key_id !== undefined || action !== undefined
 }
 
 /** Thrown for a filter that would read more entries than it may. */
@@ -141,11 +147,10 @@ async function findRange(
   // Where a wrong clock was accepted, times go back: what is between two times is not one stretch then, so
   // all of it is taken.
   const isOrdered = (date_from === undefined && date_to === undefined) || !(await hasAcceptedClock(sql, tenant_id))
-  const [beforeId, throughId] = isOrdered ? [lastIdBefore, lastIdBefore] : [idBeforeFirst, lastIdOf]
   const [row] = await sql<{ before_from: number | null; through: number | null }[]>`
     select
-      ${date_from === undefined ? sql`0::bigint` : beforeId(sql, tenant_id, isOrdered ? sql`< ${date_from}` : sql`>= ${date_from}`)} as before_from,
-      ${date_to === undefined ? lastId(sql, tenant_id) : throughId(sql, tenant_id, sql`<= ${date_to}`)} as through`
+      ${date_from === undefined ? sql`0::bigint` : idBefore(sql, tenant_id, date_from, { isOrdered })} as before_from,
+      ${date_to === undefined ? lastId(sql, tenant_id) : lastIdWithin(sql, tenant_id, sql`<= ${date_to}`, { isOrdered })} as through`
   return { after_id: Math.max(row?.before_from ?? 0, purged_through, after_id), through_id: row?.through ?? 0 }
 }
 
@@ -153,21 +158,25 @@ function lastId(sql: Queryable, tenant_id: string) {
   return sql`(select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1)`
 }
 
-function lastIdBefore(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
-  return sql`(
-    select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0
-    order by created_at desc, id desc limit 1)`
-}
-
-function lastIdOf(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
-  return sql`(
-    select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 order by id desc limit 1)`
-}
-
-/** The id before the first entry of the bound; the last one if there is none. */
-function idBeforeFirst(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
+/**
+ * The id before the first entry from a time on; the last one if there is none. Where times go back, that entry is
+ * among those before the first sampled one from that time on, before one with which times go back, or the last.
+ */
+function idBefore(sql: Queryable, tenant_id: string, time: string, { isOrdered }: { isOrdered: boolean }) {
+  if (isOrdered) return lastIdWithin(sql, tenant_id, sql`< ${time}`, { isOrdered })
   return sql`coalesce(
-    (select id - 1 from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 order by id limit 1),
+    (select pg_catalog.min(first.id) - 1
+     from (
+       select pg_catalog.min(id) from (${sampledWithin(sql, tenant_id, sql`>= ${time}`)} offset 0) as sampled
+       union all
+       select id from audit_log where tenant_id = ${tenant_id} and action = 'audit.clock_accepted'
+       union all
+       select ${lastId(sql, tenant_id)}
+     ) as ends (id), lateral (
+       select id from audit_log
+       where tenant_id = ${tenant_id} and id > ends.id - 256 and id <= ends.id and created_at >= ${time} and id > 0
+       order by id limit 1
+     ) as first),
     ${lastId(sql, tenant_id)})`
 }
 
@@ -183,7 +192,7 @@ async function readPage(
   tenant_id: string,
   filter: EntryFilter,
   range: Range,
-  { limit, offset, order }: Page,
+  page: Page,
 ): Promise<ListedEntry[]> {
   return sql<ListedEntry[]>`
     select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac,
@@ -192,9 +201,13 @@ async function readPage(
              (select m.hash from purge_marks as m
               where m.tenant_id = audit_log.tenant_id and m.purged_through = audit_log.id - 1)
            ) as previous_hash
-    from audit_log where ${within(sql, tenant_id, filter, range)}
-    order by id ${order === 'asc' ? sql`asc` : sql`desc`}
-    limit ${limit} offset ${offset}`
+    from audit_log ${
+      isByBlocks(filter) && !readsEntries(filter)
+        ? pageOfBlocks(sql, tenant_id, sql`${blocks(sql, range)} and ${matching(sql, filter)}`, page)
+        : sql`
+          where ${within(sql, tenant_id, filter, range)}
+          order by id ${page.order === 'asc' ? sql`asc` : sql`desc`} limit ${page.limit} offset ${page.offset}`
+    }`
 }
 
 async function countEntries(
@@ -217,11 +230,11 @@ async function countEntries(
       select (created_at at time zone 'UTC')::date as day from audit_log
       where tenant_id = ${tenant_id} and id in (${range.after_id + 1}, ${range.through_id})
     ) as ends`
-  const isOrdered = days?.first && !(await hasAcceptedClock(sql, tenant_id))
-  if (!isOrdered || days.first === days.last) return count(range)
+  const isOrdered = !(await hasAcceptedClock(sql, tenant_id))
+  if (!days?.first || !isOrdered || days.first === days.last) return count(range)
   const [edges] = await sql<{ first_end: number; last_start: number }[]>`
-    select ${lastIdBefore(sql, tenant_id, sql`< ((${days.first}::date + 1)::timestamp at time zone 'UTC')`)} as first_end,
-           ${lastIdBefore(sql, tenant_id, sql`< (${days.last}::date::timestamp at time zone 'UTC')`)} as last_start`
+    select ${lastIdWithin(sql, tenant_id, sql`< ((${days.first}::date + 1)::timestamp at time zone 'UTC')`, { isOrdered })} as first_end,
+           ${lastIdWithin(sql, tenant_id, sql`< (${days.last}::date::timestamp at time zone 'UTC')`, { isOrdered })} as last_start`
   if (!edges) throw new Error('the edges of a range of entries were not found')
   const parts = [
     await count({ after_id: range.after_id, through_id: edges.first_end }),
@@ -260,16 +273,24 @@ async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter,
   return row?.entries ?? 0
 }
 
-function within(
-  sql: Queryable,
-  tenant_id: string,
-  { key_id, action, actor, has = [] }: EntryFilter,
-  { after_id, through_id }: Range,
-) {
+function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range) {
+  return sql`
+    tenant_id = ${tenant_id} and id > ${range.after_id} and id <= ${range.through_id}
+    and ${isByBlocks(filter) ? blocks(sql, range) : sql`true`} and ${matching(sql, filter)}`
+}
+
+/** The range for the indexes by blocks. PostgreSQL reads no index by id for `id + 0`. */
+function blocks(sql: Queryable, { after_id, through_id }: Range) {
+  return sql`
+    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
+    and id + 0 > ${after_id} and id + 0 <= ${through_id}`
+}
+
+function matching(sql: Queryable, { key_id, action, actor, has = [] }: EntryFilter) {
   // In JSON, a quotation mark within a text is escaped: these texts are found as members alone.
   const [of, texts] = [has.flatMap((each, at) => each.map(() => at)), has.flat()]
   return sql`
-    tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
+    true
     ${key_id === undefined ? sql`` : sql`and key_id = ${key_id}`}
     ${action === undefined ? sql`` : sql`and action = ${action}`}
     ${actor === undefined ? sql`` : sql`and actor = ${actor}`}

@@ -5,6 +5,7 @@ import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
+import { lastIdWithin } from './entry-indexes.js'
 
 /** Finds the mark of the last purge. */
 export async function findLastMark(sql: Queryable, tenant_id: string): Promise<PurgeMark | undefined> {
@@ -53,9 +54,8 @@ export async function replaceMark(
  * such a row is left, for verification to name.
  */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
-  const [row] = await sql<{ id: number }[]>`
-    select id from audit_log where tenant_id = ${tenant_id} and created_at < ${cutoff} and id > 0
-    order by created_at desc, id desc limit 1`
+  const [row] = await sql<{ id: number | null }[]>`
+    select ${lastIdWithin(sql, tenant_id, sql`< ${cutoff}`, { isOrdered: false })} as id`
   return row?.id ?? 0
 }
 
@@ -141,15 +141,15 @@ export async function hasEntryThrough(sql: Queryable, tenant_id: string, through
 
 /**
  * Whether any log, the installation's included, has an entry from `from` on and before `to`. Reads the index
- * once for each log, until one is found.
+ * once for each log, until one is found. In a log where times go back it may overlook one.
  */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (
       select 1 from heads, lateral (
         select 1 from audit_log
-        where audit_log.tenant_id = heads.tenant_id and audit_log.created_at >= ${from} and audit_log.created_at < ${to}
-        limit 1
+        where tenant_id = heads.tenant_id and created_at >= ${from}
+          and id = ${lastIdWithin(sql, sql`heads.tenant_id`, sql`< ${to}`, { isOrdered: true })}
       ) as entry
     ) as found`
   return row?.found ?? false

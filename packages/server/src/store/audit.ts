@@ -244,7 +244,8 @@ export function listEntriesOf(
       select id, action,
              case when pg_catalog.octet_length(metadata) <= ${MAX_METADATA}::integer then metadata end as metadata
       from audit_log
-      where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[]) and id > ${after_id}
+      where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[])
+        and id / 4096 >= ${after_id}::bigint / 4096 and id > ${after_id}
     ) as told
     where metadata is null or pg_catalog.strpos(metadata, ${text}) > 0
     order by id limit ${limit}`

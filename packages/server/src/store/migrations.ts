@@ -1,5 +1,6 @@
 /**
- * Migrates the database to this version's schema: applies the missing SQL files in order, in one transaction.
+ * Migrates the database to this version's schema: builds the indexes of the missing SQL files while calls go on, and
+ * then applies these files in order, in one transaction.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +11,12 @@ import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders
 /** The schema of the first release. This one and every later one is migrated. */
 const FIRST_RELEASED = 14
 
+/**
+ * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one,
+ * the transaction makes it.
+ */
+const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
+
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 /**
  * Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation, or
@@ -17,6 +24,7 @@ const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
  */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
+const DEADLOCK = '40P01'
 
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
@@ -84,6 +92,7 @@ export async function migrate(
   if (version === newest) return []
   await withDeadline(ensureTable(sql), COMMIT_DEADLINE_MS)
   const migrations = await readMigrations(directory)
+  await buildIndexes(sql, migrations)
   const from = performance.now()
   let reportedAt = Number.NEGATIVE_INFINITY
   for (;;) {
@@ -107,6 +116,50 @@ export async function migrate(
       holders.stop()
     }
     await sleep(PAUSE_MS)
+  }
+}
+
+/**
+ * Builds the indexes of the missing migrations beside calls. One process at a time does: two that build on one table
+ * would wait for each other. The others ask now and then, because a statement that waited for the lock row would be
+ * waited for by the index.
+ */
+async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise<void> {
+  if (sql.options.max === 1) return // the embedded database, which no calls use yet
+  const building = sql.begin(async (turn) => {
+    await turn`select pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
+    // The index waits for all snapshots of before, and a statement of the extended protocol keeps its own.
+    const [lock] = await turn<{ version: number }[]>`
+      select version from schema_version where id = 1 for update skip locked`.simple()
+    if (!lock) return false
+    const missing = migrations.filter(({ version }) => lock.version > 0 && version > lock.version)
+    const indexes = missing.flatMap(({ text }) => [...text.matchAll(BUILT_BEFORE)])
+    for (const [, name = '', on = ''] of indexes) await buildIndex(sql, name, on)
+    return true
+  })
+  const isDone = await building.catch((error) => {
+    // The database still builds for a process that was killed.
+    if ((error as { code?: string }).code !== DEADLOCK) throw error
+    return false
+  })
+  if (isDone) return
+  await sleep(PAUSE_MS)
+  return buildIndexes(sql, migrations)
+}
+
+async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
+  const session = await sql.reserve()
+  try {
+    // The session's limits are meant for calls; a pooler's sessions have none of ours.
+    if (sql.options.prepare) await session`set statement_timeout = 0; set lock_timeout = 0`.simple()
+    const [index] = await session<{ is_valid: boolean }[]>`
+      select indisvalid as is_valid from pg_index where indexrelid = pg_catalog.to_regclass(${name})`
+    if (index?.is_valid) return
+    if (index) await session.unsafe(`drop index concurrently ${name}`) // of a build that was interrupted
+    await session.unsafe(`create index concurrently ${name} ${on}`)
+  } finally {
+    if (sql.options.prepare) await session`reset statement_timeout; reset lock_timeout`.simple()
+    session.release()
   }
 }
 

@@ -5,6 +5,7 @@
  * entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
+import { pageOfBlocks } from './entry-indexes.js'
 
 /** A row with the newest entry that records it; null if the log has none. */
 export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
@@ -16,10 +17,12 @@ export function newestEntryOfKey(sql: Queryable) {
     from pg_catalog.unnest(array['key.create', 'key.rotate', 'key.update', 'key.enable', 'key.disable', 'key.destroy',
                                  'key.rotation_policy', 'key.restate']) as change (action),
     lateral (
-      select a.id from audit_log as a
-      where a.tenant_id = keys.tenant_id and a.key_id = keys.key_id and a.action = change.action
-        and a.id > ${purgedOf(sql, sql`keys`)}
-      order by a.id desc limit 1
+      select id from audit_log ${pageOfBlocks(
+        sql,
+        sql`keys.tenant_id`,
+        sql`key_id = keys.key_id and action = change.action and id + 0 > ${purgedOf(sql, sql`keys`)}`,
+        { limit: 1 },
+      )}
     ) as newest
   )::bigint as newest_entry`
 }
@@ -44,9 +47,12 @@ export function newestEntryOfTenant(sql: Queryable) {
     (
       select pg_catalog.max(newest.id) from pg_catalog.unnest(array['tenant.update', 'tenant.restate']) as change (action),
       lateral (
-        select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.action = change.action
-          and a.id > ${purgedOf(sql, sql`tenants`)}
-        order by a.id desc limit 1
+        select id from audit_log ${pageOfBlocks(
+          sql,
+          sql`tenants.tenant_id`,
+          sql`action = change.action and id + 0 > ${purgedOf(sql, sql`tenants`)}`,
+          { limit: 1 },
+        )}
       ) as newest
     ),
     (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.id = 1 and ${purgedOf(sql, sql`tenants`)} = 0)

@@ -1,0 +1,67 @@
+/**
+ * Queries in the words of the indexes of `audit_log` by blocks of ids and by sampled times (migration 027). Each
+ * reads a few blocks at most, however few or many entries PostgreSQL expects to find.
+ */
+import type { Queryable } from './db.js'
+
+type Fragment = ReturnType<Queryable>
+
+export interface BlockPage {
+  limit: number
+  offset?: number
+  order?: 'asc' | 'desc'
+}
+
+/**
+ * What follows `from audit_log`: a page of a log's entries in the order of their ids, under a condition that names
+ * the first columns of an index. That one is read in its order up to the block in which the page ends, and then
+ * these blocks alone are sorted. The condition must not have a range of `id`, which the primary key would be read for.
+ */
+export function pageOfBlocks(
+  sql: Queryable,
+  tenant_id: string | Fragment,
+  condition: Fragment,
+  { limit, offset = 0, order = 'desc' }: BlockPage,
+): Fragment {
+  const isAscending = order === 'asc'
+  const direction = isAscending ? sql`asc` : sql`desc`
+  return sql`
+    where tenant_id = ${tenant_id} and ${condition}
+      and id / 4096 ${isAscending ? sql`<=` : sql`>=`} coalesce(
+        (select id / 4096 from audit_log where tenant_id = ${tenant_id} and ${condition}
+         order by id / 4096 ${direction} limit 1 offset ${offset + limit - 1}),
+        ${isAscending ? Number.MAX_SAFE_INTEGER : 0}::bigint)
+    order by id / 4096 ${direction}, id ${direction} limit ${limit} offset ${offset}`
+}
+
+/** The entries of the index of times that are within a bound, such as `>= …`. */
+export function sampledWithin(sql: Queryable, tenant_id: string | Fragment, bound: Fragment): Fragment {
+  return sql`select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 and ${isSampled(sql)}`
+}
+
+/**
+ * The last id of a log whose time is within a bound, such as `<= …`; null if there is none. Times never go back from
+ * one sampled entry to the next, so that entry is before the one that follows the last sampled one within the bound.
+ * In a log in which they never go back at all, that is the latest one.
+ */
+export function lastIdWithin(
+  sql: Queryable,
+  tenant_id: string | Fragment,
+  bound: Fragment,
+  { isOrdered }: { isOrdered: boolean },
+): Fragment {
+  const sampled = sampledWithin(sql, tenant_id, bound)
+  const last = isOrdered
+    ? sql`(${sampled} order by created_at desc, id desc limit 1)`
+    : sql`(select pg_catalog.max(id) from (${sampled} offset 0) as sampled)`
+  return sql`(
+    select id from audit_log
+    where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 and id < coalesce(
+      (select id from audit_log where tenant_id = ${tenant_id} and id > coalesce(${last}, 0) and ${isSampled(sql)} order by id limit 1),
+      ${Number.MAX_SAFE_INTEGER}::bigint)
+    order by id desc limit 1)`
+}
+
+function isSampled(sql: Queryable): Fragment {
+  return sql`(id % 256 = 0 or action = 'audit.clock_accepted')`
+}
