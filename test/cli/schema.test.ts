@@ -86,7 +86,7 @@ const INFO = 30
 describe.skipIf(backend() === 'embedded')('tables that an operator changed', { timeout: 60_000 }, () => {
   it('raise no alarm by an index, a column that may be null, and an index with another name', async () => {
     await change(`create index own on audit_log (actor, created_at); alter table keys add column own text;
-      alter index audit_log_time rename to renamed`)
+      alter index keys_listed rename to renamed`)
     const { code, ok, warning, detail } = await examine()
     expect([code, ok, warning]).toEqual([0, true, undefined])
     expect(detail).toMatch(
@@ -96,7 +96,7 @@ describe.skipIf(backend() === 'embedded')('tables that an operator changed', { t
     expect((await accept('--reason', 'nothing')).stderr).toMatch(
       /^eaas: the tables differ in nothing that needs to be accepted/,
     )
-    await change(`drop index own; alter table keys drop column own; alter index renamed rename to audit_log_time`)
+    await change(`drop index own; alter table keys drop column own; alter index renamed rename to keys_listed`)
     expect((await examine()).detail).toMatch(/nothing else acts on them$/)
   })
 

@@ -189,12 +189,10 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
   ],
   [
     'an index with another name',
-    'alter index audit_log_time rename to meddle',
-    'alter index meddle rename to audit_log_time',
+    'alter index keys_listed rename to meddle',
+    'alter index meddle rename to keys_listed',
     {
-      harmless: [
-        'CREATE INDEX meddle ON audit_log USING btree (tenant_id, created_at, id), named audit_log_time by eaas',
-      ],
+      harmless: ['CREATE INDEX meddle ON keys USING btree (tenant_id, created_at, key_id), named keys_listed by eaas'],
     },
   ],
   [
@@ -253,10 +251,10 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
   ],
   [
     'no index',
-    'drop index audit_log_time',
-    'create index audit_log_time on audit_log (tenant_id, created_at, id)',
+    'drop index keys_listed',
+    'create index keys_listed on keys (tenant_id, created_at, key_id)',
     {
-      missing: ['CREATE INDEX audit_log_time ON audit_log USING btree (tenant_id, created_at, id)'],
+      missing: ['CREATE INDEX keys_listed ON keys USING btree (tenant_id, created_at, key_id)'],
     },
   ],
   [

@@ -17,6 +17,8 @@ import { startService } from '../support/service/service.js'
 /** Calls that are answered while a migration waits for the tables. */
 const CALLS = 20
 
+const DEK = Buffer.alloc(32, 1).toString('base64')
+
 /** Statements of calls end after 5 s, and wait for a lock for 4 s. */
 const LONGER_S = 6
 
@@ -61,6 +63,53 @@ describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () 
     ).toEqual([{ statement: '5s', lock: '4s' }])
   })
 
+  it.each([
+    // It fails, because two entries have one actor, and leaves an index that is not valid.
+    ['was interrupted', 'create unique index concurrently later on audit_log (actor)'],
+    ['still goes on for a process that was killed', 'create index concurrently later on audit_log (actor)'],
+  ])('build an index once beside calls and readers, where a build %s', async (_, build) => {
+    const service = await startService()
+    const { secret } = await service.createTenant()
+    const { database } = service
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    const [reader, former] = [postgres(database.directUrl, { max: 1 }), postgres(database.directUrl, { max: 1 })]
+    const migrations = withMigration('create index if not exists later on audit_log (actor);')
+    const call = callsOf(secret)
+    const migrated: number[][] = []
+    const migrateIt = async () => void migrated.push(await migrate(service.services.sql, migrations))
+    let working: Promise<unknown> | undefined
+    try {
+      const { body } = await call(service.url, 'POST', '/v1/keys', { name: 'k' })
+      const wrap = async () => {
+        const { status } = await call(service.url, 'POST', `/v1/keys/${body.id}/wrap`, { dek: DEK })
+        expect(status).toBe(200)
+      }
+      await Promise.all([wrap(), wrap()])
+      await reader.begin('isolation level repeatable read', async (transaction) => {
+        await transaction`select from audit_log`
+        const building = former.unsafe(build).catch(() => undefined)
+        await expect.poll(() => service.services.sql`select from pg_class where relname = 'later'`).toHaveLength(1)
+        working = Promise.all([migrateIt(), migrateIt(), building])
+        working.catch(() => undefined)
+        for (let second = 0; second < LONGER_S; second++) {
+          for (let times = 0; times < CALLS; times++) await wrap()
+          await sleep(1_000)
+        }
+        expect(migrated).toEqual([])
+      })
+      await working
+      expect(migrated.sort()).toEqual([[], [900]])
+      expect(await reader`select indisvalid, indisunique from pg_index where indexrelid = 'later'::regclass`).toEqual([
+        { indisvalid: true, indisunique: false },
+      ])
+    } finally {
+      await working?.catch(() => undefined)
+      await Promise.all([reader.end(), former.end()])
+      await service.close()
+      await rm(migrations, { recursive: true })
+    }
+  })
+
   it('let calls go on while somebody reads the tables, and say who', async () => {
     const service = await startService()
     const { secret } = await service.createTenant()
@@ -74,8 +123,7 @@ describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () 
     let isDone = false
     const client = async () => {
       while (!isDone) {
-        const dek = Buffer.alloc(32, 1).toString('base64')
-        const { status } = await call(service.url, 'POST', `/v1/keys/${body.id}/wrap`, { dek })
+        const { status } = await call(service.url, 'POST', `/v1/keys/${body.id}/wrap`, { dek: DEK })
         statuses.push(status)
         await sleep(10)
       }

@@ -41,8 +41,9 @@ export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<Anc
 
 /** The id of the newest anchor in the installation's log; the caller authenticates the entry. */
 export async function findAnchorId(sql: Queryable): Promise<number | undefined> {
+  const tenant_id = INSTALLATION_ID
   const [row] = await sql<{ id: number }[]>`
-    select id from audit_log ${pageOfBlocks(sql, INSTALLATION_ID, sql`action = 'installation.anchor'`, { limit: 1 })}`
+    select id from audit_log ${pageOfBlocks(sql, tenant_id, sql`action = 'installation.anchor'`, { limit: 1 })}`
   return row?.id
 }
 

@@ -44,12 +44,18 @@ export interface Page {
 /** Entries that one statement of a search reads: other calls of an embedded database wait for so long at most. */
 const SEARCHED_AT_ONCE = 5_000
 
+/** Entries that a statement counts by key or action, whose metadata it does not read. */
+const COUNTED_AT_ONCE = 10_000
+
+/** Entries next to the end of a range, of which as many are read sooner than a block of an index. */
+const NEAR = 1_000
+
 /** Runs a statement that reads many entries when it is its turn. */
 export type InTurn = <Result>(read: () => Promise<Result>) => Promise<Result>
 
 /** Whether a list reads more entries than it answers with: by a filter, or of a count. */
 export function isSearch(filter: EntryFilter): boolean {
-  return isByBlocks(filter) || readsEntries(filter)
+  return isByBlocks(filter) || isScan(filter)
 }
 
 /** Whether an index by blocks finds entries of a filter. */
@@ -79,8 +85,8 @@ export async function listEntries(
 ): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
   const range = await findRange(sql, log, filter)
   if (range.through_id <= range.after_id) return { entries: [], total: 0 }
-  const isScan = readsEntries(filter)
-  if (isScan && range.through_id - range.after_id > MAX_SCANNED_ENTRIES) {
+  const scans = isScan(filter)
+  if (scans && range.through_id - range.after_id > MAX_SCANNED_ENTRIES) {
     throw new ScanError(range.through_id - range.after_id)
   }
   if (!isSearch(filter)) {
@@ -91,11 +97,21 @@ export async function listEntries(
       range: shown,
     }
   }
-  if (isScan) return search(sql, log.tenant_id, filter, { range, page, inTurn })
-  return {
-    entries: await inTurn(() => readPage(sql, log.tenant_id, filter, range, page)),
-    total: await countEntries(sql, log.tenant_id, filter, { range, inTurn }),
+  if (scans) return search(sql, log.tenant_id, filter, { range, page, inTurn })
+  const total = await countEntries(sql, log.tenant_id, filter, { range, inTurn })
+  // Where that many entries match, a page is among those that end the range.
+  const near = endOf(range, page.order)
+  if (total * NEAR > 2 * (page.offset + page.limit) * (range.through_id - range.after_id)) {
+    const entries = await inTurn(() => readPage(sql, log.tenant_id, filter, near, page))
+    if (entries.length === page.limit) return { entries, total }
   }
+  return { entries: await inTurn(() => readPageOfBlocks(sql, log.tenant_id, filter, range, page)), total }
+}
+
+/** The stretch of a range that a page begins in. */
+function endOf({ after_id, through_id }: Range, order: Page['order']): Range {
+  if (order === 'asc') return { after_id, through_id: Math.min(through_id, after_id + NEAR) }
+  return { after_id: Math.max(after_id, through_id - NEAR), through_id }
 }
 
 /** Counts and shows what no index finds, a stretch of the range at a time, in the order of the page. */
@@ -107,7 +123,7 @@ async function search(
 ): Promise<{ entries: ListedEntry[]; total: number }> {
   const entries: ListedEntry[] = []
   let total = 0
-  for (const stretch of stretchesOf(range, page.order)) {
+  for (const stretch of stretchesOf(range, SEARCHED_AT_ONCE, page.order)) {
     const found = await inTurn(() => countRows(sql, tenant_id, filter, stretch))
     const offset = Math.max(0, page.offset - total)
     const limit = page.limit - entries.length
@@ -120,11 +136,11 @@ async function search(
   return { entries, total }
 }
 
-function* stretchesOf({ after_id, through_id }: Range, order: Page['order'] = 'asc'): Generator<Range> {
-  const count = Math.ceil((through_id - after_id) / SEARCHED_AT_ONCE)
+function* stretchesOf({ after_id, through_id }: Range, size: number, order: Page['order'] = 'asc'): Generator<Range> {
+  const count = Math.ceil((through_id - after_id) / size)
   for (let at = 0; at < count; at++) {
-    const from = after_id + (order === 'asc' ? at : count - 1 - at) * SEARCHED_AT_ONCE
-    yield { after_id: from, through_id: Math.min(through_id, from + SEARCHED_AT_ONCE) }
+    const from = after_id + (order === 'asc' ? at : count - 1 - at) * size
+    yield { after_id: from, through_id: Math.min(through_id, from + size) }
   }
 }
 
@@ -135,7 +151,7 @@ export interface Range {
 }
 
 /** Whether a filter reads each entry of its range. */
-function readsEntries({ actor, has = [] }: EntryFilter): boolean {
+function isScan({ actor, has = [] }: EntryFilter): boolean {
   return actor !== undefined || has.length > 0
 }
 
@@ -187,13 +203,39 @@ function narrow({ after_id, through_id }: Range, { limit, offset, order }: Page)
   return { after_id: Math.max(after_id, through_id - offset - limit), through_id: through_id - offset }
 }
 
-async function readPage(
+function readPage(
   sql: Queryable,
   tenant_id: string,
   filter: EntryFilter,
   range: Range,
+  { limit, offset, order }: Page,
+): Promise<ListedEntry[]> {
+  return readEntries(
+    sql,
+    sql`where ${within(sql, tenant_id, filter, range)}
+    order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
+  )
+}
+
+/** Reads a page by an index by blocks, through all of the range if necessary. */
+function readPageOfBlocks(
+  sql: Queryable,
+  tenant_id: string,
+  filter: EntryFilter,
+  { after_id, through_id }: Range,
   page: Page,
 ): Promise<ListedEntry[]> {
+  const condition: ReturnType<typeof sql> = sql`
+    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
+    and id + 0 > ${after_id} and id + 0 <= ${through_id} and ${matching(sql, filter)}`
+  const ids = sql`array(select id from audit_log ${pageOfBlocks(sql, tenant_id, condition, page)})`
+  return readEntries(
+    sql,
+    sql`where tenant_id = ${tenant_id} and id = any(${ids}) order by id ${page.order === 'asc' ? sql`asc` : sql`desc`}`,
+  )
+}
+
+function readEntries(sql: Queryable, where: ReturnType<typeof sql>): Promise<ListedEntry[]> {
   return sql<ListedEntry[]>`
     select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac,
            coalesce(
@@ -201,13 +243,7 @@ async function readPage(
              (select m.hash from purge_marks as m
               where m.tenant_id = audit_log.tenant_id and m.purged_through = audit_log.id - 1)
            ) as previous_hash
-    from audit_log ${
-      isByBlocks(filter) && !readsEntries(filter)
-        ? pageOfBlocks(sql, tenant_id, sql`${blocks(sql, range)} and ${matching(sql, filter)}`, page)
-        : sql`
-          where ${within(sql, tenant_id, filter, range)}
-          order by id ${page.order === 'asc' ? sql`asc` : sql`desc`} limit ${page.limit} offset ${page.offset}`
-    }`
+    from audit_log ${where}`
 }
 
 async function countEntries(
@@ -218,7 +254,7 @@ async function countEntries(
 ): Promise<number> {
   const count = async (counted: Range) => {
     let entries = 0
-    for (const stretch of stretchesOf(counted))
+    for (const stretch of stretchesOf(counted, COUNTED_AT_ONCE))
       entries += await inTurn(() => countRows(sql, tenant_id, filter, stretch))
     return entries
   }
@@ -273,17 +309,10 @@ async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter,
   return row?.entries ?? 0
 }
 
-function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range) {
+/** A range that the primary key is read for: an index by blocks has no columns for a condition that `is true`. */
+function within(sql: Queryable, tenant_id: string, filter: EntryFilter, { after_id, through_id }: Range) {
   return sql`
-    tenant_id = ${tenant_id} and id > ${range.after_id} and id <= ${range.through_id}
-    and ${isByBlocks(filter) ? blocks(sql, range) : sql`true`} and ${matching(sql, filter)}`
-}
-
-/** The range for the indexes by blocks. PostgreSQL reads no index by id for `id + 0`. */
-function blocks(sql: Queryable, { after_id, through_id }: Range) {
-  return sql`
-    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
-    and id + 0 > ${after_id} and id + 0 <= ${through_id}`
+    tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id} and (${matching(sql, filter)}) is true`
 }
 
 function matching(sql: Queryable, { key_id, action, actor, has = [] }: EntryFilter) {
