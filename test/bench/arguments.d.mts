@@ -13,7 +13,7 @@ export interface Parts {
     | 'idle'
     | 'growth'
     | 'peer'
-  audit: 'append' | 'scale'
+  audit: 'append' | 'storage' | 'scale'
   sdk: 'node' | 'streams' | 'first' | 'chromium'
   profile: 'profile'
 }

@@ -17,7 +17,7 @@ export const PARTS = {
     'growth',
     'peer',
   ],
-  audit: ['append', 'scale'],
+  audit: ['append', 'storage', 'scale'],
   sdk: ['node', 'streams', 'first', 'chromium'],
   profile: ['profile'],
 }

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { findPostgres } from '../support/database/find-postgres.js'
 import { type Parts, readArguments } from './arguments.mjs'
 import { measureAppend, measureScale } from './audit/audit.js'
+import { measureStorage } from './audit/storage.js'
 import { describeMachine, formatMachine } from './lib/machine.js'
 import { barTable, type Findings, formatTable, isMet, writeResults } from './lib/report.js'
 import { openScene, type Scene } from './lib/scene.js'
@@ -42,7 +43,7 @@ const MEASUREMENTS: Measurements = {
     growth: measureGrowth,
     peer: measurePeer,
   },
-  audit: { append: measureAppend, scale: measureScale },
+  audit: { append: measureAppend, storage: measureStorage, scale: measureScale },
   sdk: { node: measureSdk, streams: measureStreams, first: measureFirst, chromium: measureChromium },
   profile: { profile: profileCalls },
 }

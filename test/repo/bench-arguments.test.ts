@@ -29,7 +29,7 @@ describe('npm run bench', () => {
     expect(status).toBe(0)
     for (const line of [
       '  server   calls, tenants, ',
-      '  audit    append, scale',
+      '  audit    append, storage, scale',
       '  sdk      node, ',
       '  profile  profile',
     ])

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
+import { cpuMs } from './process.js'
 
 export interface Pinning {
   /** the CPU of the process under test, as taskset takes it */
@@ -27,8 +28,17 @@ export function pinned(cpus: string | undefined, command: string[]): [string, ..
 /** Pins a PostgreSQL that runs, with all its processes; those that it makes later inherit it. */
 export function pinPostgres({ logFile }: { logFile: string }, cpus: string | undefined): void {
   if (cpus === undefined) return
+  for (const pid of processesOf(logFile)) spawnSync('taskset', ['-cp', cpus, pid])
+}
+
+/** CPU time that the processes of a PostgreSQL have used which run now, in milliseconds. */
+export function postgresCpuMs({ logFile }: { logFile: string }): number {
+  return processesOf(logFile).reduce((sum, pid) => sum + cpuMs(Number(pid)), 0)
+}
+
+function processesOf(logFile: string): string[] {
   const [postmaster = ''] = readFileSync(join(dirname(logFile), 'data/postmaster.pid'), 'utf8').split('\n')
-  for (const pid of [postmaster, ...childrenOf(postmaster)]) spawnSync('taskset', ['-cp', cpus, pid])
+  return [postmaster, ...childrenOf(postmaster)]
 }
 
 function childrenOf(parent: string): string[] {
