@@ -15,7 +15,7 @@ export interface BlockPage {
 /**
  * What follows `from audit_log`: a page of a log's entries in the order of their ids, under a condition that names
  * the first columns of an index. That one is read in its order up to the block in which the page ends, and then
- * these blocks alone are sorted. The condition compares `id + 0`, or PostgreSQL could read a range of the primary key.
+ * these blocks alone are sorted. A condition on the id is of `id + 0`, or PostgreSQL could read a range of the primary key.
  */
 export function pageOfBlocks(
   sql: Queryable,
