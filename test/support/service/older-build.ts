@@ -6,7 +6,7 @@ import { type GuardedDir, guardedDir } from '../run/guarded-dir.js'
 import { ROOT } from '../sources/source-files.js'
 
 /** What a build of the server reads, beside the modules. */
-const SOURCES = ['package.json', 'tsconfig.json', 'packages', 'test/independent']
+const SOURCES = ['docs', 'package.json', 'tsconfig.json', 'packages', 'test/independent']
 /** In the order in which they are built; `protocol` is inlined. */
 const PACKAGES = ['protocol', 'audit', 'server']
 const MIGRATIONS = 'packages/server/migrations'
