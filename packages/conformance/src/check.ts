@@ -1,5 +1,6 @@
 /** What cases check with: a fault says what was expected, and what came. */
 import { inspect, isDeepStrictEqual } from 'node:util'
+import { visibleLine } from '@eaas/protocol'
 
 const SHOWN_CHARACTERS = 600
 
@@ -29,12 +30,7 @@ export function show(value: unknown): string {
   return redact(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text)
 }
 
-/** Replaces the secrets of API keys, and escapes characters that a terminal would obey, or show in another order. */
+/** Replaces the secrets of API keys, and escapes what is hidden. */
 export function redact(text: string): string {
-  return text
-    .replaceAll(/(eaas_sk_\w{4})[\w-]+/g, '$1…')
-    .replaceAll(
-      /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
-      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    )
+  return visibleLine(text.replaceAll(/(eaas_sk_\w{4})[\w-]+/g, '$1…'))
 }

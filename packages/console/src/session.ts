@@ -2,6 +2,7 @@
  * Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
  * the sign-in, in the document. Leaving or reloading the page signs out.
  */
+import { readRecordedName } from '@eaas/protocol'
 import { type ApiKeyRecord, type Client, createClient, type Entry, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
 import { isOperatorsKey, signInAsOperator, signOutOperator } from './operator.js'
@@ -148,10 +149,10 @@ export function nameOf(id: string): string | undefined {
 /** Takes names from entries of the log, for who may read that alone; the newest entry counts. */
 export function learnNames(entries: readonly Entry[]): void {
   const learned = new Map(loggedNames.value)
-  for (const { id: entry_id, key_id, metadata } of entries) {
-    const [id, name] = [key_id ?? metadata.api_key_id, metadata.name]
-    if (typeof id !== 'string' || typeof name !== 'string') continue
-    if ((learned.get(id)?.entry_id ?? 0) < entry_id) learned.set(id, { name, entry_id })
+  for (const entry of entries) {
+    const [id, name] = readRecordedName(entry, () => entry.metadata) ?? []
+    if (id === undefined || name === undefined) continue
+    if ((learned.get(id)?.entry_id ?? 0) < entry.id) learned.set(id, { name, entry_id: entry.id })
   }
   loggedNames.value = learned
 }

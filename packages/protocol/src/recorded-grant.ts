@@ -7,6 +7,20 @@ import type { HeldPermission } from './operator-permissions.js'
  */
 const MAX_LIST_CHARACTERS = 1_024
 
+/** The entries that state the name of a key or an API key. */
+const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
+
+/** Returns the id and the name of the key or API key that an entry names; undefined if it names none. */
+export function readRecordedName(
+  { action, key_id }: { action: string; key_id: string | null },
+  readMetadata: () => Readonly<Record<string, unknown>>,
+): [id: string, name: string] | undefined {
+  if (!NAMING.includes(action)) return undefined
+  const { api_key_id, name } = readMetadata()
+  const id = key_id ?? api_key_id
+  return typeof id === 'string' && typeof name === 'string' ? [id, name] : undefined
+}
+
 /** The name of an API key, and what it is granted. */
 export interface Grant {
   name: string

@@ -1,5 +1,5 @@
 /** `eaas-audit entries`: prints the entries of an export that match, once the export has verified. */
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, readRecordedName } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
@@ -25,9 +25,6 @@ interface EntriesCommand extends Trusted {
 
 /** An entry with the names that its key and its actor had then; null if no entry before states them. */
 type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
-
-/** The entries that state the name of a key or an API key (chain.md 12). */
-const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
 
 /** Entries that are printed at a time. */
 const PAGE_ENTRIES = 1_000
@@ -83,10 +80,8 @@ async function printEntries(files: readonly string[], options: EntriesCommand): 
   const { verdict } = await verifyFiles(files, options, {
     onEntry(entry) {
       const { key_id, actor } = entry
-      if (NAMING.includes(entry.action)) {
-        const { name, api_key_id } = readMetadata(entry)
-        if (typeof name === 'string') names.set(key_id ?? String(api_key_id), name)
-      }
+      const named = readRecordedName(entry, () => readMetadata(entry))
+      if (named) names.set(...named)
       if (!matchesFilter(filter, entry)) return
       found.push({ ...entry, key_name: names.get(key_id ?? '') ?? null, actor_name: names.get(actor) ?? null })
       if (found.length === PAGE_ENTRIES) flush()
@@ -127,7 +122,7 @@ function filterOf({
 
 function describe(entries: readonly NamedEntry[]): string[] {
   return table(
-    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'ITS NAME', 'VERSION', 'BY', 'ITS NAME', 'FOR', 'ADDRESS', 'METADATA'],
+    ['ENTRY', 'TIME', 'ACTION', 'KEY', 'KEY NAME', 'VERSION', 'BY', 'API KEY NAME', 'FOR', 'ADDRESS', 'METADATA'],
     entries.map((entry) => [
       String(entry.id),
       entry.created_at,

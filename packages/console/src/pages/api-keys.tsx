@@ -4,15 +4,17 @@ import type { ApiKeyRecord, NewApiKey } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
-import { linkTo, param, setParams } from '../location.js'
+import { linkTo } from '../location.js'
 import { apiKeys, client, loadApiKeys, mayTry, session } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
+import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
 import { Id, State, say, Time } from '../ui/values.js'
 import { ApiKeyForm } from './api-key-form.js'
 
+const STATES: readonly ApiKeyRecord['status'][] = ['active', 'expired', 'revoked']
 const WEEK_MS = 7 * 86_400_000
 
 const COLUMNS: readonly Column<ApiKeyRecord>[] = [
@@ -56,12 +58,7 @@ export function ApiKeysPage() {
   const error = useSignal<unknown>(undefined)
   const isNew = useSignal(false)
   const made = useSignal<NewApiKey | undefined>(undefined)
-  const shown = useComputed(() => {
-    const [text, status] = [param('q').toLowerCase(), param('status')]
-    return apiKeys.value.filter(
-      (one) => (status === '' || one.status === status) && (one.name.toLowerCase().includes(text) || one.id === text),
-    )
-  })
+  const shown = useComputed(() => apiKeys.value.filter(isAskedFor))
   useEffect(() => void attempt(error, loadApiKeys), [])
   if (made.value) {
     return (
@@ -91,43 +88,22 @@ export function ApiKeysPage() {
   }
   return (
     <>
-      <div class="bar">
-        <h1>API keys</h1>
-        <span class="count">{shown.value.length.toLocaleString('en')}</span>
-        <input
-          type="search"
-          placeholder="Name or id  /"
-          aria-label="Search API keys"
-          value={param('q')}
-          onInput={(event) => setParams({ q: event.currentTarget.value })}
-        />
-        <select
-          aria-label="State"
-          value={param('status')}
-          onChange={(event) => setParams({ status: event.currentTarget.value })}
-        >
-          <option value="">any state</option>
-          <option>active</option>
-          <option>expired</option>
-          <option>revoked</option>
-        </select>
-        <span class="tools">
-          <button type="button" onClick={() => saveApiKeys(shown.value)}>
-            CSV
+      <ListBar title="API keys" what="API keys" count={shown.value.length.toLocaleString('en')} states={STATES}>
+        <button type="button" onClick={() => saveApiKeys(shown.value)}>
+          CSV
+        </button>
+        {mayTry('api_keys:manage') && (
+          <button
+            type="button"
+            class="main"
+            onClick={() => {
+              isNew.value = true
+            }}
+          >
+            New API key
           </button>
-          {mayTry('api_keys:manage') && (
-            <button
-              type="button"
-              class="main"
-              onClick={() => {
-                isNew.value = true
-              }}
-            >
-              New API key
-            </button>
-          )}
-        </span>
-      </div>
+        )}
+      </ListBar>
       <Problem error={error.value} />
       {shown.value.length === 0 ? (
         <p class="empty">No API key has this name and state.</p>

@@ -6,6 +6,7 @@ import { useEffect } from 'preact/hooks'
 import { linkTo, place } from '../location.js'
 import { client, keepKey, mayTry } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
+import { Field } from '../ui/field.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { Id, Named, State, say, Time } from '../ui/values.js'
 import { Due } from './keys.js'
@@ -225,18 +226,9 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
     const set = () => done('schedule set', keys.setRotation(id, days.value === '' ? null : Number(days.value)))
     return (
       <Dialog title={`Schedule of ${name}`} act="Set" onClose={onClose} onAct={set}>
-        <label>
+        <Field value={days} range={{ min: 1, max: 3_650 }}>
           Days between rotations by the server, empty for none
-          <input
-            type="number"
-            min={1}
-            max={3650}
-            value={days.value}
-            onInput={(event) => {
-              days.value = event.currentTarget.value
-            }}
-          />
-        </label>
+        </Field>
       </Dialog>
     )
   }

@@ -3,9 +3,11 @@ import { visible } from '@eaas/protocol'
 import type { Key } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { saveCsv } from '../csv.js'
-import { goTo, linkTo, param, setParams } from '../location.js'
+import { goTo, linkTo } from '../location.js'
 import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
+import { Field } from '../ui/field.js'
+import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
 import { Id, State, say, Time } from '../ui/values.js'
@@ -43,60 +45,28 @@ export function Due({ rotation, destroy_at, status }: Pick<Key, 'rotation' | 'de
 export function KeysPage() {
   const isNew = useSignal(false)
   const error = useSignal<unknown>(undefined)
-  const shown = useComputed(() => {
-    const [text, status] = [param('q').toLowerCase(), param('status')]
-    return [...keys.value.values()].filter(
-      (key) => (status === '' || key.status === status) && (key.name.toLowerCase().includes(text) || key.id === text),
-    )
-  })
+  const shown = useComputed(() => [...keys.value.values()].filter(isAskedFor))
   return (
     <>
-      <div class="bar">
-        <h1>Keys</h1>
-        <span class="count">
-          {shown.value.length.toLocaleString('en')}
-          {shown.value.length < keys.value.size && ` of ${keys.value.size.toLocaleString('en')}`}
-          {isLoadingKeys.value && ' …'}
-        </span>
-        <input
-          type="search"
-          placeholder="Name or id  /"
-          aria-label="Search keys"
-          value={param('q')}
-          onInput={(event) => setParams({ q: event.currentTarget.value })}
-        />
-        <select
-          aria-label="State"
-          value={param('status')}
-          onChange={(event) => setParams({ status: event.currentTarget.value })}
-        >
-          <option value="">any state</option>
-          {STATUSES.map((status) => (
-            <option key={status} value={status}>
-              {status.replace('_', ' ')}
-            </option>
-          ))}
-        </select>
-        <span class="tools">
-          <button type="button" onClick={() => saveKeys(shown.value)}>
-            CSV
+      <ListBar title="Keys" what="keys" count={countOf(shown.value.length)} states={STATUSES}>
+        <button type="button" onClick={() => saveKeys(shown.value)}>
+          CSV
+        </button>
+        <button type="button" onClick={() => attempt(error, loadKeys)}>
+          Reload
+        </button>
+        {mayTry('keys:create') && (
+          <button
+            type="button"
+            class="main"
+            onClick={() => {
+              isNew.value = true
+            }}
+          >
+            New key
           </button>
-          <button type="button" onClick={() => attempt(error, loadKeys)}>
-            Reload
-          </button>
-          {mayTry('keys:create') && (
-            <button
-              type="button"
-              class="main"
-              onClick={() => {
-                isNew.value = true
-              }}
-            >
-              New key
-            </button>
-          )}
-        </span>
-      </div>
+        )}
+      </ListBar>
       <Problem error={error.value} />
       {shown.value.length === 0 && !isLoadingKeys.value ? (
         <Empty hasKeys={keys.value.size > 0} />
@@ -118,6 +88,12 @@ export function KeysPage() {
       )}
     </>
   )
+}
+
+function countOf(shown: number): string {
+  const all = keys.value.size
+  const of = shown < all ? ` of ${all.toLocaleString('en')}` : ''
+  return `${shown.toLocaleString('en')}${of}${isLoadingKeys.value ? ' …' : ''}`
 }
 
 function saveKeys(list: readonly Key[]): void {
@@ -160,17 +136,9 @@ function NewKey({ onClose }: { onClose(): void }) {
   }
   return (
     <Dialog title="New key" act="Create" onAct={create} onClose={onClose}>
-      <label>
+      <Field value={name}>
         Name, which never changes; a folder before it, such as <code>customers/</code>, lets API keys be limited to it
-        <input
-          required
-          maxLength={255}
-          value={name.value}
-          onInput={(event) => {
-            name.value = event.currentTarget.value
-          }}
-        />
-      </label>
+      </Field>
     </Dialog>
   )
 }

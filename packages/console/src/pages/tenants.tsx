@@ -1,9 +1,8 @@
 /** For operators: the tenants, to make, change, suspend and resume. */
 import { visible } from '@eaas/protocol'
-import { useComputed, useSignal } from '@preact/signals'
+import { type Signal, useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
-import { param, setParams } from '../location.js'
 import {
   createTenant,
   listTenants,
@@ -14,10 +13,14 @@ import {
   updateTenant,
 } from '../operator.js'
 import { Dialog } from '../ui/dialog.js'
+import { Field } from '../ui/field.js'
+import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
 import { Id, State, say, Time } from '../ui/values.js'
+
+const STATES: readonly OperatorsTenant['status'][] = ['active', 'suspended', 'deleted']
 
 const COLUMNS: readonly Column<OperatorsTenant>[] = [
   { title: 'Name', width: 2.5, cell: ({ name }) => visible(name) },
@@ -46,13 +49,9 @@ export function TenantsPage() {
   const tampered = useSignal<readonly string[]>([])
   const isNew = useSignal(false)
   const made = useSignal<NewTenant | undefined>(undefined)
-  const shown = useComputed(() => {
-    const [text, status] = [param('q').toLowerCase(), param('status')]
-    return (tenants.value ?? []).filter(
-      (one) =>
-        (status === '' || one.status === status) && (one.name.toLowerCase().includes(text) || one.tenant_id === text),
-    )
-  })
+  const shown = useComputed(() =>
+    (tenants.value ?? []).filter(({ tenant_id: id, name, status }) => isAskedFor({ id, name, status })),
+  )
   const load = () =>
     attempt(error, async () => {
       const listed = await listTenants()
@@ -73,44 +72,28 @@ export function TenantsPage() {
   }
   return (
     <>
-      <div class="bar">
-        <h1>Tenants</h1>
-        <span class="count">{tenants.value ? shown.value.length.toLocaleString('en') : '…'}</span>
-        <input
-          type="search"
-          placeholder="Name or id  /"
-          aria-label="Search tenants"
-          value={param('q')}
-          onInput={(event) => setParams({ q: event.currentTarget.value })}
-        />
-        <select
-          aria-label="State"
-          value={param('status')}
-          onChange={(event) => setParams({ status: event.currentTarget.value })}
+      <ListBar
+        title="Tenants"
+        what="tenants"
+        count={tenants.value ? shown.value.length.toLocaleString('en') : '…'}
+        states={STATES}
+      >
+        <button type="button" onClick={() => saveTenants(shown.value)}>
+          CSV
+        </button>
+        <button type="button" onClick={load}>
+          Reload
+        </button>
+        <button
+          type="button"
+          class="main"
+          onClick={() => {
+            isNew.value = true
+          }}
         >
-          <option value="">any state</option>
-          <option>active</option>
-          <option>suspended</option>
-          <option>deleted</option>
-        </select>
-        <span class="tools">
-          <button type="button" onClick={() => saveTenants(shown.value)}>
-            CSV
-          </button>
-          <button type="button" onClick={load}>
-            Reload
-          </button>
-          <button
-            type="button"
-            class="main"
-            onClick={() => {
-              isNew.value = true
-            }}
-          >
-            New tenant
-          </button>
-        </span>
-      </div>
+          New tenant
+        </button>
+      </ListBar>
       <Problem error={error.value} />
       {tampered.value.length > 0 && (
         <p class="problem" role="alert">
@@ -218,33 +201,13 @@ function ActDialog({ act, tenant: { tenant_id, name, ...settings }, onClose, onD
     return (
       <Dialog title={`Settings of ${name}`} act="Save" onClose={onClose} onAct={save}>
         <ServerMode isOpen={isOpen} />
-        <label>
+        <Field value={quota} range={{ min: 0 }}>
           Values that it may encrypt a month in server mode, empty for any number
-          <input
-            type="number"
-            min={0}
-            value={quota.value}
-            onInput={(event) => {
-              quota.value = event.currentTarget.value
-            }}
-          />
-        </label>
+        </Field>
       </Dialog>
     )
   }
-  const why = (
-    <label>
-      Reason, for the logs of the tenant and of the installation
-      <input
-        required
-        maxLength={255}
-        value={reason.value}
-        onInput={(event) => {
-          reason.value = event.currentTarget.value
-        }}
-      />
-    </label>
-  )
+  const why = <Field value={reason}>Reason, for the logs of the tenant and of the installation</Field>
   if (act === 'resume') {
     const resume = () => done('resumed', resumeTenant(tenant_id, reason.value))
     return (
@@ -263,7 +226,7 @@ function ActDialog({ act, tenant: { tenant_id, name, ...settings }, onClose, onD
   )
 }
 
-function ServerMode({ isOpen }: { isOpen: { value: boolean } }) {
+function ServerMode({ isOpen }: { isOpen: Signal<boolean> }) {
   return (
     <label>
       <input
@@ -284,17 +247,7 @@ function NewTenantDialog({ onMade, onClose }: { onMade(tenant: NewTenant): void;
   const create = async () => onMade(await createTenant({ name: name.value, envelope_only: !isOpen.value }))
   return (
     <Dialog title="New tenant" act="Create" onAct={create} onClose={onClose}>
-      <label>
-        Name
-        <input
-          required
-          maxLength={255}
-          value={name.value}
-          onInput={(event) => {
-            name.value = event.currentTarget.value
-          }}
-        />
-      </label>
+      <Field value={name}>Name</Field>
       <ServerMode isOpen={isOpen} />
     </Dialog>
   )

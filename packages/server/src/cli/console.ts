@@ -11,8 +11,8 @@ import { describeTenant, performIn } from './with-services.js'
 
 const NAME = 'eaas console'
 const LINK_MS = 300_000
-const READING: readonly Permission[] = ['keys:read', 'api_keys:read', 'audit:read']
-/** What the page exchanges the API key of the link with, and gives up. */
+const READING: readonly Permission[] = ['keys:read', 'audit:read']
+/** By what the page finds the API key of the link in the list, and exchanges it; it gives up the second. */
 const EXCHANGING: readonly Permission[] = ['api_keys:read', 'api_keys:manage']
 const EVERY_ADDRESS = ['0.0.0.0', '::']
 
@@ -27,7 +27,7 @@ export function addConsole(program: Command): void {
     .addOption(
       new Option(
         '--permissions <list>',
-        `what the session may do, comma-separated:  ${PERMISSIONS.filter((name) => name !== 'api_keys:manage').join(',')}`,
+        `what the session may do besides api_keys:read, comma-separated:  ${PERMISSIONS.filter((name) => !EXCHANGING.includes(name)).join(',')}`,
       )
         .argParser(readSessionPermissions)
         .default(READING, READING.join(',')),
