@@ -69,6 +69,15 @@ inChromium('the console of operators', ({ open }) => {
     await close()
   })
 
+  it('tells tenants apart whose names look alike', async () => {
+    for (const name of ['globex', 'glob\u200bex']) await service.createTenant({ name })
+    const opened = await open(`${service.url}/console#/tenants?q=glob`)
+    await signIn(opened, await operatorKey(['tenants:read']))
+    const names = opened.page.getByRole('table', { name: 'Tenants' }).getByRole('button')
+    await expect.poll(() => names.allInnerTexts()).toEqual(['globex', 'glob\\u200bex'])
+    await opened.close()
+  })
+
   it('says what guards the logs, and what to do about an alarm', async () => {
     const opened = await open(`${service.url}/console#/installation`)
     const { page, close } = opened
