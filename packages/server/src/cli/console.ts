@@ -12,7 +12,7 @@ import { describeTenant, performIn } from './with-services.js'
 const NAME = 'eaas console'
 const LINK_MS = 300_000
 const READING: readonly Permission[] = ['keys:read', 'audit:read']
-/** By what the page finds the API key of the link in the list, and exchanges it; it gives up the second. */
+/** The page lists API keys to find its own, and makes that of the session, which does not get the second permission. */
 const EXCHANGING: readonly Permission[] = ['api_keys:read', 'api_keys:manage']
 const EVERY_ADDRESS = ['0.0.0.0', '::']
 
