@@ -62,6 +62,11 @@ export interface SessionOptions {
   wait?: ((ms: number) => Promise<void>) | undefined
 }
 
+/** Eight letters and no digits: in upper case they are always others. */
+function randomLetters(): string {
+  return String.fromCharCode(...randomBytes(8).map((byte) => 97 + (byte % 26)))
+}
+
 /** Starts a run. */
 export function createSession({
   baseUrl,
@@ -70,7 +75,7 @@ export function createSession({
   fetch = globalThis.fetch,
   ...options
 }: SessionOptions): Session {
-  const run = `conformance ${randomBytes(4).toString('hex')}`
+  const run = `conformance ${randomLetters()}`
   const keys = new Map<string, string>()
   const apiKeys = new Set<string>()
   let names = 0
