@@ -191,9 +191,12 @@ describe('the package of the audit log', () => {
     expect(knowing.filter((path) => !path.startsWith('packages/audit/src/command/'))).toEqual([])
   })
 
-  it('hands its environment to readWitnessConfig, and reads it nowhere else', () => {
+  it('hands its environment to readService and readWitnessConfig, and reads it nowhere else', () => {
     const reading = audit.flatMap((file) => environmentReads(file).map((read) => `${file.path}: ${read}`))
-    expect(reading).toEqual(['packages/audit/src/command/witness.ts: readWitnessConfig(process.env)'])
+    expect(reading.sort()).toEqual([
+      'packages/audit/src/command/follow.ts: readService(process.env)',
+      'packages/audit/src/command/witness.ts: readWitnessConfig(process.env)',
+    ])
   })
 
   it('verifies a Merkle proof by one file', () => {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { addEntries } from './command/entries.js'
 import { fail } from './command/fail.js'
+import { addFollow } from './command/follow.js'
 import { createProgram, runProgram } from './command/program.js'
 import { addProve, addVerifyProof } from './command/prove.js'
 import { addReport } from './command/report.js'
@@ -20,5 +21,5 @@ const program = createProgram('eaas-audit', { version })
 addVerify(program)
 addVerifyArchive(program)
 addReport(program, version)
-for (const add of [addEntries, addProve, addVerifyProof, addRights, addWitness]) add(program)
+for (const add of [addEntries, addFollow, addProve, addVerifyProof, addRights, addWitness]) add(program)
 await runProgram(program, { serving: ['witness'], fail })

@@ -4,6 +4,7 @@
  */
 export * from './node/create-directory.js'
 export * from './node/data-directory-lock.js'
+export * from './node/is-loopback.js'
 export * from './node/listen.js'
 export * from './node/log.js'
 export * from './node/replace-file.js'

@@ -1,8 +1,7 @@
 // eaas audit follow: what a SIEM gets, whatever happens to it, to the command and to the log.
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer, type RequestListener, type ServerResponse } from 'node:http'
+import type { RequestListener, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,70 +11,28 @@ import type { TestDatabase } from '../../support/database/database.js'
 import { databaseWithTenant } from '../../support/database/filled-database.js'
 import { createCertificates } from '../../support/service/certificates.js'
 import { createTenantByCli, runCommand } from '../../support/service/command-host.js'
-import { connectTo, EAAS, ROOT_KEY } from '../../support/service/eaas-process.js'
+import { connectTo, EAAS, environmentOf } from '../../support/service/eaas-process.js'
+import { type Line, startCollector, startFollower, stopFollower, upTo } from '../../support/service/follower.js'
 import { type RunningServer, startServer } from '../../support/service/server.js'
 
 const LIMIT_MS = 120_000
 const ACME = ['--tenant', 'acme']
 
-interface Line {
-  tenant_id: string
-  id: number
-  action: string
-}
-
 describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
   let database: TestDatabase
   let tenant_id: string
   let server: RunningServer
-  const children: ChildProcess[] = []
 
   beforeAll(async () => {
     ;({ database, tenant_id } = await databaseWithTenant())
     server = await startServer({ database })
   }, LIMIT_MS)
-  afterEach(() => {
-    for (const child of children.splice(0)) child.kill('SIGKILL')
-  })
   afterAll(() => server?.stop())
 
   const follow = (...args: string[]) => followWith({}, ...args)
 
-  function followWith(environment: Record<string, string>, ...args: string[]) {
-    const child = spawn(process.execPath, [EAAS, 'audit', 'follow', ...args], {
-      env: {
-        PATH: process.env.PATH ?? '',
-        EAAS_ROOT_KEY: ROOT_KEY,
-        ...(database.backend === 'postgres'
-          ? { EAAS_DATABASE_URL: database.url }
-          : { EAAS_DATA_DIR: database.dataDir }),
-        ...environment,
-      },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    children.push(child)
-    let text = ''
-    let errors = ''
-    child.stderr.setEncoding('utf8').on('data', (more: string) => {
-      errors += more
-    })
-    child.stdout.setEncoding('utf8').on('data', (more: string) => {
-      text += more
-    })
-    return {
-      child,
-      entries: () =>
-        text
-          .split('\n')
-          .slice(0, -1) // what follows the last line feed has not arrived in whole
-          .map((line) => JSON.parse(line) as Line),
-      text: () => text,
-      errors: () => errors,
-      async until(isThere: () => boolean) {
-        while (!isThere()) await once(child.stdout, 'data')
-      },
-    }
-  }
+  const followWith = (environment: Record<string, string>, ...args: string[]) =>
+    startFollower([EAAS, 'audit', 'follow', ...args], { ...environmentOf({ database }), ...environment })
 
   const createKey = (name: string) => runCommand(['key', 'create', '--tenant', 'acme', '--name', name], { database })
 
@@ -132,40 +89,6 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
     })
     afterEach(() => rmSync(folder, { recursive: true }))
 
-    /** A collector that handles its requests as it is told to, one after another, and all others with 204. */
-    async function collector(...handlers: RequestListener[]) {
-      const taken: Line[] = []
-      let requests = 0
-      const http = createServer((request, response) => {
-        const handler = handlers[requests++]
-        if (handler) return handler(request, response)
-        let body = ''
-        request.setEncoding('utf8').on('data', (more: string) => {
-          body += more
-        })
-        request.on('end', () => {
-          for (const line of body.split('\n').slice(0, -1)) taken.push(JSON.parse(line))
-          response.writeHead(204).end()
-        })
-      }).listen(0, '127.0.0.1')
-      await once(http, 'listening')
-      onTestFinished(() => {
-        http.closeAllConnections()
-        http.close()
-      })
-      return {
-        url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/in`,
-        taken,
-        requests: () => requests,
-        idsOf: (tenant_id: string) => taken.filter((line) => line.tenant_id === tenant_id).map(({ id }) => id),
-      }
-    }
-
-    const stop = async ({ child }: { child: ChildProcess }) => {
-      child.kill('SIGTERM')
-      return (await once(child, 'close'))[0]
-    }
-    const upTo = (last: number) => Array.from({ length: last }, (_, at) => at + 1)
     const lastId = async () => (await lastEntries(tenant_id))[0]
     async function lastEntries(tenant: string): Promise<number[]> {
       const { stdout } = await runCommand(['audit', 'list', '--tenant', tenant, '--limit', '1', '--json'], { database })
@@ -174,22 +97,22 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
 
     it('goes on where it was, with nothing again', async () => {
       await createKey('kept')
-      const { url, taken, idsOf } = await collector()
+      const { url, taken, idsOf } = await startCollector()
       const args = [...ACME, '--cursor', cursor, '--http', url]
       const first = follow(...args)
       await expect.poll(() => taken.at(-1)?.action).toBe('key.create')
-      expect(await stop(first)).toBe(0)
+      expect(await stopFollower(first)).toBe(0)
       await createKey('while it was stopped')
       const second = follow(...args)
       const last = (await lastId()) ?? 0
       await expect.poll(() => idsOf(tenant_id)).toEqual(upTo(last))
-      expect(await stop(second)).toBe(0)
+      expect(await stopFollower(second)).toBe(0)
       expect(idsOf(tenant_id)).toEqual(upTo(last))
       expect(statSync(cursor).mode & 0o777).toBe(0o600)
     })
 
     it('delivers again what a collector refused, took in part or died over, and nothing is left out', async () => {
-      const { url, taken, idsOf, requests } = await collector(
+      const { url, taken, idsOf, requests } = await startCollector(
         (_, response) => response.writeHead(500).end(),
         (request) => request.once('data', () => request.socket.destroy()),
         (_, response) => response.writeHead(503, { 'retry-after': '1' }).end(),
@@ -198,13 +121,13 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
       const last = (await lastId()) ?? 0
       await expect.poll(() => idsOf(tenant_id)).toEqual(upTo(last))
       expect([taken.length, requests()]).toEqual([last, 4])
-      expect(await stop(follower)).toBe(0)
+      expect(await stopFollower(follower)).toBe(0)
       expect(follower.errors()).toMatch(/answered 500; .*\n.*did not answer.*\n.*answered 503; .*\n.*taken again/)
     })
 
     it('loses nothing by kill -9 before and after the collector answered', async () => {
       const hung: ServerResponse[] = []
-      const { url, idsOf } = await collector((_, response) => hung.push(response))
+      const { url, idsOf } = await startCollector((_, response) => hung.push(response))
       const args = [...ACME, '--cursor', cursor, '--http', url]
       const killed = follow(...args)
       await expect.poll(() => hung.length).toBe(1)
@@ -219,24 +142,24 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
       await createKey('after the kills')
       const third = follow(...args)
       await expect.poll(() => new Set(idsOf(tenant_id))).toEqual(new Set(upTo(last + 1)))
-      await stop(third)
+      await stopFollower(third)
     })
 
     it('ends between two attempts at a signal, and keeps what was not taken for the next run', async () => {
       const refuse: RequestListener = (_, response) => response.writeHead(500).end()
-      const { url, requests, idsOf } = await collector(...Array<RequestListener>(3).fill(refuse))
+      const { url, requests, idsOf } = await startCollector(...Array<RequestListener>(3).fill(refuse))
       const args = [...ACME, '--cursor', cursor, '--http', url]
       const follower = follow(...args)
       await expect.poll(requests).toBe(3)
-      expect(await stop(follower)).toBe(0)
+      expect(await stopFollower(follower)).toBe(0)
       expect(idsOf(tenant_id)).toEqual([])
       const next = follow(...args)
       await expect.poll(() => idsOf(tenant_id)[0]).toBe(1)
-      await stop(next)
+      await stopFollower(next)
     })
 
     it('ends with exit code 1 if another attempt would not help, and without the token in what it says', async () => {
-      const { url } = await collector((_, response) => response.writeHead(401).end())
+      const { url } = await startCollector((_, response) => response.writeHead(401).end())
       const tokenFile = join(folder, 'token')
       writeFileSync(tokenFile, 'secret-token')
       const args = ['audit', 'follow', ...ACME, '--cursor', cursor, '--http', url, '--token-file', tokenFile]
@@ -261,16 +184,16 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
       const args = [...ACME, '--cursor', cursor, '--tls', '--syslog', `localhost:${port}`, '--format', 'ecs']
       const follower = followWith({ NODE_EXTRA_CA_CERTS: certificates.ca.cert }, ...args)
       await expect.poll(() => readFileSync(cursor, 'utf8')).toContain(tenant_id)
-      expect(await stop(follower)).toBe(0)
+      expect(await stopFollower(follower)).toBe(0)
       expect(text).toMatch(/^\d+ <110>1 \S+ \S+ eaas - \S+ - \{"@timestamp":/)
     })
 
     it('refuses a log that went back behind the cursor, or has another entry there', async () => {
-      const { url } = await collector()
+      const { url } = await startCollector()
       const args = [...ACME, '--cursor', cursor, '--http', url]
       const follower = follow(...args)
       await expect.poll(() => readFileSync(cursor, 'utf8')).toContain(tenant_id)
-      await stop(follower)
+      await stopFollower(follower)
       const kept = JSON.parse(readFileSync(cursor, 'utf8'))
       const changed = (change: object) =>
         writeFileSync(cursor, JSON.stringify({ ...kept, logs: [{ ...kept.logs[0], ...change }] }))
@@ -301,7 +224,7 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
 
     it('follows every log, one that comes later included, and leaves out one that was edited', async () => {
       const edited = await createTenantByCli({ database }, 'edited')
-      const { url, taken, idsOf } = await collector()
+      const { url, taken, idsOf } = await startCollector()
       const sql = connectTo(database)
       onTestFinished(() => sql.end())
       await sql`update audit_log set actor = 'x' where id = 1 and tenant_id = ${edited.tenant_id}`
@@ -313,7 +236,7 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
       await expect.poll(() => taken.map(({ action }) => action)).toContain('installation.tenant_create')
       expect(idsOf(edited.tenant_id)).toEqual([])
       expect(follower.errors()).toContain(`the log ${edited.tenant_id} is not followed: entry 1`)
-      expect(await stop(follower)).toBe(1)
+      expect(await stopFollower(follower)).toBe(1)
     })
   })
 

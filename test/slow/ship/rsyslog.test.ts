@@ -5,10 +5,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ChainedEntry } from '@eaas/audit'
+import type { ExportedEntry } from '@eaas/audit'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import type { Message } from '../../../packages/server/src/cli/follow/message.js'
-import { syslogSink } from '../../../packages/server/src/cli/follow/syslog-sink.js'
+import type { Message } from '../../../packages/audit/src/command/follow/message.js'
+import { syslogSink } from '../../../packages/audit/src/command/follow/syslog-sink.js'
 import { databaseWithTenant } from '../../support/database/filled-database.js'
 import { freePort } from '../../support/database/postgres.js'
 import { findOrInstallPrograms } from '../../support/run/apt-program.js'
@@ -62,7 +62,7 @@ describe.runIf(found)('the recipe for rsyslog', () => {
   })
 
   it('loses no message that counts as delivered by kill -9 of rsyslog at that moment', async () => {
-    const entry = { created_at: '2026-05-03T12:00:00.000Z', action: 'key.unwrap' } as ChainedEntry
+    const entry = { created_at: '2026-05-03T12:00:00.000Z', action: 'key.unwrap' } as ExportedEntry
     const sent: string[] = []
     for (let round = 0; round < ROUNDS; round++) {
       const rsyslog = await startRsyslog()

@@ -1,6 +1,6 @@
 /** Options that commands share, the parsers of their values, and the exit codes of a verification. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessKeyFault, readKey } from './kept-file.js'
 
@@ -41,6 +41,14 @@ export const CHECKPOINT_OPTION = new Option(
   '--checkpoint <file>',
   'a checkpoint that you kept, of the tenant or the installation: the export must agree with it, and the verdict names it; may be repeated, the newest counts; needs --public-key',
 ).argParser(readRepeated)
+
+/** The exports that a command reads as one. */
+export function exportsArgument(): Argument {
+  return new Argument(
+    '<export...>',
+    'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
+  )
+}
 
 /** Help text: variables of the environment with their meanings. */
 export function describeVariables(variables: Readonly<Record<string, string>>): string {
@@ -114,6 +122,11 @@ export function readName(text: string): string {
     throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_CHARACTERS} characters.`)
   }
   return text
+}
+
+export function readWhole(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  return Number(text)
 }
 
 /** Reads one value of an option that may be repeated. */

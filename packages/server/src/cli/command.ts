@@ -2,7 +2,15 @@
  * What the commands share: their configuration, common options, the parsers of options, and the exit code of
  * a verdict.
  */
-import { describeVariables, NOT_VALID, NOT_VERIFIED, readName, readRepeated, VALID } from '@eaas/audit/command'
+import {
+  describeVariables,
+  NOT_VALID,
+  NOT_VERIFIED,
+  readName,
+  readRepeated,
+  readWhole,
+  VALID,
+} from '@eaas/audit/command'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES } from '../config.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -14,6 +22,7 @@ export {
   readId,
   readName,
   readRepeated,
+  readWhole,
   UNUSED,
   VALID,
 } from '@eaas/audit/command'
@@ -86,11 +95,6 @@ export async function judge(verify: () => Promise<boolean | number>): Promise<vo
     throw error
   })
   process.exitCode = typeof verdict === 'number' ? verdict : verdict ? VALID : NOT_VALID
-}
-
-export function readWhole(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
-  return Number(text)
 }
 
 export function readPositive(text: string): number {

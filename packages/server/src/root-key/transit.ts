@@ -1,5 +1,6 @@
 /** A key of the Transit engine of OpenBao or Vault. Asked at a start and at a rotation only, so each call logs in anew. */
 import { readFile } from 'node:fs/promises'
+import { isLoopback } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import { RootKeyError } from '../crypto/root-key.js'
 import type { RootKeyProvider } from './provider.js'
@@ -8,12 +9,6 @@ const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'
 /** As `localProvider` has it: what is wrapped for something else does not unwrap here. */
 const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
-const LOOPBACK = ['127.0.0.1', '[::1]', 'localhost']
-
-/** Whether the server of a URL with this name is on this machine, so that nobody between can read what is sent. */
-export function isLoopback(hostname: string): boolean {
-  return LOOPBACK.includes(hostname)
-}
 
 /** How a server proves to Transit who it is: one of the two. */
 export interface TransitLogin {

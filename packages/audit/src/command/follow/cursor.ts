@@ -1,10 +1,9 @@
-/** How far `eaas audit follow` has delivered each log: a file that it replaces after each batch that was taken. */
+/** How far a follower has delivered each log: a file that it replaces after each batch that was taken. */
 import { readFile } from 'node:fs/promises'
-import { CommandError } from '@eaas/audit/command'
-import { replaceFile } from '@eaas/audit/node'
-import { isUuid } from '@eaas/protocol'
+import { decodeHex, encodeHex, isUuid } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import type { Reached } from '../../operations/export-audit.js'
+import { replaceFile } from '../../node/replace-file.js'
+import { CommandError } from '../files.js'
 
 const FORMAT = 'eaas/audit/cursor/v1'
 const HASH = /^[0-9a-f]{64}$/
@@ -20,6 +19,12 @@ const cursorSchema = z.strictObject({
   ),
 })
 
+/** A position in a log: its entry, and that entry's hash if it is known. */
+export interface Reached {
+  id: number
+  hash: Uint8Array | undefined
+}
+
 /** The last delivered entry of each log, by its tenant. */
 export type Cursor = Map<string, Reached>
 
@@ -33,7 +38,7 @@ export async function readCursor(path: string): Promise<Cursor> {
   const found = parse(text)
   if (found) return found
   throw new CommandError(
-    `${path} is no cursor of eaas audit follow. Without the file, every entry that the logs still have is delivered again.`,
+    `${path} is no cursor of a follower. Without the file, every entry that the logs still have is delivered again.`,
   )
 }
 
@@ -42,7 +47,7 @@ export async function writeCursor(path: string, cursor: Cursor): Promise<void> {
   const logs = [...cursor].map(([tenant_id, { id, hash }]) => ({
     tenant_id,
     id,
-    hash: hash ? Buffer.from(hash).toString('hex') : null,
+    hash: hash ? encodeHex(hash) : null,
   }))
   await replaceFile(path, `${JSON.stringify({ format: FORMAT, logs })}\n`).catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`${path}: the cursor cannot be written (${error.code})`)
@@ -54,7 +59,7 @@ function parse(text: string): Cursor | undefined {
     const { logs } = cursorSchema.parse(JSON.parse(text))
     const cursor: Cursor = new Map()
     for (const { tenant_id, id, hash } of logs) {
-      cursor.set(tenant_id, { id, hash: hash === null ? undefined : Buffer.from(hash, 'hex') })
+      cursor.set(tenant_id, { id, hash: hash === null ? undefined : decodeHex(hash) })
     }
     return cursor.size === logs.length ? cursor : undefined
   } catch {

@@ -1,7 +1,9 @@
-/** An entry as `eaas audit follow` writes it: a line of an export with its tenant, or an event of ECS. */
+/** An entry as a follower writes it: a line of an export with its tenant, or an event of ECS. */
 import { isIP } from 'node:net'
-import { type ChainedEntry, entryLine, readMetadata } from '@eaas/audit'
-import type { LogAction } from '@eaas/protocol'
+import { encodeHex, type LogAction } from '@eaas/protocol'
+import { readMetadata } from '../../formats/chain.js'
+import { entryLine } from '../../formats/export.js'
+import type { ExportedEntry } from '../../verify/read-export.js'
 
 /** The forms of a line. */
 export const FORMATS = ['export', 'ecs'] as const
@@ -9,18 +11,18 @@ export type Format = (typeof FORMATS)[number]
 
 /** An entry on its way. */
 export interface Message {
-  entry: ChainedEntry
+  entry: ExportedEntry
   /** one line of JSON, without its line feed */
   text: string
 }
 
 /** Writes an entry. */
-export function toMessage(entry: ChainedEntry, format: Format): Message {
+export function toMessage(entry: ExportedEntry, format: Format): Message {
   return { entry, text: format === 'ecs' ? JSON.stringify(toEcs(entry)) : exportText(entry) }
 }
 
 // The line of an export, byte for byte, after the tenant that an export names once.
-function exportText(entry: ChainedEntry): string {
+function exportText(entry: ExportedEntry): string {
   return `{"tenant_id":${JSON.stringify(entry.tenant_id)},${entryLine(entry).trimEnd().slice(1)}`
 }
 
@@ -60,12 +62,12 @@ const TYPES: Partial<Record<LogAction, string>> = {
 }
 
 /** Whether the entry says that a call was refused. */
-export function isRefusal({ action }: Pick<ChainedEntry, 'action'>): boolean {
+export function isRefusal({ action }: Pick<ExportedEntry, 'action'>): boolean {
   return action.endsWith('.refused')
 }
 
 /** Maps an entry to the fields of the Elastic Common Schema; the guide has the table. */
-function toEcs(entry: ChainedEntry): object {
+function toEcs(entry: ExportedEntry): object {
   const { tenant_id, id, action, key_id, key_version, actor, ip_address, created_at, hash } = entry
   const metadata = readMetadata(entry)
   const { request_id, trace_id, on_behalf_of } = metadata
@@ -95,7 +97,7 @@ function toEcs(entry: ChainedEntry): object {
       key_id,
       key_version,
       ...(on_behalf_of !== undefined && { on_behalf_of }),
-      hash: Buffer.from(hash).toString('hex'),
+      hash: encodeHex(hash),
       metadata,
     },
   }

@@ -4,19 +4,19 @@ import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ChainedEntry } from '@eaas/audit'
-import { CommandError } from '@eaas/audit/command'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { ExportedEntry } from '../../verify/read-export.js'
+import { CommandError } from '../files.js'
 import { httpSink } from './http-sink.js'
 import { toMessage } from './message.js'
-import { NotTakenError } from './sink.js'
 import { syslogSink } from './syslog-sink.js'
+import { TryAgainError } from './try-again.js'
 
 /** Long enough for every receiver that answers, since only one that hangs is waited for. */
 const HANGS_MS = 300
 
 const told = { on_behalf_of: 'zoë', request_id: 'r-1', trace_id: '0af7651916cd43dd8448eb211c80319c' }
-const entry: ChainedEntry = {
+const entry: ExportedEntry = {
   tenant_id: '0195f3a0-0000-7000-8000-000000000001',
   id: 7,
   action: 'key.unwrap',
@@ -27,7 +27,6 @@ const entry: ChainedEntry = {
   metadata: JSON.stringify(told),
   created_at: '2026-05-03T12:00:00.000Z',
   hash: new Uint8Array(32).fill(7),
-  mac: new Uint8Array(32),
 }
 const message = toMessage(entry, 'export')
 
@@ -81,7 +80,7 @@ describe('an entry on its way', () => {
         metadata: told,
       },
     })
-    const refused: ChainedEntry = { ...entry, action: 'budget.refused', ip_address: 'unknown', metadata: null }
+    const refused: ExportedEntry = { ...entry, action: 'budget.refused', ip_address: 'unknown', metadata: null }
     expect(JSON.parse(toMessage(refused, 'ecs').text)).toMatchObject({
       event: { outcome: 'failure', type: ['denied'] },
       source: { address: 'unknown' },
@@ -125,12 +124,12 @@ describe('the HTTP sink', () => {
   })
 
   it.each([
-    ['500', NotTakenError, (_, response) => response.writeHead(500).end()],
-    ['429', NotTakenError, (_, response) => response.writeHead(429, { 'retry-after': '7' }).end()],
+    ['500', TryAgainError, (_, response) => response.writeHead(500).end()],
+    ['429', TryAgainError, (_, response) => response.writeHead(429, { 'retry-after': '7' }).end()],
     ['401', CommandError, (_, response) => response.writeHead(401).end()],
-    ['a redirect', NotTakenError, (_, response) => response.writeHead(307, { location: '/other' }).end()],
-    ['nothing', NotTakenError, () => undefined],
-    ['a cut connection', NotTakenError, (request) => request.socket.destroy()],
+    ['a redirect', TryAgainError, (_, response) => response.writeHead(307, { location: '/other' }).end()],
+    ['nothing', TryAgainError, () => undefined],
+    ['a cut connection', TryAgainError, (request) => request.socket.destroy()],
   ] satisfies [string, new (message: string) => Error, RequestListener][])(
     'answered with %s, the batch is not delivered',
     async (answer, kind, listener) => {
@@ -171,7 +170,7 @@ describe('the syslog sink', () => {
       })
       socket.on('end', () => socket.end())
     })
-    const refused = toMessage({ ...entry, action: 'budget.refused' } as ChainedEntry, 'export')
+    const refused = toMessage({ ...entry, action: 'budget.refused' } as ExportedEntry, 'export')
     await syslogSink(address)([message, refused])
     const first = `<110>1 2026-05-03T12:00:00.000Z ${hostname()} eaas - key.unwrap - ${message.text}`
     const second = `<108>1 2026-05-03T12:00:00.000Z ${hostname()} eaas - budget.refused - ${refused.text}`
@@ -187,14 +186,14 @@ describe('the syslog sink', () => {
     'does not take a batch for delivered if the receiver %s',
     async (_, onConnection) => {
       const sink = syslogSink(await serve(onConnection), { patienceMs: HANGS_MS })
-      await expect(sink(Array(2_000).fill(message))).rejects.toThrow(NotTakenError)
+      await expect(sink(Array(2_000).fill(message))).rejects.toThrow(TryAgainError)
     },
   )
 
   it('does not take a batch for delivered where nobody listens, or the other end speaks no TLS', async () => {
-    await expect(syslogSink('127.0.0.1:1')([message])).rejects.toThrow(NotTakenError)
+    await expect(syslogSink('127.0.0.1:1')([message])).rejects.toThrow(TryAgainError)
     const address = await serve((socket) => socket.resume().on('end', () => socket.end()))
-    await expect(syslogSink(address, { tls: true, patienceMs: HANGS_MS })([message])).rejects.toThrow(NotTakenError)
+    await expect(syslogSink(address, { tls: true, patienceMs: HANGS_MS })([message])).rejects.toThrow(TryAgainError)
   })
 
   it.each(['siem', 'siem:0', 'siem:70000', '::1:514', 'user@siem:514/x', '[siem]:514'])('refuses %s', (address) => {

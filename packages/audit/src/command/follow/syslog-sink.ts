@@ -2,9 +2,10 @@
 import { connect, isIP, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { connect as connectTls } from 'node:tls'
-import { CommandError } from '@eaas/audit/command'
+import { CommandError } from '../files.js'
 import { isRefusal, type Message } from './message.js'
-import { NotTakenError, type Sink } from './sink.js'
+import type { Sink } from './sink.js'
+import { TryAgainError } from './try-again.js'
 
 /** How long a connection may stand still, in milliseconds. */
 const PATIENCE_MS = 20_000
@@ -31,7 +32,7 @@ export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE
       let isEnded = false
       const fail = (reason: string) => {
         socket.destroy()
-        reject(new NotTakenError(`${address} did not take the messages (${reason})`))
+        reject(new TryAgainError(`${address} did not take the messages (${reason})`))
       }
       socket
         .setTimeout(patienceMs, () => fail('no answer'))

@@ -1,0 +1,50 @@
+/** `eaas-audit follow`: a tenant's entries as they are written, for a SIEM, over HTTP. */
+import type { Command } from 'commander'
+import { CommandError } from './files.js'
+import { addDeliveryOptions, type DeliveryOptions, deliverFrom } from './follow/deliver.js'
+import { readAddress, readToken } from './follow/request.js'
+import { followService, type Service } from './follow/service-log.js'
+import { describeVariables, withKey } from './options.js'
+
+interface FollowCommand extends DeliveryOptions {
+  apiKeyFile?: string
+  publicKey?: string
+}
+
+const VARIABLES = {
+  EAAS_URL: 'URL of the service, as in https://eaas.example.org',
+  EAAS_API_KEY: 'an API key with audit:read, if --api-key-file does not have one',
+}
+
+/** Adds `eaas-audit follow`. */
+export function addFollow(program: Command): void {
+  addDeliveryOptions(program.command('follow'))
+    .description(
+      "Deliver a tenant's entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor none is left out, and one may arrive twice. It needs an API key with audit:read, and neither the server's database nor its root key.",
+    )
+    .option('--api-key-file <file>', 'file with the API key alone; it is read for each request')
+    .option(
+      '--public-key <key>',
+      'the public key that you trust, or a file with it (default: the one that the service has)',
+    )
+    .addHelpText('after', describeVariables(VARIABLES))
+    .action(async (given: FollowCommand, command: Command) => {
+      const { apiKeyFile, publicKey, ...delivery } = await withKey(given, command)
+      const service = { ...readService(process.env, apiKeyFile), publicKey }
+      await deliverFrom(delivery, { name: 'eaas-audit' }, (source) =>
+        followService(service, delivery.afterId ?? 0, source),
+      )
+    })
+}
+
+/** Where the service is, and the API key, which is never an argument: other users can read those. */
+function readService(
+  { EAAS_URL, EAAS_API_KEY }: Readonly<Record<string, string | undefined>>,
+  apiKeyFile: string | undefined,
+): Omit<Service, 'publicKey'> {
+  if (!EAAS_URL) throw new CommandError('no service: set EAAS_URL')
+  const url = readAddress(EAAS_URL, { given: 'EAAS_URL', secret: '--api-key-file' })
+  if (apiKeyFile !== undefined) return { url, readApiKey: () => readToken(apiKeyFile) }
+  if (!EAAS_API_KEY) throw new CommandError('no API key: set EAAS_API_KEY, or pass --api-key-file <file>')
+  return { url, readApiKey: async () => EAAS_API_KEY.trim() }
+}

@@ -1,0 +1,106 @@
+/** What followers share, whatever their source: options, the cursor, and batches that are delivered at least once. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { visibleLine } from '@eaas/protocol'
+import { type Command, Option } from 'commander'
+import type { ExportedEntry } from '../../verify/read-export.js'
+import { readWhole, USAGE_ERROR } from '../options.js'
+import { type Cursor, readCursor, writeCursor } from './cursor.js'
+import { FORMATS, type Format, toMessage } from './message.js'
+import { openSink, ReaderGoneError, type Receiver } from './sink.js'
+import { untilDone } from './try-again.js'
+
+/** Between two looks at logs, in milliseconds: that have nothing new, and that entries come to. */
+const POLL_MS = 1_000
+const GATHER_MS = 250
+/** A batch takes no further log once it has so many entries; a log adds a page of them at most. */
+export const BATCH_ENTRIES = 500
+
+export interface DeliveryOptions extends Receiver {
+  cursor?: string
+  /** where a log begins that the cursor does not have */
+  afterId?: number
+  format: Format
+}
+
+/** Adds the options of a follower. */
+export function addDeliveryOptions(command: Command): Command {
+  return command
+    .option('--cursor <file>', 'file in which the command keeps how far it is, and where the next run goes on')
+    .addOption(
+      new Option(
+        '--after-id <id>',
+        'where to begin if the cursor does not say (default: at the first entry)',
+      ).argParser(readWhole),
+    )
+    .addOption(new Option('--format <format>', 'form of a line').choices(FORMATS).default('export'))
+    .option('--http <url>', 'post NDJSON there; again until it answers 2xx')
+    .option('--token-file <file>', 'file with the bearer token for --http')
+    .addOption(new Option('--syslog <host:port>', 'send syslog messages (RFC 5424) there over TCP').conflicts('http'))
+    .option('--tls', 'with --syslog: by TLS', false)
+    .hook('preAction', (_, action) => {
+      const { tokenFile, http, tls, syslog } = action.opts<DeliveryOptions>()
+      if (tokenFile !== undefined && http === undefined)
+        action.error("error: option '--token-file' needs '--http'", { exitCode: USAGE_ERROR })
+      if (tls && syslog === undefined) action.error("error: option '--tls' needs '--syslog'", { exitCode: USAGE_ERROR })
+    })
+}
+
+export interface Batch {
+  entries: ExportedEntry[]
+  /** where its logs are once it was taken */
+  reached: Cursor
+}
+
+/** What a source of entries gets. */
+export interface Delivery {
+  /** how far each log was delivered */
+  readonly cursor: Cursor
+  /** aborted by SIGINT and SIGTERM */
+  readonly signal: AbortSignal
+  /** writes a line on standard error */
+  tell(line: string): void
+  /** Delivers batch after batch until the signal stops it; a batch of less than `BATCH_ENTRIES` is the last for now. */
+  run(read: () => Promise<Batch>): Promise<void>
+}
+
+/**
+ * Has a source deliver, until a signal stops it between two batches or attempts, or its reader is gone.
+ *
+ * @param name of the program, before each line on standard error
+ */
+export async function deliverFrom(
+  { cursor: file, format, ...receiver }: DeliveryOptions,
+  { name }: { name: string },
+  source: (delivery: Delivery) => Promise<void>,
+): Promise<void> {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const stop = () => stopping.abort()
+  const tell = (line: string) => void process.stderr.write(`${name}: ${visibleLine(line)}\n`)
+  const words = { again: 'the batch is delivered again', done: 'the entries are taken again' }
+  process.once('SIGINT', stop).once('SIGTERM', stop)
+  try {
+    const sink = openSink(receiver)
+    const cursor: Cursor = file === undefined ? new Map() : await readCursor(file)
+    // Before anything is delivered: a cursor that cannot be written would have everything delivered again and again.
+    if (file !== undefined) await writeCursor(file, cursor)
+    const run: Delivery['run'] = async (read) => {
+      while (!signal.aborted) {
+        const { entries, reached } = await read()
+        const batch = entries.map((entry) => toMessage(entry, format))
+        if (batch.length > 0 && !(await untilDone(() => sink(batch), { signal, tell, words }))) return
+        for (const [tenant_id, position] of reached) cursor.set(tenant_id, position)
+        // A crash before this delivers the batch again.
+        if (batch.length > 0 && file !== undefined) await writeCursor(file, cursor)
+        // Only a full batch leaves more to read. A list of all heads for every few entries would cost more than they do.
+        if (batch.length < BATCH_ENTRIES)
+          await sleep(batch.length > 0 ? GATHER_MS : POLL_MS, undefined, { signal }).catch(() => undefined)
+      }
+    }
+    await source({ cursor, signal, tell, run })
+  } catch (error) {
+    if (!(error instanceof ReaderGoneError)) throw error
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop)
+  }
+}

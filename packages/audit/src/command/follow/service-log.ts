@@ -1,0 +1,234 @@
+/** A tenant's log as the service exports it: each entry is verified before it is delivered. */
+import { equalBytes } from '../../crypto.js'
+import { entryHash } from '../../formats/chain.js'
+import { type Checkpoint, parseCheckpoint } from '../../formats/checkpoint.js'
+import { CheckpointError } from '../../formats/signed-note.js'
+import { type ExportedEntry, ExportFault, isTrailer, readEntry, readHeader } from '../../verify/read-export.js'
+import { NO_LINE, splitLines } from '../../verify/split-lines.js'
+import { verifyExport } from '../../verify/verify-export.js'
+import { CommandError } from '../files.js'
+import type { Cursor, Reached } from './cursor.js'
+import { BATCH_ENTRIES, type Batch, type Delivery } from './deliver.js'
+import { reasonOf, send, withoutQuery } from './request.js'
+import { TryAgainError, untilDone } from './try-again.js'
+
+export interface Service {
+  url: URL
+  /** reads the API key for each request, so that it may change */
+  readApiKey: () => Promise<string>
+  /** the public key that must have signed */
+  publicKey: string | undefined
+}
+
+type Position = { id: number; hash: Uint8Array }
+type Source = Pick<Delivery, 'signal' | 'tell'>
+
+/** How long the service may be silent, in milliseconds. It may hold an export up while others have their turn. */
+const PATIENCE_MS = 60_000
+const MOST_REFUSAL_CHARACTERS = 500
+
+/** Delivers the log of the API key's tenant; `afterId` is where it begins if the cursor does not have it. */
+export async function followService(service: Service, afterId: number, delivery: Delivery): Promise<void> {
+  const { cursor, signal, tell, run } = delivery
+  const attempts = { signal, tell, words: { again: 'asked again', done: 'the service answers again' } }
+  const found = await untilDone(() => readHead(service, signal), attempts)
+  if (!found) return
+  const { tenant_id, last_id } = found.result
+  const position = (): Reached => cursor.get(tenant_id) ?? { id: afterId, hash: undefined }
+  const { id } = position()
+  if (id > last_id) throw wentBack(id, `the log ends at ${last_id}`)
+  tell(`follows the log of tenant ${tenant_id}`)
+  const log = openLog(service, tenant_id, { signal, tell })
+  await run(async () => {
+    const next = await untilDone(() => log.read(position()), attempts)
+    return next?.result ?? { entries: [], reached: new Map() }
+  })
+}
+
+/**
+ * An export is signed at its end. So a long one is read twice: first to verify it, which notes the hashes at which
+ * batches end, and again for the entries, which must lead to these hashes.
+ */
+function openLog(
+  service: Service,
+  tenant_id: string,
+  { signal, tell }: Source,
+): { read(after: Reached): Promise<Batch> } {
+  /** where verified batches end that were not read yet */
+  let ends: Position[] = []
+  /** the entries of the first of them, if they are still in memory */
+  let first: ExportedEntry[] = []
+  /** of the export that is read again */
+  let lines: AsyncGenerator<string> | undefined
+
+  return {
+    async read(after) {
+      if (ends.length === 0) await verify(after)
+      const [end] = ends
+      if (!end) return { entries: [], reached: new Map() }
+      const entries = first.length > 0 ? first : await readAgain(after, end)
+      first = []
+      ends.shift()
+      if (ends.length === 0) await close()
+      const reached: Cursor = new Map([[tenant_id, end]])
+      return { entries, reached }
+    },
+  }
+
+  async function verify(after: Reached): Promise<void> {
+    const known: Position[] = []
+    const begun: ExportedEntry[] = []
+    let [header, last] = ['', '']
+    let read = 0
+    let isAtEnd = false
+    async function* seen() {
+      for await (const line of exportLines(service, after.id, signal)) {
+        header ||= line
+        last = line
+        yield line
+      }
+      isAtEnd = true
+    }
+    const verdict = await verifyExport(seen(), {
+      ...(service.publicKey === undefined ? {} : { publicKey: service.publicKey }),
+      onEntry(entry) {
+        const { id, hash } = entry
+        if (read % BATCH_ENTRIES === 0) known.push({ id, hash })
+        else known.splice(-1, 1, { id, hash })
+        if (read < BATCH_ENTRIES) begun.push(entry)
+        read += 1
+      },
+    })
+    const { valid, reason, tenant_id: owner, trusted_key } = verdict
+    // A proxy may end an answer that its sender did not.
+    if (last === NO_LINE || (isAtEnd && !isTrailer(last))) throw new TryAgainError('the export broke off')
+    if (!valid) throw new CommandError(`the export of the log is not valid, and not delivered: ${reason}`)
+    if (owner !== tenant_id) throw new CommandError(`the service answers for tenant ${owner} now, and not ${tenant_id}`)
+    if (service.publicKey !== undefined && !trusted_key) {
+      throw new CommandError(
+        'the signing key was replaced: compare the new one with the operator, and give it with --public-key',
+      )
+    }
+    const { after_id, after_hash } = readHeader(header)
+    if (after_id < after.id || (after_id === after.id && after.hash && !equalBytes(after.hash, after_hash)))
+      throw wentBack(after.id, 'the log has another entry there')
+    if (after_id > after.id)
+      tell(`entries ${after.id + 1} to ${after_id} of the log ${tenant_id} were purged and are left out`)
+    ends = known
+    first = begun
+  }
+
+  async function readAgain(after: Reached, end: Position): Promise<ExportedEntry[]> {
+    try {
+      lines ??= await openLines(after)
+      const entries: ExportedEntry[] = []
+      let hash = after.hash ?? new Uint8Array()
+      for (let id = after.id + 1; id <= end.id; id++) {
+        const entry = readEntry(await nextLine(lines), { tenant_id, id })
+        hash = entryHash(hash, entry)
+        if (entry.id !== id || !equalBytes(entry.hash, hash)) throw new ExportFault('an entry is another one')
+        entries.push(entry)
+      }
+      if (!equalBytes(hash, end.hash)) throw new ExportFault('the entries lead elsewhere')
+      return entries
+    } catch (error) {
+      await close()
+      if (!(error instanceof ExportFault)) throw error // a broken connection: what was verified stays so
+      ends = []
+      throw new TryAgainError('the log changed while it was read')
+    }
+  }
+
+  async function openLines({ id, hash }: Reached): Promise<AsyncGenerator<string>> {
+    const opened = exportLines(service, id, signal)
+    const { after_id, after_hash } = readHeader(await nextLine(opened))
+    if (after_id === id && hash && equalBytes(after_hash, hash)) return opened
+    await opened.return(undefined)
+    throw new ExportFault('the entries before are others, or were purged')
+  }
+
+  async function close(): Promise<void> {
+    await lines?.return(undefined)
+    lines = undefined
+  }
+}
+
+async function nextLine(lines: AsyncGenerator<string>): Promise<string> {
+  const { value, done } = await lines.next()
+  if (done) throw new TryAgainError('the export broke off')
+  return value
+}
+
+/** Where the log ends. */
+async function readHead(service: Service, signal: AbortSignal): Promise<Checkpoint> {
+  const url = urlOf(service, 'v1/audit/checkpoint')
+  const response = await get(service, url, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]))
+  try {
+    const { checkpoint } = (await response.json()) as { checkpoint?: unknown }
+    return parseCheckpoint(String(checkpoint))
+  } catch (error) {
+    if (!(error instanceof CheckpointError || error instanceof SyntaxError)) throw brokenOff(url, error)
+    throw new CommandError(`${withoutQuery(url)} did not answer with a checkpoint: is it the service?`)
+  }
+}
+
+/** The lines of an export of what follows an entry. @throws TryAgainError if the connection breaks */
+async function* exportLines(service: Service, after_id: number, signal: AbortSignal): AsyncGenerator<string> {
+  const silence = new AbortController()
+  const url = urlOf(service, 'v1/audit/export', { after_id: String(after_id) })
+  const { body } = await waitFor(get(service, url, AbortSignal.any([signal, silence.signal])))
+  if (body) yield* splitLines(chunks(body.getReader()))
+
+  async function* chunks(reader: ReadableStreamDefaultReader<Uint8Array>) {
+    try {
+      for (;;) {
+        const { done, value } = await waitFor(reader.read()).catch((error: Error) => {
+          throw brokenOff(url, error)
+        })
+        if (done) return
+        yield value
+      }
+    } finally {
+      await reader.cancel().catch(() => undefined) // of a connection that broke
+    }
+  }
+
+  async function waitFor<T>(answer: Promise<T>): Promise<T> {
+    const timer = setTimeout(() => silence.abort(), PATIENCE_MS)
+    return answer.finally(() => clearTimeout(timer))
+  }
+}
+
+/** Behind the path that a proxy may have put in front. */
+function urlOf({ url }: Service, path: string, query: Record<string, string> = {}): URL {
+  const full = new URL(path, `${url.origin}${url.pathname.replace(/\/?$/, '/')}`)
+  full.search = new URLSearchParams(query).toString()
+  return full
+}
+
+async function get({ readApiKey }: Service, url: URL, signal: AbortSignal): Promise<Response> {
+  const response = await send(url, { token: await readApiKey(), signal })
+  if (response.ok) return response
+  const said = await response.text().catch((error: Error) => {
+    throw brokenOff(url, error)
+  })
+  throw new CommandError(`${withoutQuery(url)} answered ${response.status}${detailOf(said)}`)
+}
+
+/** What a problem document says, if it is one. */
+function detailOf(text: string): string {
+  try {
+    const { detail } = JSON.parse(text) as { detail?: unknown }
+    return typeof detail === 'string' ? `: ${detail.slice(0, MOST_REFUSAL_CHARACTERS)}` : ''
+  } catch {
+    return '' // not JSON
+  }
+}
+
+function brokenOff(url: URL, error: unknown): TryAgainError {
+  return new TryAgainError(`the connection to ${url.origin} broke off (${reasonOf(error as Error)})`)
+}
+
+function wentBack(id: number, what: string): CommandError {
+  return new CommandError(`after entry ${id}, which was delivered, nothing can follow: ${what}. It went back`)
+}
