@@ -4,7 +4,17 @@ import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
 import type { ExportedEntry } from '../verify/read-export.js'
-import { EXIT_CODES, JSON_OPTION, judge, readId, readRepeated, readTime, USAGE_ERROR, withKey } from './options.js'
+import {
+  EXIT_CODES,
+  exportsArgument,
+  JSON_OPTION,
+  judge,
+  readId,
+  readRepeated,
+  readTime,
+  USAGE_ERROR,
+  withKey,
+} from './options.js'
 import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
 import { type Trusted, verifyFiles } from './verify-files.js'
@@ -36,10 +46,7 @@ export function addEntries(program: Command): void {
     .description(
       'Print the entries of an export for which all options hold. The exit code tells whether the export is valid: entries of one that is not prove nothing.',
     )
-    .argument(
-      '<export...>',
-      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
-    )
+    .addArgument(exportsArgument())
     .option('--key <id>', 'about this key', readId)
     .option('--api-key <id>', 'of this API key, or system', readActor)
     .option('--user <name>', 'for this end user, as the application named them')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { decodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
-import { publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 import { signCheckpoint } from '../formats/checkpoint.js'
 
@@ -72,6 +72,46 @@ describe('eaas-audit prove', () => {
     expect(await runAuditCommand(['verify-proof', altered, ...KEY])).toMatchObject({ code: 1 })
   })
 
+  it('proves entries of several exports by the one that has them, once all verify as one', async () => {
+    const lines = [...writeExport(reportedLog(), SIGNED_AT)]
+    const parts = cutExport(lines, [300, 600], SIGNED_AT)
+    const files = await Promise.all(
+      parts.map(async (part) => {
+        const path = fresh('part.ndjson')
+        await writeFile(path, part)
+        return path
+      }),
+    )
+    for (const [ids, range] of [
+      [['1', '300'], '1 to 300'],
+      [['301'], '301 to 600'],
+      [['601', '876'], '601 to 876'],
+    ] as const) {
+      const proof = fresh('part.proof')
+      expect(await runAuditCommand(['prove', ...files, ...ids, ...KEY, '--out', proof])).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining(`of the entries ${range}`),
+      })
+      expect(await runAuditCommand(['verify-proof', proof, ...KEY])).toMatchObject({ code: 0 })
+    }
+    const prove = (...args: string[]) => runAuditCommand(['prove', ...args, ...KEY, '--out', fresh('out')])
+    const [first = '', second = '', third = ''] = files
+    expect(await prove(...files, '300', '301')).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('no export has all of these entries'),
+    })
+    expect(await prove(...files, '877')).toMatchObject({ code: 3, stderr: expect.stringContaining('no entry 877') })
+    expect(await prove(second, third, '300')).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('no entry 300'),
+    })
+    expect(await prove(first, third, '1')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('NOT valid, so it proves nothing: entry 301 is missing'),
+    })
+    expect(await prove(first, '-', '1')).toMatchObject({ code: 2 })
+  })
+
   it('writes nothing from an export that does not verify, that has no such entry or no signed tree', async () => {
     const [altered, bare, out] = [fresh('altered.ndjson'), fresh('bare.ndjson'), fresh('out')]
     await writeFile(altered, text.replace('192.0.2.9', '192.0.2.8'))
@@ -88,7 +128,10 @@ describe('eaas-audit prove', () => {
     await expect(readFile(out)).rejects.toThrow('ENOENT')
   })
 
-  it.each(['0', '-1', '1.5', 'x', '9007199254740992'])('has a usage error for the entry %s', async (id) => {
-    expect(await runAuditCommand(['prove', file, '--out', fresh('out'), '--', id])).toMatchObject({ code: 2 })
-  })
+  it.each([['0'], ['-1'], ['1.5'], ['9007199254740992'], []])(
+    'has a usage error without the id of an entry, as for %s',
+    async (...ids) => {
+      expect(await runAuditCommand(['prove', file, '--out', fresh('out'), '--', ...ids])).toMatchObject({ code: 2 })
+    },
+  )
 })

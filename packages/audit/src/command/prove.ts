@@ -1,16 +1,28 @@
 /** `eaas-audit prove` and `eaas-audit verify-proof`: single entries as evidence for somebody who gets nothing else of the log. */
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import { parseCheckpoint } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
 import { findKeptNote, groupKeptNotes } from '../verify/kept-checkpoint.js'
-import { describeEntry, proveEntries } from '../verify/prove-entries.js'
+import { describeEntry, proveEntries, selectExport } from '../verify/prove-entries.js'
 import { readHeader } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
+import type { ExportVerdict } from '../verify/verify-export.js'
 import { type ProofVerdict, verifyProof } from '../verify/verify-proof.js'
 import { CommandError, openGiven, openNew, readGiven } from './files.js'
 import { describeStatement, readAs } from './kept-file.js'
-import { assertComparable, JSON_OPTION, judge, NOT_VALID, UNTRUSTED_KEY, UNUSED, VALID, withKey } from './options.js'
+import {
+  assertComparable,
+  JSON_OPTION,
+  judge,
+  NOT_VALID,
+  UNTRUSTED_KEY,
+  UNUSED,
+  USAGE_ERROR,
+  VALID,
+  withKey,
+} from './options.js'
 import { print, printJson, showProgress } from './output.js'
+import { verifyFiles } from './verify-files.js'
 
 interface ProveCommand {
   out: string
@@ -26,6 +38,8 @@ interface VerifyProofCommand {
 
 /** Checkpoints of a file to which a proof is linked: the last ones. */
 const LAST_LINKED = 16
+/** An argument that is no file, unless ./ is before it. */
+const IS_ID = /^[1-9]\d{0,15}$/
 /** The file is read at once. */
 const MOST_PROOF_BYTES = 64 * 1_048_576
 
@@ -34,27 +48,38 @@ export function addProve(program: Command): void {
   program
     .command('prove')
     .description(
-      'Write entries of an export as a file that proves them by what the server signed, and that has hashes alone of other entries. Exit code 1 if the export is not valid, 3 if it has no such entry, or no signed tree.',
+      'Write entries of an export as a file that proves them by what the server signed, and that has hashes alone of other entries. Of several exports, verified as one, it proves the entries by the one that has them all. Exit code 1 if the export is not valid, 3 if it has no such entry, or no signed tree.',
     )
-    .argument('<export>', 'what eaas audit export wrote, - for standard input')
-    .argument('<entry...>', 'the ids of the entries', readIds)
+    .usage('[options] <export...> <entry...>')
+    .argument(
+      '<export...>',
+      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries; then the ids of the entries',
+    )
     .requiredOption('--out <file>', 'where to write the proof; the file must not exist')
     .option(
       '--checkpoint <file>',
       'checkpoints that somebody keeps: the proof can be compared with the last 16 of the tenant',
     )
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .action((file: string, ids: number[], options: ProveCommand, command: Command) =>
-      judge(async () => prove(file, ids, await withKey(options, command))),
-    )
+    .action(async (given: string[], options: ProveCommand, command: Command) => {
+      const files = given.filter((one) => !IS_ID.test(one))
+      const ids = given.filter((one) => IS_ID.test(one)).map(Number)
+      if (files.length === 0 || ids.length === 0 || !ids.every(Number.isSafeInteger))
+        command.error('error: give at least one export and then the id of an entry', { exitCode: USAGE_ERROR })
+      if (files.length > 1 && files.includes('-'))
+        command.error('error: of several exports, none may be standard input', { exitCode: USAGE_ERROR })
+      await judge(async () => prove(files, ids, await withKey(options, command)))
+    })
 }
 
 /** Writes a proof; returns the exit code. */
 async function prove(
-  file: string,
+  files: readonly string[],
   ids: readonly number[],
   { out, publicKey, checkpoint }: ProveCommand,
 ): Promise<number> {
+  const file = files.length > 1 ? await findExport(files, ids, publicKey) : (files[0] ?? '')
+  if (file === undefined) return NOT_VALID
   const { chunks } = await openGiven(file)
   const lines = splitLines(chunks)
   const { value: header } = await lines.next()
@@ -67,7 +92,7 @@ async function prove(
   })
   progress.done()
   if (!verdict.valid) {
-    print(`The export is NOT valid, so it proves nothing: ${verdict.reason} (line ${verdict.line}).`)
+    print(notValid(verdict))
     return NOT_VALID
   }
   if (missing.length > 0) throw new CommandError(`${file} has no entry ${missing.join(', ')}`)
@@ -83,6 +108,35 @@ async function prove(
     `Wrote ${out}: ${proof.entries.length} of the entries ${(verdict.after_id ?? 0) + 1} to ${verdict.last_id}, signed at ${verdict.signed_at}.`,
   )
   return verdict.trusted_key ? VALID : UNTRUSTED_KEY
+}
+
+/** Finds the export that has all entries, once all exports have verified as one; undefined, and says why, if they do not. */
+async function findExport(
+  files: readonly string[],
+  ids: readonly number[],
+  publicKey: string | undefined,
+): Promise<string | undefined> {
+  const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey })
+  if (!verdict.valid) {
+    print(notValid(verdict))
+    return undefined
+  }
+  const starts = await Promise.all(files.map(readStart))
+  const at = selectExport(starts, ids)
+  if (at === undefined) throw new CommandError('no export has all of these entries: write a proof of those of each export')
+  return files[at]
+}
+
+/** The entry before the first one of an export. */
+async function readStart(file: string): Promise<number> {
+  const lines = splitLines((await openGiven(file)).chunks)
+  const { value = '' } = await lines.next()
+  await lines.return(undefined)
+  return readHeader(value).after_id
+}
+
+function notValid({ reason, line }: ExportVerdict): string {
+  return `The export is NOT valid, so it proves nothing: ${reason} (line ${line}).`
 }
 
 async function* joined(first: string | undefined, rest: AsyncGenerator<string>): AsyncGenerator<string> {
@@ -161,10 +215,4 @@ function describe(verdict: ProofVerdict): string[] {
       ? []
       : ['WARNING     the public key came from the file itself: give the one that you trust with --public-key']),
   ]
-}
-
-function readIds(text: string, before: number[] = []): number[] {
-  if (!/^[1-9]\d{0,15}$/.test(text) || !Number.isSafeInteger(Number(text)))
-    throw new InvalidArgumentError('It must be the id of an entry, from 1 on.')
-  return [...before, Number(text)]
 }

@@ -14,6 +14,7 @@ import {
   assertComparable,
   CHECKPOINT_OPTION,
   EXIT_CODES,
+  exportsArgument,
   judge,
   PART,
   readTime,
@@ -41,10 +42,7 @@ export function addReport(program: Command, version: string): void {
     .description(
       'Report what an export proves of a period: the evidence, who opened what, the register of keys, rights, refusals. Each figure names its entries. Times are of UTC.',
     )
-    .argument(
-      '<export...>',
-      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
-    )
+    .addArgument(exportsArgument())
     .requiredOption('--from <time>', 'where the period begins: RFC 3339 with an offset', readTime)
     .requiredOption('--to <time>', 'the time before which the period ends', readTime)
     .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist')

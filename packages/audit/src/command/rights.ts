@@ -9,12 +9,12 @@ import {
   mayUse,
   type RightsReport,
 } from '../verify/rights-report.js'
-import { splitLines } from '../verify/split-lines.js'
-import { type ExportVerdict, verifyExport } from '../verify/verify-export.js'
-import { CommandError, openGiven } from './files.js'
-import { EXIT_CODES, JSON_OPTION, judge, KEY_ID_OPTION, readTime, withKey } from './options.js'
-import { print, printJson, showProgress, table } from './output.js'
+import type { ExportVerdict } from '../verify/verify-export.js'
+import { CommandError } from './files.js'
+import { EXIT_CODES, exportsArgument, JSON_OPTION, judge, KEY_ID_OPTION, readTime, withKey } from './options.js'
+import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
+import { verifyFiles } from './verify-files.js'
 
 interface RightsCommand {
   /** RFC 3339 in UTC with milliseconds */
@@ -34,35 +34,29 @@ export function addRights(program: Command): void {
     .description(
       'Show which API key could do what with which key at a time, and which copies of keys were exported until then. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
     )
-    .argument('<export>', 'what eaas audit export wrote, - for standard input')
+    .addArgument(exportsArgument())
     .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
     .option('--tenant <id>', 'the id of the tenant that the export must be of')
     .addOption(KEY_ID_OPTION)
     .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
-    .action((file: string, options: RightsCommand, command: Command) =>
-      judge(async () => rightsOfFile(file, await withKey(options, command))),
+    .action((files: string[], options: RightsCommand, command: Command) =>
+      judge(async () => rightsOfFiles(files, await withKey(options, command))),
     )
 }
 
-/** Prints the rights that an export records, `-` for standard input; returns the exit code. */
-async function rightsOfFile(file: string, command: RightsCommand): Promise<number> {
+/** Prints the rights that an export records, or several as one; returns the exit code. */
+async function rightsOfFiles(files: readonly string[], command: RightsCommand): Promise<number> {
   const { publicKey, tenant, at } = command
-  const { chunks } = await openGiven(file)
   const reader = createRightsReader(at)
-  const progress = showProgress('read')
-  const verdict = await verifyExport(splitLines(chunks), {
-    ...(publicKey === undefined ? {} : { publicKey }),
-    onEntry: reader.read,
-    onProgress: (entries) => progress(`${entries} entries`),
-  })
-  progress.done()
+  const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey }, { onEntry: reader.read })
+  const log = files.join(', ')
   if (verdict.valid && verdict.tenant_id === INSTALLATION_ID) {
-    throw new CommandError(`${file} is the installation's log, which records no rights of API keys`)
+    throw new CommandError(`${log} is the installation's log, which records no rights of API keys`)
   }
   if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
-    throw new CommandError(`${file} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
+    throw new CommandError(`${log} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
   }
   return printRights(verdict, reader.report(), command)
 }

@@ -41,6 +41,18 @@ describe('several exports of one log', () => {
     expect(JSON.parse(stdout)).toMatchObject({ valid: true, whole: true, verified_entries: 876, missing: [] })
   })
 
+  it('show the rights that the whole log shows', async () => {
+    const whole = join(folder, 'whole.ndjson')
+    await writeFile(whole, [...writeExport(reportedLog(), SIGNED_AT)].join(''))
+    const rights = (...given: string[]) => runAuditCommand(['rights', ...given, ...KEY, '--at', SIGNED_AT, '--json'])
+    const { code, stdout } = await rights(...files)
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout).api_keys.length).toBeGreaterThan(1)
+    expect(JSON.parse(stdout)).toEqual(JSON.parse((await rights(whole)).stdout))
+    expect(await rights(...files.slice(1))).toMatchObject({ code: 4 })
+    expect(await rights(files[0] ?? '', files[2] ?? '')).toMatchObject({ code: 1 })
+  })
+
   it('do not verify with one missing, altered, cut, of another order or followed by something', async () => {
     const [one = '', two = '', three = ''] = files
     const made = async (text: string) => {

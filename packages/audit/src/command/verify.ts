@@ -7,6 +7,7 @@ import {
   assertComparable,
   CHECKPOINT_OPTION,
   EXIT_CODES,
+  exportsArgument,
   JSON_OPTION,
   judge,
   NOT_VALID,
@@ -29,10 +30,7 @@ export function addVerify(program: Command): void {
   program
     .command('verify')
     .description('Verify an export of an audit log, without server or secret.')
-    .argument(
-      '<export...>',
-      'what eaas audit export wrote, - for standard input; several of one log in the order of their entries',
-    )
+    .addArgument(exportsArgument())
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(CHECKPOINT_OPTION)
     .addOption(WITNESS_OPTION)

@@ -73,6 +73,21 @@ export async function proveEntries(
   }
 }
 
+/**
+ * Finds the export, of several that continue one another, that has all of the entries.
+ *
+ * @param starts the entry before the first one of each export
+ * @returns its position; undefined if several have them
+ */
+export function selectExport(starts: readonly number[], ids: readonly number[]): number | undefined {
+  const at = Math.max(
+    0,
+    starts.findLastIndex((after_id) => after_id < Math.min(...ids)),
+  )
+  const next = starts[at + 1]
+  return next === undefined || Math.max(...ids) <= next ? at : undefined
+}
+
 /** Describes an entry that is proven, for people. */
 export function describeEntry({
   id,
