@@ -1,12 +1,13 @@
 // The page that verifies exports, opened from disk: it shows the report of eaas-audit report, and asks the network for nothing.
-import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { verifyProof } from '../../packages/audit/src/verify/verify-proof.js'
 import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
 import { reportedLog, SIGNED_AT } from '../support/audit/reported-log.js'
-import { publicKey, writeExport } from '../support/audit/written-export.js'
+import { cutExport, publicKey, writeExport } from '../support/audit/written-export.js'
 import { inChromium, type OpenedPage, weakContrasts } from './chromium-pages.js'
 
 let folder: string
@@ -15,7 +16,11 @@ let url: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-verify-'))
   await copyFile(join(findConsoleDirectory(), 'console/verify.html'), join(folder, 'verify.html'))
-  const text = [...writeExport(reportedLog(), SIGNED_AT)].join('')
+  const lines = [...writeExport(reportedLog(), SIGNED_AT)]
+  const text = lines.join('')
+  const [first = '', second = ''] = cutExport(lines, [400], SIGNED_AT)
+  await writeFile(join(folder, 'a.ndjson'), first)
+  await writeFile(join(folder, 'b.ndjson'), second)
   await writeFile(join(folder, 'acme.ndjson'), text)
   await writeFile(join(folder, 'altered.ndjson'), text.replace('key.unwrap', 'key.wrap'))
   await writeFile(join(folder, 'operator.key'), `${publicKey}\n`)
@@ -47,6 +52,43 @@ inChromium('the page that verifies', ({ open }) => {
     expect(await violations()).toEqual([])
     expect(complaints).toEqual([])
     await close()
+  })
+
+  it('saves a proof of the entries that a link named, which eaas-audit verify-proof accepts', async () => {
+    const opened = await open(`${url}#entry=17`)
+    const { page, requests, complaints, close } = opened
+    await give(opened, 'b.ndjson', 'a.ndjson', 'operator.key')
+    const prove = () => page.getByRole('button', { name: 'Save a proof' }).click()
+    const download = page.waitForEvent('download')
+    await prove()
+    const saved = await download
+    expect(saved.suggestedFilename()).toBe('entries-17.proof')
+    await saved.saveAs(join(folder, '17.proof'))
+    const proof = await readFile(join(folder, '17.proof'), 'utf8')
+    const verdict = verifyProof(proof, { publicKey })
+    expect(verdict).toMatchObject({ valid: true, trusted_key: true, after_id: 0, last_id: 400 })
+    expect(verdict.entries.map(({ id }) => id)).toEqual([17])
+    for (const [entries, said] of [
+      ['400 401', 'no export has all of these entries'],
+      ['877', 'b.ndjson has no entry 877'],
+      ['x', 'must be their numbers'],
+    ] as const) {
+      await page.getByLabel('Entries to prove').fill(entries)
+      await prove()
+      await expect.poll(() => page.getByRole('alert').innerText()).toContain(said)
+    }
+    expect(requests.filter((request) => !/^(file|blob|data):/.test(request.url()))).toEqual([])
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('proves nothing from an altered export', async () => {
+    const opened = await open(url)
+    await give(opened, 'altered.ndjson')
+    await opened.page.getByLabel('Entries to prove').fill('1')
+    await opened.page.getByRole('button', { name: 'Save a proof' }).click()
+    await expect.poll(() => opened.page.getByRole('alert').innerText()).toContain('NOT valid, so it proves nothing')
+    await opened.close()
   })
 
   it('may not reach the network, whatever runs in it', async () => {

@@ -106,6 +106,17 @@ inChromium('the console', ({ open }) => {
     await opened.page.keyboard.press('Enter')
     await expect.poll(() => rows.allInnerTexts()).toEqual([expect.stringContaining('row=8')])
     expect(opened.page.url()).toContain('context=row%3D8')
+    await rows.first().getByRole('button').first().click()
+    const { logs } = (await owner.call('GET', '/v1/audit?limit=1')).body
+    const command = `npx @eaas/audit prove EXPORT ${logs[0].id} --out ${logs[0].id}.proof`
+    await opened.page.getByRole('button', { name: `Copy the command that proves entry ${logs[0].id}` }).waitFor()
+    expect(await opened.page.locator('dl.facts').innerText()).toContain(command)
+    const beside = opened.page.waitForEvent('popup')
+    await opened.page.getByRole('link', { name: 'from an export, in the browser' }).click()
+    const verifier = await beside
+    expect(await verifier.getByLabel('Entries to prove').inputValue()).toBe(String(logs[0].id))
+    await verifier.close()
+    await opened.page.getByRole('button', { name: 'Sign out' }).waitFor() // still signed in
     for (const [name, label] of [
       ['from', 'From this day or time of UTC'],
       ['entry', 'Only the entry of this number'],

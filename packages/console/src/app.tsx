@@ -3,7 +3,7 @@ import { visible } from '@eaas/protocol'
 import { signal, useSignal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { goTo, linkTo, param, place, setParams } from './location.js'
+import { goTo, linkTo, param, place, setParams, verifierUrl } from './location.js'
 import { isOperator } from './operator.js'
 import { ApiKeysPage } from './pages/api-keys.js'
 import { HealthPage } from './pages/health.js'
@@ -160,11 +160,6 @@ function isSignedIn(): boolean {
 function shownPages(): readonly PageRow[] {
   if (isOperator()) return OPERATORS_PAGES
   return PAGES.filter(({ needs }) => needs === undefined || mayTry(needs))
-}
-
-/** Behind the prefix that a proxy may have put in front. */
-function verifierUrl(): string {
-  return `${location.pathname.replace(/\/$/, '')}/verify`
 }
 
 function Help() {

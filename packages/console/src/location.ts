@@ -39,6 +39,11 @@ export function linkTo(page: string, params: Readonly<Record<string, string | un
   return `#/${page}${query === '' ? '' : `?${query}`}`
 }
 
+/** The URL of the page that verifies exports, behind the prefix that a proxy may have put in front; with an entry to prove. */
+export function verifierUrl(entry?: number): string {
+  return `${location.pathname.replace(/\/$/, '')}/verify${entry === undefined ? '' : `#entry=${entry}`}`
+}
+
 /** Goes to a page. */
 export function goTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): void {
   location.hash = linkTo(page, params)

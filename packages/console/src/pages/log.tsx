@@ -5,7 +5,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren, TargetedEvent } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
-import { linkTo, param, setParams } from '../location.js'
+import { linkTo, param, setParams, verifierUrl } from '../location.js'
 import { client, findKeyId, learnNames, nameOf } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
@@ -218,6 +218,7 @@ function Opened({ entry }: { entry: Entry }) {
     ...Object.entries(metadata)
       .filter(([name]) => name !== 'key_version')
       .map(([name, value]): [string, ComponentChildren] => [name, <code key={name}>{textOf(value)}</code>]),
+    ['Proof', <Proof key="proof" id={id} />],
   ]
   return (
     <dl class="facts">
@@ -226,6 +227,19 @@ function Opened({ entry }: { entry: Entry }) {
           value !== null && value !== undefined && [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>],
       )}
     </dl>
+  )
+}
+
+/** How to prove the entry to somebody who does not trust the server, from an export: what a page shows proves nothing. */
+function Proof({ id }: { id: number }) {
+  const command = `npx @eaas/audit prove EXPORT ${id} --out ${id}.proof`
+  return (
+    <>
+      <CopyButton text={command} shown={command} label={`Copy the command that proves entry ${id}`} /> or{' '}
+      <a href={verifierUrl(id)} target="_blank" rel="noopener">
+        from an export, in the browser
+      </a>
+    </>
   )
 }
 

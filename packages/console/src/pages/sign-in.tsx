@@ -1,7 +1,7 @@
 /** The API key is pasted here; the field is gone once it was taken. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { place, takeLinkKey } from '../location.js'
+import { place, takeLinkKey, verifierUrl } from '../location.js'
 import { signIn, signInByLink } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
 
@@ -44,7 +44,7 @@ export function SignIn() {
         than you are here to do. On the server, <code>eaas console</code> prints a link that signs in without one.
       </p>
       <p class="soft">
-        An auditor needs no API key: <a href={`${location.pathname.replace(/\/$/, '')}/verify`}>verify an export</a>.
+        An auditor needs no API key: <a href={verifierUrl()}>verify an export</a>.
       </p>
     </main>
   )

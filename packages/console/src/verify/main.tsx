@@ -4,7 +4,7 @@ import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { save } from '../save.js'
 import { type Given, readNames, readPeriod, recognize } from './files.js'
-import type { Message, Task } from './messages.js'
+import type { Message, ProofTask, Task } from './messages.js'
 
 const given = signal<readonly Given[]>([])
 const publicKey = signal('')
@@ -13,6 +13,8 @@ const to = signal('')
 const error = signal('')
 const progress = signal<{ entries: number; part: number } | undefined>(undefined)
 const made = signal('')
+/** the entries to prove, which a link from the log may name */
+const wanted = signal(/^#entry=(\d{1,15})$/.exec(location.hash)?.[1] ?? '')
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
@@ -23,6 +25,8 @@ worker.onmessage = ({ data }: MessageEvent<Message>) => {
   else {
     progress.value = undefined
     if ('error' in data) error.value = data.error
+    else if ('proof' in data)
+      save(`entries-${idsOf(wanted.value).join('-')}.proof`.slice(0, 100), data.proof, 'text/plain')
     else made.value = data.page
   }
 }
@@ -69,6 +73,32 @@ async function verify(event: Event): Promise<void> {
   progress.value = { entries: 0, part: 0 }
   const task: Task = { exports, kept, publicKey: key, names, from: from.value, to: to.value }
   worker.postMessage(task)
+}
+
+/** Has the worker prove the wanted entries, which saves a file. */
+function prove(): void {
+  error.value = ''
+  const ids = idsOf(wanted.value)
+  const exports = given.value.filter(({ kind }) => kind === 'export')
+  if (exports.length === 0) error.value = 'Drop an export first: what eaas audit export wrote.'
+  else if (ids.length === 0 || !ids.every((id) => Number.isSafeInteger(id) && id > 0))
+    error.value = 'Entries to prove must be their numbers, such as 17 or 17 18.'
+  if (error.value !== '') return
+  progress.value = { entries: 0, part: 0 }
+  const task: ProofTask = {
+    exports: exports.map(({ file }) => file),
+    starts: exports.map(({ after_id }) => after_id),
+    publicKey: publicKey.value.trim() || undefined,
+    ids,
+  }
+  worker.postMessage(task)
+}
+
+function idsOf(text: string): number[] {
+  return text
+    .split(/[\s,]+/)
+    .filter(Boolean)
+    .map(Number)
 }
 
 function Page() {
@@ -130,6 +160,16 @@ function Page() {
               </button>
             </>
           )}
+        </p>
+        <Field name={wanted} label="Entries to prove, such as 17 or 17 18" />
+        <p class="actions">
+          <button type="button" disabled={progress.value !== undefined} onClick={prove}>
+            Save a proof
+          </button>
+          <span class="soft">
+            The file proves these entries by what the server signed, and has nothing else of the log. Whoever gets it
+            checks it: <code>npx @eaas/audit verify-proof FILE --public-key KEY</code>
+          </span>
         </p>
         <p role="status">
           {progress.value &&

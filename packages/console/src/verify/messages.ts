@@ -13,8 +13,17 @@ export interface Task {
   to: string
 }
 
+/** To prove entries of the exports. */
+export interface ProofTask extends Pick<Task, 'exports' | 'publicKey'> {
+  ids: readonly number[]
+  /** the entry before the first one of each export */
+  starts: readonly number[]
+}
+
 export type Message =
   | { entries: number; part: number }
   | { error: string }
   /** the report as a whole page of HTML */
   | { page: string }
+  /** the file that proves entries */
+  | { proof: string }

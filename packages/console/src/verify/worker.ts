@@ -1,21 +1,29 @@
-/** The worker of the verifier: verifies an export and makes the report of `eaas-audit report` from it. It sends nothing anywhere. */
+/**
+ * The worker of the verifier: verifies an export and makes the report of `eaas-audit report` from it, or the proof of
+ * `eaas-audit prove`. It sends nothing anywhere.
+ */
 import {
   CheckpointError,
   createReportReader,
   joinExports,
   mergeKept,
+  proveEntries,
+  selectExport,
   splitLines,
   verifyCompared,
+  verifyExport,
   writePage,
+  writeProof,
 } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { sha256 } from '@noble/hashes/sha2.js'
-import type { Message, Task } from './messages.js'
+import type { Message, ProofTask, Task } from './messages.js'
 
 const post = (message: Message) => (postMessage as (message: Message) => void)(message)
 
-addEventListener('message', ({ data }: MessageEvent<Task>) => {
-  run(data).catch((error: unknown) => {
+addEventListener('message', ({ data }: MessageEvent<Task | ProofTask>) => {
+  const work = 'ids' in data ? prove(data) : run(data)
+  work.catch((error: unknown) => {
     const isKnown = error instanceof CheckpointError
     post({
       error: isKnown ? error.message : `the verification failed: ${error instanceof Error ? error.message : error}`,
@@ -58,6 +66,25 @@ async function run({ exports, kept, publicKey, names, from, to }: Task): Promise
   })
   const page = writePage(report, { files: exports.map(({ name }) => name) })
   post({ page })
+}
+
+async function prove({ exports, publicKey, ids, starts }: ProofTask): Promise<void> {
+  const trusted = publicKey === undefined ? {} : { publicKey }
+  const linesOf = (file: File) => splitLines(readChunks(file, () => undefined))
+  const found = exports[selectExport(starts, ids) ?? -1]
+  if (!found) throw new CheckpointError('no export has all of these entries: prove those of each export by themselves')
+  const whole = await verifyExport(joinExports(exports.map(linesOf)), {
+    ...trusted,
+    onProgress: (entries) => post({ entries, part: 0 }),
+  })
+  if (!whole.valid) throw new CheckpointError(`the export is NOT valid, so it proves nothing: ${whole.reason}`)
+  const { proof, missing } = await proveEntries(linesOf(found), { ...trusted, ids })
+  if (missing.length > 0) throw new CheckpointError(`${found.name} has no entry ${missing.join(', ')}`)
+  if (!proof)
+    throw new CheckpointError(
+      `${found.name} has no signed tree of its entries: export the log again with a newer server`,
+    )
+  post({ proof: writeProof(proof) })
 }
 
 async function* readChunks(file: File, onChunk: (chunk: Uint8Array) => void): AsyncGenerator<Uint8Array> {
