@@ -222,12 +222,10 @@ function readPageOfBlocks(
   sql: Queryable,
   tenant_id: string,
   filter: EntryFilter,
-  { after_id, through_id }: Range,
+  range: Range,
   page: Page,
 ): Promise<ListedEntry[]> {
-  const condition: ReturnType<typeof sql> = sql`
-    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
-    and id + 0 > ${after_id} and id + 0 <= ${through_id} and ${matching(sql, filter)}`
+  const condition: ReturnType<typeof sql> = sql`${withinBlocks(sql, range)} and ${matching(sql, filter)}`
   const ids = sql`array(select id from audit_log ${pageOfBlocks(sql, tenant_id, condition, page)})`
   return readEntries(
     sql,
@@ -309,10 +307,23 @@ async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter,
   return row?.entries ?? 0
 }
 
-/** A range that the primary key is read for: an index by blocks has no columns for a condition that `is true`. */
-function within(sql: Queryable, tenant_id: string, filter: EntryFilter, { after_id, through_id }: Range) {
+/**
+ * The entries of a range. A scan for a key or an action too reads their index by blocks; any other filter the primary
+ * key, since such an index has no columns for a condition that `is true`.
+ */
+function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range) {
+  if (isScan(filter) && isByBlocks(filter))
+    return sql`tenant_id = ${tenant_id} and ${withinBlocks(sql, range)} and ${matching(sql, filter)}`
+  const { after_id, through_id } = range
   return sql`
     tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id} and (${matching(sql, filter)}) is true`
+}
+
+/** A range that an index by blocks is read for: the primary key is not, for `id + 0`. */
+function withinBlocks(sql: Queryable, { after_id, through_id }: Range) {
+  return sql`
+    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
+    and id + 0 > ${after_id} and id + 0 <= ${through_id}`
 }
 
 function matching(sql: Queryable, { key_id, action, actor, has = [] }: EntryFilter) {
