@@ -15,6 +15,7 @@ export interface Chromium {
   open(url: string, options?: BrowserContextOptions): Promise<OpenedPage>
   longestShare(page: Page, work: () => Promise<void>): Promise<number>
   marksByTask(page: Page, mark: string, work: () => Promise<void>): Promise<Marks>
+  taskTimes(page: Page, work: () => Promise<void>): Promise<number[]>
 }
 
 /** The marks of one name (`performance.mark`) that a page has set. */
@@ -42,6 +43,7 @@ export function inChromium(name: string, tests: (chromium: Chromium) => void): v
       open: (url, options) => openPage(browser, url, options),
       longestShare: (page, work) => longestShare(browser, page, work),
       marksByTask: (page, mark, work) => marksByTask(browser, page, { mark, work }),
+      taskTimes: (page, work) => taskTimes(browser, page, work),
     })
   })
 }
@@ -106,6 +108,17 @@ async function marksByTask(
   const tasks = tasksOf(events).filter(({ pid, tid }) => marks[0]?.pid === pid && marks[0].tid === tid)
   const counts = tasks.map(({ ts, dur = 0 }) => marks.filter((one) => one.ts >= ts && one.ts <= ts + dur).length)
   return { all: marks.length, most: Math.max(...counts) }
+}
+
+/** The CPU time of each task of a page meanwhile, in milliseconds: what else the machine does is not in it. */
+async function taskTimes(browser: Browser, page: Page, work: () => Promise<void>): Promise<number[]> {
+  const events = await trace(browser, page, async () => {
+    await page.evaluate(() => performance.mark('begun'))
+    await work()
+  })
+  const begun = events.find(({ name, cat }) => name === 'begun' && cat === 'blink.user_timing')
+  const tasks = tasksOf(events).filter(({ pid, tid }) => pid === begun?.pid && tid === begun.tid)
+  return tasks.map(({ tdur = 0 }) => tdur / 1_000)
 }
 
 interface TraceEvent {

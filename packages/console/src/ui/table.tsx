@@ -9,7 +9,7 @@ import { useEffect, useRef } from 'preact/hooks'
 /** As style.css has it. */
 const ROW_PX = 34
 /** Rows above and below the window, so that keys and wheels find the next one there. */
-const SPARE_ROWS = 8
+const SPARE_ROWS = 4
 
 /** As style.css has it: too narrow for the columns that are `wide`. */
 const narrow = matchMedia('(max-width: 44rem)')
