@@ -194,7 +194,7 @@ describe('the package of the audit log', () => {
   it('hands its environment to readService and readWitnessConfig, and reads it nowhere else', () => {
     const reading = audit.flatMap((file) => environmentReads(file).map((read) => `${file.path}: ${read}`))
     expect(reading.sort()).toEqual([
-      'packages/audit/src/command/follow.ts: readService(process.env)',
+      'packages/audit/src/command/follow.ts: readService(process.env, apiKeyFile)',
       'packages/audit/src/command/witness.ts: readWitnessConfig(process.env)',
     ])
   })

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { FOLLOW_VARIABLES } from '../../packages/audit/src/command/follow.js'
 import { WITNESS_VARIABLES } from '../../packages/audit/src/witness/config.js'
 import { COMMANDS } from '../../packages/server/src/cli/commands.js'
 import { VARIABLES } from '../../packages/server/src/config.js'
@@ -31,8 +32,8 @@ describe('the guides of the server', () => {
     expect(sorted(named)).toEqual(sorted(metrics))
   })
 
-  it('name each setting of the server and of a witness, and no other', () => {
-    const settings = [...Object.keys(VARIABLES), ...Object.keys(WITNESS_VARIABLES)]
+  it('name each setting of the server, of a witness and of a follower, and no other', () => {
+    const settings = [VARIABLES, WITNESS_VARIABLES, FOLLOW_VARIABLES].flatMap(Object.keys)
     const named = [...guides.matchAll(/\bEAAS_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
     expect(sorted(named)).toEqual(sorted(settings))
   })

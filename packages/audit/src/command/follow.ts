@@ -11,7 +11,8 @@ interface FollowCommand extends DeliveryOptions {
   publicKey?: string
 }
 
-const VARIABLES = {
+/** The variables of the environment, with their meanings. */
+export const FOLLOW_VARIABLES = {
   EAAS_URL: 'URL of the service, as in https://eaas.example.org',
   EAAS_API_KEY: 'an API key with audit:read, if --api-key-file does not have one',
 }
@@ -27,7 +28,7 @@ export function addFollow(program: Command): void {
       '--public-key <key>',
       'the public key that you trust, or a file with it (default: the one that the service has)',
     )
-    .addHelpText('after', describeVariables(VARIABLES))
+    .addHelpText('after', describeVariables(FOLLOW_VARIABLES))
     .action(async (given: FollowCommand, command: Command) => {
       const { apiKeyFile, publicKey, ...delivery } = await withKey(given, command)
       const service = { ...readService(process.env, apiKeyFile), publicKey }

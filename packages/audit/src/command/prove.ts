@@ -123,7 +123,8 @@ async function findExport(
   }
   const starts = await Promise.all(files.map(readStart))
   const at = selectExport(starts, ids)
-  if (at === undefined) throw new CommandError('no export has all of these entries: write a proof of those of each export')
+  if (at === undefined)
+    throw new CommandError('no export has all of these entries: write a proof of those of each export')
   return files[at]
 }
 
