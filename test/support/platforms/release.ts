@@ -39,6 +39,7 @@ export async function makeRelease(root: string): Promise<string> {
   await run('git', ['clone', '--quiet', '--no-local', ROOT, root])
   await step('npm', 'ci', '--ignore-scripts', '--no-fund')
   await step('npm', 'run', 'release:version')
+  await step('npx', '--no-install', 'biome', 'check', '.') // the release's pull request is tested
   await step('npm', 'pkg', 'set', 'repository.url=https://github.com/owner/name')
   await step(process.execPath, '.changeset/fill-repository.mjs')
   await step('npm', 'run', 'build')
