@@ -64,7 +64,7 @@ const SIZED_UNITS = [
   'test/{browser/streams,sdk/stream-memory}.test.ts',
 ]
 /** Slow suites that look at what the package ships, or start a cluster of their own, on no back end of the run. */
-const SHIPPED = ['test/slow/ship/{chart,compose,image,systemd}.test.ts', 'test/slow/ha/*.test.ts']
+const SHIPPED = ['test/slow/ship/{chart,compose,image,release,systemd}.test.ts', 'test/slow/ha/*.test.ts']
 const SIZED = [
   'test/custody/killed-process.test.ts',
   'test/audit/tamper/swapped-in-purge.test.ts',

@@ -12,7 +12,7 @@ const TYPES = /** @type {Record<string, string>} */ ({
 })
 
 /** Scripts from here and nowhere else, none inline, no eval, no text that becomes markup, no connection to anyone else. */
-export const POLICY = [
+const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",

@@ -39,7 +39,7 @@ export async function runPage(markdown: string, service: PageService, parent: st
 }
 
 /** Adds Prisma's client to the folder of a page. */
-async function addPrisma(folder: string): Promise<void> {
+export async function addPrisma(folder: string): Promise<void> {
   for (const path of readdirSync(PRISMA, { recursive: true, encoding: 'utf8' })) {
     if (!path.endsWith('.ts')) continue
     const to = join(folder, path.replace(/\.ts$/, '.js'))
@@ -48,7 +48,8 @@ async function addPrisma(folder: string): Promise<void> {
   }
 }
 
-async function transpile(typescript: string): Promise<string> {
+/** Leaves the types out. */
+export async function transpile(typescript: string): Promise<string> {
   const tsconfigRaw = { compilerOptions: { verbatimModuleSyntax: true } }
   const { code } = await transform(typescript, { loader: 'ts', tsconfigRaw })
   return code

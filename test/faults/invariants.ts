@@ -91,7 +91,7 @@ export async function checkInvariants(
  * Compares a client's part of the log with its ledger, call by call in order: the log must have each acknowledged call, may have
  * each unanswered one, and has nothing else. Returns undefined if they match.
  */
-export function findMismatch(ledger: readonly LedgerEntry[], log: readonly Entry[]): string | undefined {
+function findMismatch(ledger: readonly LedgerEntry[], log: readonly Entry[]): string | undefined {
   // The possible numbers of entries matched so far: several after unanswered calls that look alike.
   let possible = new Set([0])
   for (const [at, call] of ledger.entries()) {

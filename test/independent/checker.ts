@@ -239,7 +239,7 @@ export async function* entriesOf(sql: Queryable, tenant_id: string, after_id = 0
 }
 
 /** Compares the counters of all API keys with the log that they sum up, less what a purge took. */
-export async function checkCounts(
+async function checkCounts(
   sql: Queryable,
   tenant_id: string,
   { purged_through }: Pick<Verdict, 'purged_through'>,
@@ -288,7 +288,7 @@ interface ApiKeyHistory {
  * The log read as a history: what each entry claims must have been allowed at its place. A wrap under a version that was
  * not the current one, or by an API key after its revocation, is a fault, however well it is chained.
  */
-export class History {
+class History {
   readonly faults: string[] = []
   readonly keys = new Map<string, KeyHistory>()
   readonly apiKeys = new Map<string, ApiKeyHistory>()
@@ -468,7 +468,7 @@ export class History {
  * Checks the rows that grant rights: their MACs (row-mac.ts), and that they are what the history of the log leads to, no
  * row more and none less, each with the id of the entry that wrote it last.
  */
-export async function checkRows(
+async function checkRows(
   sql: Queryable,
   { tenant_id, auditKey, history }: { tenant_id: string; auditKey: Buffer; history: History },
 ): Promise<string[]> {
@@ -658,7 +658,7 @@ export async function openStoreKeys(sql: Queryable, rootKey: Buffer): Promise<Ma
 }
 
 /** Opens a sealed secret (key-hierarchy.md 2 and 3). @throws when it is not authentic */
-export function openSecret(
+function openSecret(
   storeKeys: ReadonlyMap<number, Buffer>,
   { purpose, tenant_id = '', id = '', version = 0 }: Place,
   sealed: Buffer,

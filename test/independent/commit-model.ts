@@ -290,7 +290,7 @@ function withServer(state: State, at: number, changes: Partial<Server>): State {
 }
 
 /** What must hold in every state that can be reached; undefined if all of it does. */
-export function findViolation({ calls, log, head }: State): string | undefined {
+function findViolation({ calls, log, head }: State): string | undefined {
   for (const [at, { released, phase }] of calls.entries()) {
     if ((released || phase === 'acked') && !log.some(({ call }) => call === at)) return 'released without an entry'
   }
@@ -309,7 +309,7 @@ export function findViolation({ calls, log, head }: State): string | undefined {
 }
 
 /** A refusal is wrong if the key was active from before the call until it was refused. Judged at the step, because it leaves no trace. */
-export function findWrongRefusal(before: State, after: State): string | undefined {
+function findWrongRefusal(before: State, after: State): string | undefined {
   const isWrong = after.calls.some(({ kind, phase }, at) => {
     const was = before.calls[at]?.phase
     return kind === 'wrap' && phase === 'refused' && was === 'refusing' && !before.revoked

@@ -115,7 +115,7 @@ export interface Measured {
   right: number
 }
 
-export async function measure(names: readonly string[]): Promise<Measured[]> {
+async function measure(names: readonly string[]): Promise<Measured[]> {
   const eaas = fixedClient()
   const results: Measured[] = []
   for (const setting of SETTINGS) {

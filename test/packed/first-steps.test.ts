@@ -1,20 +1,27 @@
-// What a newcomer does: the commands and the program of each README, as they are written, in an empty folder.
+// What a newcomer does: the commands and the program of each README, as they are written, in an empty folder. In the slow run all of it,
+// from a registry to which a release was published.
 import { execFile, spawn } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { parseEnv, promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import exports from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import { addPrisma, transpile } from '../examples/run-page.js'
 import { copiesClusterBelow } from '../support/database/created-cluster.js'
+import { ADAPTERS } from '../support/platforms/packed-sdk.js'
+import { environmentOfUser, startReleaseRegistry } from '../support/platforms/release.js'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
 import { IS_SLOW_RUN } from '../support/run/rounds.js'
 import { readPage } from '../support/sources/snippets.js'
+import { ROOT } from '../support/sources/source-files.js'
 import { type LocalRegistry, startLocalRegistry } from './local-registry.js'
 
 const run = promisify(execFile)
-const TIMEOUT_MS = 240_000
+const TIMEOUT_MS = IS_SLOW_RUN ? 30 * 60_000 : 240_000
 /** How a page's program is run. */
 const RUN = 'node --env-file=.env.local first.mjs'
+const DEV = '@eaas/server dev'
 /** The only change that is made to a page: the port, which another program of this machine may have. */
 const PORT = /127\.0\.0\.1:8420|port: 8420/g
 
@@ -32,16 +39,12 @@ const servers: number[] = []
 
 beforeAll(async () => {
   dir = guardedDir('eaas-test-first-steps')
-  registry = await startLocalRegistry()
-  // Nothing of the npm that runs this test.
-  const own = Object.entries(process.env).filter(([name]) => !/^(npm_|EAAS_|NODE_OPTIONS$|VITEST)/i.test(name))
+  registry = await (IS_SLOW_RUN ? startReleaseRegistry() : startLocalRegistry())
   environment = {
-    ...Object.fromEntries(own),
+    ...environmentOfUser(),
     HOME: dir.path,
     npm_config_cache: join(dir.path, 'cache'),
     npm_config_registry: registry.url,
-    npm_config_audit: 'false',
-    npm_config_update_notifier: 'false',
     EAAS_PORT: '0',
   }
 }, TIMEOUT_MS)
@@ -123,6 +126,124 @@ describe('the first steps', () => {
     expect(readdirSync(join(own, 'node_modules/@eaas'))).toEqual(['audit'])
   })
 })
+
+/** These need a network: what is not ours comes from the registry that npm is configured with. */
+describe.runIf(IS_SLOW_RUN)('with a server for development', () => {
+  let folder: string
+  let EAAS_URL: string
+  let EAAS_API_KEY: string
+  const inFolder = (command: string) => shell(command, folder)
+
+  beforeAll(async () => {
+    folder = emptyFolder('development')
+    await startServer(`npx ${DEV}`, folder, '')
+    const written = parseEnv(readFileSync(join(folder, '.env.local'), 'utf8'))
+    EAAS_URL = written.EAAS_URL ?? ''
+    EAAS_API_KEY = written.EAAS_API_KEY ?? ''
+  }, TIMEOUT_MS)
+
+  it('of packages/cli/README.md: encrypt a file, inspect and decrypt it; and the backfill by a program', async () => {
+    const page = readPage('packages/cli/README.md')
+    expect(page).toContain(`\`npx ${DEV}\``)
+    const { commands } = stepsOf('packages/cli/README.md')
+    expect(await inFolder(`set -e\n${commands.join('\n')}`)).toMatch(/\bkey_version +1\n[\s\S]*\ncalled twice\n$/)
+    await followProgram('packages/cli/README.md', page)
+  })
+
+  it.each(ADAPTERS.map((name) => [`packages/${name.replace('@eaas/', '')}/README.md`, name]))(
+    'of %s: install what it names, and run its program',
+    async (path, name) => {
+      const page = readPage(path)
+      expect(installedBy(page)).toContain(name)
+      await followProgram(path, page)
+    },
+  )
+
+  it('of packages/conformance/README.md: the server keeps the contract', async () => {
+    writeFileSync(join(folder, 'api.key'), EAAS_API_KEY, { mode: 0o600 })
+    const [command = ''] = stepsOf('packages/conformance/README.md').commands
+    expect(command).toMatch(/^npx @eaas\/conformance https:\S+ --api-key-file api\.key$/)
+    const tap = await inFolder(command.replace(/https:\S+/, EAAS_URL))
+    const [, plan] = /^1\.\.(\d+)$/m.exec(tap) ?? []
+    expect(readPage('packages/conformance/README.md')).toContain(`\n1..${plan}\n`)
+    expect(tap.match(/^ok /gm)).toHaveLength(Number(plan))
+  })
+
+  it('of packages/console/README.md: the server has its pages, and the one that verifies is a file', async () => {
+    const page = await fetch(`${EAAS_URL}/console`)
+    expect(page.status).toBe(200)
+    expect(await page.text()).toContain('Content-Security-Policy')
+    const own = emptyFolder('console')
+    await shell('npm init -y && npm install @eaas/console', own)
+    const home = join(own, 'node_modules/@eaas/console')
+    expect(readdirSync(join(own, 'node_modules'))).toEqual(['.package-lock.json', '@eaas']) // no dependencies
+    expect(readFileSync(join(home, 'dist/console/verify.html'), 'utf8')).toContain("connect-src 'none'")
+  })
+
+  it('of packages/cli/docs/command-line.md: set an application up, and do what is printed then', async () => {
+    const own = emptyFolder('application-of-prisma')
+    for (const name of ['prisma', 'src']) mkdirSync(join(own, name))
+    const dropIn = (name: string) => readFileSync(join(ROOT, 'test/orm/drop-in', name), 'utf8')
+    writeFileSync(join(own, 'package.json'), '{ "type": "module", "dependencies": { "@prisma/client": "7" } }')
+    const source = 'datasource db {\n  provider = "postgresql"\n}\n\n'
+    writeFileSync(join(own, 'prisma/schema.prisma'), source + dropIn('before.prisma'))
+    writeFileSync(join(own, 'src/shop.ts'), dropIn('before.ts'))
+    const [, command] = /^\$ (npx @eaas\/cli init .*)$/m.exec(readPage('packages/cli/docs/command-line.md')) ?? []
+    const printed = await shell(`${command} --yes`, own)
+    expect(readFileSync(join(own, 'prisma/schema.prisma'), 'utf8')).toBe(source + dropIn('after.prisma'))
+    const [, install = ''] = /Written\. Next:\n {2}(npm install @eaas\/sdk @eaas\/prisma)\n/.exec(printed) ?? []
+    await shell(install, own)
+    expect(readdirSync(join(own, 'node_modules/@eaas')).sort()).toEqual(['prisma', 'sdk'])
+  })
+
+  it('of packages/audit/README.md: report on the log of this server, which is stopped', async () => {
+    await stopServer(join(folder, '.eaas'))
+    const readme = readPage('packages/audit/README.md')
+    const [exporting = '', key = ''] = ['eaas audit export', 'eaas audit public-key'].map((start) => {
+      const [, rest] = new RegExp(`\`${start.replaceAll(' ', '\\s')}([^\`]*)\``).exec(readme) ?? []
+      return `npx @eaas/server ${start.replace('eaas ', '')}${rest?.replaceAll('\n', ' ')}`
+    })
+    await inFolder(`${exporting.replace('--tenant acme', '--tenant default')} && ${key} > operator.key`)
+    const own = emptyFolder('auditor-of-a-server')
+    for (const name of ['acme.ndjson', 'operator.key']) cpSync(join(folder, name), join(own, name))
+    const { commands } = stepsOf('packages/audit/README.md')
+    const report = commands.find((command) => command.startsWith('npx @eaas/audit report ')) ?? ''
+    await shell(report, own)
+    expect(readFileSync(join(own, 'acme.html'), 'utf8')).toMatch(/^<!doctype html>/i)
+  })
+
+  /** Installs what a page says and what its program imports, and runs the program. */
+  async function followProgram(path: string, page: string): Promise<void> {
+    const own = emptyFolder(path.replaceAll('/', '-'))
+    const program = await transpile(stepsOf(path).program)
+    const imported = [...program.matchAll(/ from "([^".]+)"/g)].map(([, name = '']) => packageOf(name))
+    const others = imported.filter((name) => !isBuiltin(name) && !name.startsWith('@eaas/'))
+    const wanted = new Set([...installedBy(page), ...others])
+    await shell(`npm init -y && npm pkg set type=module && npm install ${[...wanted].join(' ')}`, own)
+    if (program.includes('./generated/prisma/')) await addPrisma(own)
+    writeFileSync(join(own, 'program.mjs'), program)
+    const promised = [...stepsOf(path).program.matchAll(/ \/\/ → (.*)$/gm)].map(([, text]) => text)
+    expect(promised).toHaveLength(1)
+    const lines = (await shell('node program.mjs', own, '', { EAAS_URL, EAAS_API_KEY })).trimEnd().split('\n')
+    expect(lines).toEqual(promised)
+  }
+})
+
+/** What `npm install` takes in the text of a page. */
+function installedBy(page: string): string[] {
+  const [, names = ''] = /`npm install ([^`]+)`/.exec(page) ?? []
+  return names.split(/\s+/)
+}
+
+function packageOf(specifier: string): string {
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+}
+
+function emptyFolder(name: string): string {
+  const folder = join(dir.path, name)
+  mkdirSync(folder)
+  return folder
+}
 
 /** The commands, and the program of the blocks marked ts, of a section, or of a page up to its first heading. */
 function stepsOf(page: string, heading?: string): { commands: string[]; program: string } {

@@ -424,20 +424,22 @@ describe('the package in a browser', () => {
   })
 })
 
-describe('the packages of commands', () => {
+describe('the packages of commands and pages', () => {
   // Both are ES modules, but for `@eaas/cli/backfill`, which programs of CommonJS require too.
   const MODULE_ALONE = ['.', './command', './node']
 
   it(
     'are packages as the linters of packages want them',
     async () => {
-      const [audit, cli, kit] = await Promise.all([
+      const [audit, cli, kit, pages] = await Promise.all([
         lint((await pack('@eaas/audit')).tarball),
         lint((await pack('@eaas/cli')).tarball),
         lint((await pack('@eaas/conformance')).tarball),
+        lint((await pack('@eaas/console')).tarball),
       ])
-      // The kit is a command alone: it has no types.
-      expect([audit.messages, cli, kit.messages]).toEqual([[], { problems: [], messages: [] }, []])
+      // The kit is a command alone, and the console has nothing to import: they have no types.
+      const untyped = { problems: undefined, messages: [] }
+      expect([audit.messages, cli, kit, pages]).toEqual([[], { problems: [], messages: [] }, untyped, untyped])
       expect(audit.problems).toEqual(
         MODULE_ALONE.flatMap((entrypoint) => [
           { kind: 'NoResolution', entrypoint, resolutionKind: 'node10' },
@@ -460,9 +462,9 @@ describe('the packages of commands', () => {
 })
 
 /** What the linters of packages say: `attw` of the types, `publint` of the rest. */
-async function lint(tarball: string): Promise<{ problems: object[]; messages: object[] }> {
+async function lint(tarball: string): Promise<{ problems: object[] | undefined; messages: object[] }> {
   const data = new Uint8Array(readFileSync(tarball))
-  const { problems } = (await checkPackage(createPackageFromTarballData(data))) as { problems: object[] }
+  const { problems } = (await checkPackage(createPackageFromTarballData(data))) as { problems?: object[] }
   const { messages } = await publint({ pack: { tarball: data.buffer }, strict: true })
   return { problems, messages }
 }

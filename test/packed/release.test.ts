@@ -1,6 +1,7 @@
-// What a release publishes: where its repository lives is filled in, and the links of its pages lead to what is packed.
-import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// What a release publishes: its versions and its changelog, where its repository lives, and that the links of its pages lead to what is
+// packed. test/slow/ship/release.test.ts makes a whole one.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
@@ -11,6 +12,9 @@ import { filesBelow, ROOT } from '../support/sources/source-files.js'
 const NAMES = ['audit', 'cli', 'conformance', 'console', 'drizzle', 'kysely', 'prisma', 'sdk', 'server', 'typeorm'] // in the order of the folders
 const PUBLISHED = NAMES.map((name) => `packages/${name}`)
 const PACKAGES = NAMES.map((name) => `@eaas/${name}`)
+const EXAMPLES = ['examples/lib', 'examples/web-app']
+/** The words of a printed page. */
+const PAGE = 400
 const URL_OF_REPOSITORY = 'https://github.com/owner/name'
 const SCRIPT = join(ROOT, '.changeset/fill-repository.mjs')
 const { fillRepository } = (await import(SCRIPT)) as {
@@ -26,7 +30,7 @@ const readManifest = (path: string) => JSON.parse(readFileSync(join(path, 'packa
 function copyManifests(url: string) {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-release-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  for (const path of ['.', ...PUBLISHED, 'packages/protocol']) {
+  for (const path of ['.', ...PUBLISHED, 'packages/protocol', ...EXAMPLES]) {
     const manifest = readManifest(join(ROOT, path))
     if (path === '.') manifest.repository = { type: 'git', url }
     mkdirSync(join(folder, path), { recursive: true })
@@ -42,6 +46,42 @@ function fill(folder: string, environment: NodeJS.ProcessEnv = {}) {
   return { status, stdout, stderr }
 }
 
+describe.runIf(existsSync(join(ROOT, '.changeset/first-release.md')))('the first release', () => {
+  it('gives each package the version 0.1.0 and a changelog of one page, the same for all, and nothing to what stays private', () => {
+    const { folder, manifestOf } = copyManifests('')
+    cpSync(join(ROOT, '.changeset'), join(folder, '.changeset'), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+    const before = Object.fromEntries(EXAMPLES.map((path) => [path, manifestOf(path)]))
+    execFileSync('git', ['init', '--quiet', '--initial-branch=main'], { cwd: folder })
+    execFileSync(join(ROOT, 'node_modules/.bin/changeset'), ['version'], { cwd: folder, stdio: 'pipe' })
+
+    for (const path of PUBLISHED) {
+      const { version, dependencies = {}, peerDependencies = {} } = manifestOf(path) as Record<string, object>
+      const ours = Object.entries(dependencies).filter(([name]) => name.startsWith('@eaas/'))
+      expect([path, version, new Set(ours.map(([, range]) => range))]).toEqual([
+        path,
+        '0.1.0',
+        new Set(ours.length > 0 ? ['0.1.0'] : []),
+      ])
+      expect(peerDependencies).toEqual(readManifest(join(ROOT, path)).peerDependencies ?? {})
+      const [title, ...lines] = readFileSync(join(folder, path, 'CHANGELOG.md'), 'utf8').split('\n')
+      expect(title).toBe(`# ${manifestOf(path).name}`)
+      const text = lines
+        .join('\n')
+        .replace(/^- Updated dependencies.*(\n +- @eaas\/.*)*\n?/gm, '')
+        .trimEnd()
+      expect(text.split(/\s+/).length).toBeLessThanOrEqual(PAGE)
+      expect(text).toMatch(/^\n## 0\.1\.0\n\n### Minor Changes\n\n- The first release of all packages\.\n/)
+      for (const name of PACKAGES) expect(text).toContain(`\`${name}\``)
+    }
+    expect(manifestOf('packages/protocol').version).toBe('0.0.0')
+    for (const path of EXAMPLES) {
+      expect(manifestOf(path)).toEqual(before[path])
+      expect(existsSync(join(folder, path, 'CHANGELOG.md'))).toBe(false)
+    }
+  })
+})
+
 describe('a release', () => {
   it('begins with the check of the repository, and each package is built before it is packed', () => {
     const { scripts } = readManifest(ROOT) as { scripts: Record<string, string> }
@@ -56,13 +96,6 @@ describe('a release', () => {
     const { publishConfig, keywords } = readManifest(join(ROOT, path))
     expect(publishConfig).toEqual({ access: 'public', provenance: true })
     expect(keywords).toContain('encryption')
-  })
-
-  it('names in the manifest the versions of what is bundled, for an audit of dependencies', () => {
-    const bundledBy = (path: string) => readManifest(join(ROOT, path)).bundled
-    const versionOf = (name: string) => readManifest(join(ROOT, 'node_modules', name)).version
-    expect(bundledBy('packages/server')).toEqual({ postgres: versionOf('postgres'), zod: versionOf('zod') })
-    expect(bundledBy('packages/sdk')).toEqual({ ky: versionOf('ky'), zod: versionOf('zod') })
   })
 
   it('gives the types of the server nothing to import that is bundled', () => {

@@ -4,7 +4,7 @@ import { type Input, readAll } from './files.js'
 import { UsageError } from './io.js'
 
 /** The longest text of an envelope that is read: that of the longest plaintext, and some. */
-export const MAX_ENVELOPE_BYTES = 400_000_000
+const MAX_ENVELOPE_BYTES = 400_000_000
 
 export type Form = 'stream' | 'text' | 'json'
 

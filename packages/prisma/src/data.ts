@@ -9,12 +9,7 @@ import { DB_NULL, isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
 
 /** Seals rows to insert. */
-export async function sealRows(
-  schema: Schema,
-  model: KnownModel,
-  rows: readonly Row[],
-  inherited: Row = {},
-): Promise<Row[]> {
+async function sealRows(schema: Schema, model: KnownModel, rows: readonly Row[], inherited: Row = {}): Promise<Row[]> {
   const { sealed } = model
   const filled = rows.map((row) => filledFields(schema, model, row, inherited))
   const values = rows.map((row, at) => readValues(model, { ...row, ...filled[at] }))

@@ -173,7 +173,7 @@ export function nameInRow({ tables }: Context, builder: Builder, path: string): 
 }
 
 /** Finds the column of a model that the path of a condition names. */
-export function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
+function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
   const { alias, isPrefixed, metadata, column } = findColumn(builder, path)
   const known = metadata && tables.find(metadata)
   const name = column && known?.nameOf(column)

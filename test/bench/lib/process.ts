@@ -38,7 +38,7 @@ const running = new Set<number>()
 let logs = 0
 
 /** The environment of the server: nothing of the caller's but what Node needs. */
-export function environmentOf({ url, dataDir }: Database, environment: Record<string, string> = {}) {
+function environmentOf({ url, dataDir }: Database, environment: Record<string, string> = {}) {
   const { PATH = '', HOME = '' } = process.env
   return {
     PATH,

@@ -21,7 +21,7 @@ import { ROOT_KEY, type Service, startService } from '../service/service.js'
 const DAY_MS = 86_400_000
 const START = Date.parse('2026-01-05T09:00:00.000Z')
 /** Every table that a tenant has rows in. */
-export const TABLES = [
+const TABLES = [
   'tenants',
   'heads',
   'audit_log',

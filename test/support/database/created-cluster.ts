@@ -15,7 +15,7 @@ const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 const IN_MEMORY = new URL('created-in-memory.mjs', import.meta.url).href
 
 /** The server's own setting. Of an opening with PGlite's default of 160 MB, the buffers take half of the CPU time. */
-export const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
+const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
 
 /**
  * Returns a folder of the run whose `postgres` is a newly created database that nobody has opened.

@@ -76,7 +76,7 @@ export function isPooled(): boolean {
 }
 
 /** The same URL with another port. */
-export function withPort(databaseUrl: string, port: number): string {
+function withPort(databaseUrl: string, port: number): string {
   const url = new URL(databaseUrl)
   url.port = String(port)
   return url.href

@@ -60,7 +60,7 @@ async function scheduleDestruction(owner: Caller, id: string): Promise<void> {
 }
 
 /** The routes that succeed only after another call, or with other values than their example, named `METHOD path`. */
-export const RULES: Record<string, Rule> = {
+const RULES: Record<string, Rule> = {
   'POST /v1/batch/keys': { call: () => ({ body: { keys: [{ name: unique() }] } }) },
   'PATCH /v1/keys/:id': { before: rotate },
   'POST /v1/keys/:id/enable': { before: disable },

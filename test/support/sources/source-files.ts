@@ -83,7 +83,7 @@ function textOf(node: ts.Node): string {
 }
 
 /** Calls `found` for a node and all its descendants. */
-export function visit(node: ts.Node, found: (node: ts.Node) => void): void {
+function visit(node: ts.Node, found: (node: ts.Node) => void): void {
   found(node)
   ts.forEachChild(node, (child) => visit(child, found))
 }

@@ -68,7 +68,7 @@ export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): Open
 }
 
 /** The error of a stream that does not open from here on. */
-export function prefixError(released: number): DecryptionError {
+function prefixError(released: number): DecryptionError {
   return new DecryptionError(undefined, {
     message:
       'could not decrypt the stream: cut, altered, moved, or encrypted under another key. ' +

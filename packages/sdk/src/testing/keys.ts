@@ -232,7 +232,7 @@ function assertDestroyable(state: State, key: TestKey, version: number): void {
 }
 
 /** The last version that was destroyed by itself; 0 if none was. */
-export function destroyedThrough(key: TestKey): number {
+function destroyedThrough(key: TestKey): number {
   return key.versions.filter(({ status }) => status === 'destroyed').length
 }
 

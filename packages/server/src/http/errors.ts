@@ -48,12 +48,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /** Answers with a problem document. */
-export function sendProblem(
-  reply: FastifyReply,
-  code: ProblemCode,
-  detail: string,
-  retryAfterSeconds?: number,
-): FastifyReply {
+function sendProblem(reply: FastifyReply, code: ProblemCode, detail: string, retryAfterSeconds?: number): FastifyReply {
   noteRefusal(reply.request, { code })
   if (code === 'E_UNAUTHORIZED') reply.header('www-authenticate', 'Bearer')
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))

@@ -77,7 +77,7 @@ function readHeader(request: FastifyRequest, name: string): string | undefined {
  * How often a header was sent, by its name in lower case. Of some repeated headers Node silently keeps only
  * the first.
  */
-export function countHeader(request: FastifyRequest, name: string): number {
+function countHeader(request: FastifyRequest, name: string): number {
   const { rawHeaders } = request.raw
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {

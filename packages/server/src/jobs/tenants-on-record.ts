@@ -12,7 +12,7 @@ import { readValidLog } from '../runner/valid-log.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
 
 /** Why a tenant counts as tampered with that has a row, but was missing from the list of tenants. */
-export const TENANT_LEFT_OUT =
+const TENANT_LEFT_OUT =
   "the list of tenants left out this tenant, which the installation's log has: its row was hidden while the tenants were listed"
 
 /** A tenant that must exist, and that the list of tenants did not show. */

@@ -8,7 +8,7 @@ import { uptime } from 'node:os'
 import { AuditWriteError } from '../append-errors.js'
 
 /** How far a server's clock may be from the database's, in milliseconds. */
-export const DEFAULT_CLOCK_TOLERANCE_MS = 5 * 60_000
+const DEFAULT_CLOCK_TOLERANCE_MS = 5 * 60_000
 /** Between two reports of the same wrong clock. */
 const REPORT_MS = 60_000
 

@@ -53,7 +53,7 @@ export function collectBytes(): BodyBytes {
 /** No body of the API is deeper than 4. */
 const MAX_DEPTH = 32
 /** A batch of 1,000 operations has some 7,000. */
-export const MAX_VALUES = 20_000
+const MAX_VALUES = 20_000
 
 const QUOTE = 0x22
 const COMMA = 0x2c
