@@ -18,7 +18,7 @@ export const PARTS = {
     'peer',
   ],
   audit: ['append', 'storage', 'scale'],
-  sdk: ['node', 'streams', 'first', 'chromium'],
+  sdk: ['node', 'rows', 'streams', 'first', 'chromium'],
   profile: ['profile'],
 }
 const BY_DEFAULT = ['server', 'audit', 'sdk']

@@ -11,6 +11,7 @@ import { openScene, type Scene } from './lib/scene.js'
 import { plotSvg } from './lib/svg.js'
 import { measureChromium } from './sdk/chromium.js'
 import { measureFirst } from './sdk/first.js'
+import { measureRows } from './sdk/rows/rows.js'
 import { measureSdk } from './sdk/sdk.js'
 import { measureStreams } from './sdk/streams.js'
 import { measureCalls } from './server/calls.js'
@@ -44,7 +45,7 @@ const MEASUREMENTS: Measurements = {
     peer: measurePeer,
   },
   audit: { append: measureAppend, storage: measureStorage, scale: measureScale },
-  sdk: { node: measureSdk, streams: measureStreams, first: measureFirst, chromium: measureChromium },
+  sdk: { node: measureSdk, rows: measureRows, streams: measureStreams, first: measureFirst, chromium: measureChromium },
   profile: { profile: profileCalls },
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))

@@ -277,6 +277,13 @@ export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }
 
+/** Reads what `writeU32` writes. */
+export function readU32(bytes: Uint8Array, at: number): number {
+  let value = 0
+  for (let byte = 0; byte < 4; byte++) value = 256 * value + (bytes[at + byte] ?? 0)
+  return value
+}
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** Whether the text is a UUID in its canonical form (RFC 9562 section 4: lower case, with dashes). */

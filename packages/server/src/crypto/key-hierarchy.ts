@@ -1,6 +1,6 @@
 /** The secrets that the store keys protect, see key-hierarchy.md. */
 import { createHmac, type KeyObject } from 'node:crypto'
-import { concatBytes, encodeUtf8, KEY_BYTES, lengthPrefixed, OpenError, writeU32 } from '@eaas/protocol'
+import { concatBytes, encodeUtf8, KEY_BYTES, lengthPrefixed, OpenError, readU32, writeU32 } from '@eaas/protocol'
 import { importKey, open, randomKey, SEAL_OVERHEAD, seal } from './aead.js'
 
 const FORMAT = 0x02
@@ -127,7 +127,7 @@ function openBytes({ keys }: StoreKeys, binding: SecretBinding, sealed: Uint8Arr
 }
 
 function numberIn(sealed: Uint8Array): number {
-  return new DataView(sealed.buffer, sealed.byteOffset).getUint32(1)
+  return readU32(sealed, 1)
 }
 
 function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {

@@ -3,7 +3,7 @@
  * every call.
  */
 import type { KeyObject } from 'node:crypto'
-import { KEY_BYTES, OpenError, WRAPPED_KEY_V2_FORMAT } from '@eaas/protocol'
+import { KEY_BYTES, OpenError, readU32, WRAPPED_KEY_V2_FORMAT, writeU32 } from '@eaas/protocol'
 import { open, SEAL_OVERHEAD, seal } from './aead.js'
 
 const FORMAT = 0x01
@@ -20,7 +20,7 @@ export interface Wrapping {
 export function wrapDek(kek: KeyObject, version: number, { aad, isBound }: Wrapping, dek: Uint8Array): Uint8Array {
   const token = new Uint8Array(TOKEN_BYTES)
   token[0] = isBound ? WRAPPED_KEY_V2_FORMAT : FORMAT
-  new DataView(token.buffer).setUint32(1, version)
+  writeU32(token, 1, version)
   token.set(seal(kek, dek, aad), HEADER_BYTES)
   return token
 }
@@ -28,7 +28,7 @@ export function wrapDek(kek: KeyObject, version: number, { aad, isBound }: Wrapp
 /** The key version that a wrapped key names. @throws OpenError when the bytes are no wrapped key of the format */
 export function wrappedKeyVersion(token: Uint8Array, isBound = false): number {
   if (token.length !== TOKEN_BYTES || token[0] !== (isBound ? WRAPPED_KEY_V2_FORMAT : FORMAT)) throw new OpenError()
-  return new DataView(token.buffer, token.byteOffset).getUint32(1)
+  return readU32(token, 1)
 }
 
 /**

@@ -102,19 +102,19 @@ const envelopeModeRoutes = bindRoutes({
     summary: 'Wrap a DEK',
     problems: ['E_LIMIT'],
     action: 'key.wrap',
-    operation: ({ id, body }) => wrap({ ...body, key_id: id }),
+    operation: ({ id, body }) => wrap(id, body),
   },
   unwrap: {
     summary: 'Unwrap a DEK',
     problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD'],
     action: 'key.unwrap',
-    operation: ({ id, body }) => unwrap({ ...body, key_id: id }),
+    operation: ({ id, body }) => unwrap(id, body),
   },
   rewrap: {
     summary: 'Rewrap a DEK under the current version, without revealing it',
     problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
     action: 'key.wrap',
-    operation: ({ id, body }) => rewrap({ ...body, key_id: id }),
+    operation: ({ id, body }) => rewrap(id, body),
   },
   hash: {
     summary: 'Compute the blind index of a value',

@@ -36,7 +36,8 @@ export async function sendLong(
   for await (const piece of writeJson(Object.entries(answer))) pieces.push(piece)
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   hold(length)
-  return sendJson(reply.header('content-length', String(length)), inTurns(pieces))
+  const [only = Buffer.alloc(0)] = pieces
+  return sendJson(reply.header('content-length', String(length)), pieces.length > 1 ? inTurns(pieces) : only)
 }
 
 /**
@@ -73,8 +74,8 @@ export async function sendPaged<Answer>(
   return sendJson(reply, writeJson(members()))
 }
 
-function sendJson(reply: FastifyReply, pieces: AsyncIterable<Buffer>): FastifyReply {
-  return reply.type('application/json; charset=utf-8').send(Readable.from(pieces))
+function sendJson(reply: FastifyReply, json: Buffer | AsyncIterable<Buffer>): FastifyReply {
+  return reply.type('application/json; charset=utf-8').send(Buffer.isBuffer(json) ? json : Readable.from(json))
 }
 
 type Pages = Iterable<readonly unknown[]> | AsyncIterable<readonly unknown[]>

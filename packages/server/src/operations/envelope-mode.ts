@@ -9,21 +9,17 @@ import { assertBudget } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
 import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './shared/key-use.js'
 
-interface OnKey {
-  key_id: string
-}
-
 /**
  * Wraps a DEK under the current version of a key, for the use that the call states. `dek` is base64 of 32 bytes.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT
  */
-export function wrap({ key_id, dek, ...stated }: OnKey & wire.Wrap): Operation<wire.Wrapped> {
+export function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
       const version = wrappingVersion(key, services)
       const { kek, row } = version
-      const { use, recorded } = readStatedUse(state, stated)
-      const secret = decodeBase64(dek)
+      const { use, recorded } = readStatedUse(state, call)
+      const secret = decodeBase64(call.dek)
       const wrapped = wrapDek(kek, row.version, wrappingFor(version, use), secret)
       return {
         entries: [{ action: 'key.wrap', key_id, key_version: row.version, ...(recorded && { metadata: recorded }) }],
@@ -37,12 +33,12 @@ export function wrap({ key_id, dek, ...stated }: OnKey & wire.Wrap): Operation<w
  * Opens a wrapped key for the use that the call states. `wrapped_key` is base64.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
-export function unwrap({ key_id, wrapped_key, ...stated }: OnKey & wire.Unwrap): Operation<wire.Unwrapped> {
+export function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'unwrap' }, (key) => {
       assertBudget(allowances, 'unwrap')
-      const { use, recorded } = readStatedUse(state, stated)
-      const { dek, version } = openWrappedKey(key, wrapped_key, use)
+      const { use, recorded } = readStatedUse(state, call)
+      const { dek, version } = openWrappedKey(key, call.wrapped_key, use)
       return {
         entries: [{ action: 'key.unwrap', key_id, key_version: version, ...(recorded && { metadata: recorded }) }],
         release: () => ({ dek: encodeBase64(dek), key_id, key_version: version }),
@@ -56,13 +52,13 @@ export function unwrap({ key_id, wrapped_key, ...stated }: OnKey & wire.Unwrap):
  * log records a key.wrap.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
-export function rewrap({ key_id, wrapped_key, ...stated }: OnKey & wire.Unwrap): Operation<wire.Wrapped> {
+export function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
       const current = wrappingVersion(key, services)
       const { kek, row } = current
-      const { use, recorded } = readStatedUse(state, stated)
-      const { dek, version } = openWrappedKey(key, wrapped_key, use)
+      const { use, recorded } = readStatedUse(state, call)
+      const { dek, version } = openWrappedKey(key, call.wrapped_key, use)
       const wrapped = wrapDek(kek, row.version, wrappingFor(current, use), dek)
       const metadata = { ...recorded, rewrapped_from: version }
       return {

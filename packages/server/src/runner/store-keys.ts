@@ -2,7 +2,7 @@
  * The store keys that this process holds: read at the start, and once a second after it, so that all processes
  * know one before any seals under it.
  */
-import { KEY_BYTES, writeU32 } from '@eaas/protocol'
+import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
 import { importKey, randomKey } from '../crypto/aead.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
@@ -99,8 +99,7 @@ async function openAdded(provider: RootKeyProvider, added: readonly StoreKeyRow[
 
 async function unwrap(provider: RootKeyProvider, { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>) {
   const numbered = await provider.unwrap(wrapped)
-  const found =
-    numbered.length === NUMBER_BYTES + KEY_BYTES ? new DataView(numbered.buffer, numbered.byteOffset).getUint32(0) : 0
+  const found = numbered.length === NUMBER_BYTES + KEY_BYTES ? readU32(numbered, 0) : 0
   if (found === number) return numbered
   numbered.fill(0)
   throw new RootKeyError(
