@@ -14,7 +14,7 @@ export interface Parts {
     | 'growth'
     | 'peer'
   audit: 'append' | 'storage' | 'scale'
-  sdk: 'node' | 'streams' | 'first' | 'chromium'
+  sdk: 'node' | 'rows' | 'streams' | 'first' | 'chromium'
   profile: 'profile'
 }
 export const PARTS: { readonly [Part in keyof Parts]: readonly Parts[Part][] }

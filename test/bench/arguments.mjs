@@ -39,7 +39,7 @@ ${Object.entries(PARTS)
   .join('\n')}
 
 Needs PostgreSQL (its programs are enough) and a build (npm run build); wrk where there is one, else autocannon.
-server/peer needs OpenBao too: bao on the PATH, or EAAS_TEST_OPENBAO.
+server/peer takes OpenBao from EAAS_TEST_OPENBAO, from the PATH, or else from PyPI.
 Results: a table here, test/bench/results/latest.json whole.
 `
 

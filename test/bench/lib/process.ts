@@ -9,6 +9,8 @@ import { pinned } from './cpus.js'
 import { run } from './load.js'
 
 const EAAS = fileURLToPath(new URL('../../../packages/server/bin/eaas.mjs', import.meta.url))
+/** As the image and the systemd unit start it. */
+const NODE_ARGS = ['--max-semi-space-size=32']
 /** base64; of the servers on PostgreSQL, the embedded database has its own. */
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
 
@@ -38,7 +40,7 @@ const running = new Set<number>()
 let logs = 0
 
 /** The environment of the server: nothing of the caller's but what Node needs. */
-function environmentOf({ url, dataDir }: Database, environment: Record<string, string> = {}) {
+export function environmentOf({ url, dataDir }: Database, environment: Record<string, string> = {}) {
   const { PATH = '', HOME = '' } = process.env
   return {
     PATH,
@@ -55,7 +57,7 @@ export function startServer(
   database: Database,
   { environment, nodeArgs = [] }: { environment?: Record<string, string>; nodeArgs?: string[] } = {},
 ): Promise<Running> {
-  return launch(place, [...nodeArgs, EAAS, 'start'], environmentOf(database, environment))
+  return launch(place, [...NODE_ARGS, ...nodeArgs, EAAS, 'start'], environmentOf(database, environment))
 }
 
 /** Starts a program of this folder that prints `listening on <url>`. */

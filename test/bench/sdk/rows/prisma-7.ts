@@ -5,15 +5,7 @@ import { createClient, json, text } from '@eaas/sdk'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaClient } from '../../../orm/prisma/client.js'
 import { awsPeer } from '../peers.mjs'
-import { measureRows } from './people.mjs'
-
-interface Person {
-  id: string
-  email: string
-  nick: string
-  city: string
-  prefs: object
-}
+import { measureApplication, type Person } from './people.js'
 
 const { url, how, rows, eaas: service } = JSON.parse(process.argv[2] ?? '')
 const eaas = createClient(service)
@@ -76,6 +68,6 @@ function withNothing() {
 }
 
 const application = how === 'eaas' ? withEaas() : how === 'aws' ? withAws() : withNothing()
-await measureRows(rows, { ...application, clear: () => db.user.deleteMany() })
+await measureApplication(rows, { ...application, clear: () => db.user.deleteMany() })
 await db.$disconnect()
 eaas.close()

@@ -18,10 +18,10 @@ const PRISMA_6 = fileURLToPath(new URL('./prisma-6/', import.meta.url))
 
 const CASES = {
   EaaS: { worker: 'sdk/rows/prisma-7.ts', how: 'eaas', rows: ROWS },
-  'prisma-field-encryption': { worker: 'sdk/rows/prisma-6/worker.mjs', how: 'encrypted', rows: ROWS },
+  'prisma-field-encryption': { worker: 'sdk/rows/prisma-6/worker.ts', how: 'encrypted', rows: ROWS },
   'aws-crypto, caching CMM': { worker: 'sdk/rows/prisma-7.ts', how: 'aws', rows: AWS_ROWS },
   'Prisma 7, nothing encrypted': { worker: 'sdk/rows/prisma-7.ts', how: 'plain', rows: ROWS },
-  'Prisma 6, nothing encrypted': { worker: 'sdk/rows/prisma-6/worker.mjs', how: 'plain', rows: ROWS },
+  'Prisma 6, nothing encrypted': { worker: 'sdk/rows/prisma-6/worker.ts', how: 'plain', rows: ROWS },
 } as const
 type Name = keyof typeof CASES
 

@@ -4,8 +4,22 @@ import { randomUUID } from 'node:crypto'
 /** Rows in one statement. */
 const AT_ONCE = 1_000
 
-/** @param {number} count */
-export function makePeople(count) {
+export interface Person {
+  id: string
+  email: string
+  nick: string
+  city: string
+  prefs: object
+}
+
+interface Application {
+  write(people: Person[]): Promise<unknown>
+  read(): Promise<{ id: string }[]>
+  find(email: string): Promise<{ id: string } | null>
+  clear(): Promise<unknown>
+}
+
+function makePeople(count: number): Person[] {
   return Array.from({ length: count }, (_, at) => ({
     id: randomUUID(),
     email: `ada.lovelace.${at}@example.org`,
@@ -15,13 +29,9 @@ export function makePeople(count) {
   }))
 }
 
-/**
- * Writes the rows, reads all and finds one by its e-mail address. A few rows first, which do not count.
- * @param {number} count
- * @param {{ write(rows: object[]): Promise<unknown>; read(): Promise<object[]>; find(email: string): Promise<unknown>; clear(): Promise<unknown> }} application
- */
-export async function measureRows(count, { write, read, find, clear }) {
-  const round = async (people) => {
+/** Writes the rows, reads all and finds one by its e-mail address; a few rows first, which do not count. */
+export async function measureApplication(count: number, { write, read, find, clear }: Application): Promise<void> {
+  const round = async (people: Person[]) => {
     await clear()
     const cpu = process.cpuUsage()
     const startedAt = performance.now()
@@ -31,12 +41,14 @@ export async function measureRows(count, { write, read, find, clear }) {
     const readAt = performance.now()
     const { user, system } = process.cpuUsage(cpu)
     const byId = new Map(found.map((one) => [one.id, one]))
-    for (const { id, ...fields } of people) {
-      for (const [name, value] of Object.entries(fields)) {
-        if (JSON.stringify(byId.get(id)?.[name]) !== JSON.stringify(value)) throw new Error(`${name} did not come back`)
-      }
+    for (const person of people) {
+      const expected = JSON.stringify(person)
+      const given = Object.fromEntries(Object.keys(person).map((name) => [name, byId.get(person.id)?.[name as 'id']]))
+      if (JSON.stringify(given) !== expected) throw new Error(`a row did not come back as it was: ${expected}`)
     }
-    if ((await find(people[0].email))?.id !== people[0].id) throw new Error('a row was not found by its e-mail address')
+    const [first] = people
+    if (first && (await find(first.email))?.id !== first.id)
+      throw new Error('a row was not found by its e-mail address')
     return { write: writtenAt - startedAt, read: readAt - writtenAt, cpu: (user + system) / 1_000 }
   }
   await round(makePeople(100))
