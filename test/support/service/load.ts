@@ -54,8 +54,10 @@ export interface LoadOptions {
   secret: string
   clients: number
   mix?: Mix
-  /** how long a client waits now after a call that was acknowledged, in milliseconds; 0 by default */
+  /** how long a client waits now after a call that was acknowledged, in milliseconds; 0 by default. Asked once a call. */
   pauseMs?: () => number
+  /** is told how long each call took that was acknowledged, in milliseconds */
+  onAcked?: (tookMs: number) => void
 }
 
 /** Makes the clients' API keys and a first key, and starts. */
@@ -65,6 +67,7 @@ export async function startLoad({
   clients,
   mix = MIXED,
   pauseMs = () => 0,
+  onAcked,
 }: LoadOptions): Promise<Load> {
   const ledgers = new Map<string, LedgerEntry[]>()
   const wraps: Wrapped[] = []
@@ -97,7 +100,10 @@ export async function startLoad({
       const url = target(client)
       if (url === undefined) await sleep(PAUSE_MS)
       else if (!(await step(draw(), url, call, ledger))) await sleep(PAUSE_MS)
-      else if (pauseMs() > 0) await sleep(pauseMs())
+      else {
+        const pause = pauseMs()
+        if (pause > 0) await sleep(pause)
+      }
     }
   }
 
@@ -118,6 +124,7 @@ export async function startLoad({
     const { action, key_id, key_version } = plan
     const entry: LedgerEntry = { action, key_id, key_version, state: 'sent' }
     ledger.push(entry)
+    const from = performance.now()
     let answer: Answer
     try {
       answer = await call(url, 'POST', plan.path, plan.body)
@@ -138,6 +145,7 @@ export async function startLoad({
     }
     entry.state = 'acked'
     acked += 1
+    onAcked?.(performance.now() - from)
     plan.onAnswer(answer.body, entry)
     return true
   }
