@@ -121,6 +121,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a server at half load',
     expect(rss(late) - rss(early)).toBeLessThan(GROWTH_MIB)
     expect(handles(late) - handles(early)).toBeLessThan(GROWTH_HANDLES)
     const { code, stderr } = await eaas.stop()
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(code).toBe(0)
+    expect(stderr).not.toMatch(/"level":[56]0/)
   })
 })

@@ -40,7 +40,10 @@ export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
   return hmacHex(pepper, apiKey)
 }
 
-/** The part of an API key that lists show: all but the last 39 characters of its secret. */
+/**
+ * The part of an API key that lists show: all but the last 39 characters of its secret. It is a copy: a slice
+ * keeps the whole string in memory, and the state of a tenant keeps the prefix.
+ */
 export function apiKeyPrefix(apiKey: string): string {
-  return apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)
+  return Buffer.from(apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)).toString('latin1')
 }
