@@ -502,6 +502,15 @@ describe('the running service', () => {
       const { tenant_id } = caller.tenant
       await performAsSystem(strict.services, tenant_id, updateTenant({ monthly_encrypt_quota: 0 }))
       await refuse('E_QUOTA_EXCEEDED', ground, { encrypt: {} })
+      const once = { unwrap: { per_day: 1 }, hash: { per_day: 1 } }
+      const made = await caller.call('POST', '/v1/api-keys', {
+        name: 'once',
+        permissions: ['decrypt', 'unwrap', 'hash'],
+        budgets: once,
+      })
+      const spender = strict.caller(made.body.secret)
+      for (const used of ['unwrap', 'hash']) await refuse('E_BUDGET', ground, { [used]: {} }, { by: spender })
+      await refuse('E_BUDGET', ground, { unwrap: {}, decrypt: {}, hash: {} }, { by: spender })
       // Limits take thousands of keys to reach (bounds.test.ts).
       const told = ROUTES.flatMap(({ problems = [], operationId }) =>
         problems.filter((code) => code !== 'E_LIMIT').map((code) => `${operationId} ${code}`),

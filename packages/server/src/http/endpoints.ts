@@ -106,7 +106,7 @@ const envelopeModeRoutes = bindRoutes({
   },
   unwrap: {
     summary: 'Unwrap a DEK',
-    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD'],
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET'],
     action: 'key.unwrap',
     operation: ({ id, body }) => unwrap(id, body),
   },
@@ -118,6 +118,7 @@ const envelopeModeRoutes = bindRoutes({
   },
   hash: {
     summary: 'Compute the blind index of a value',
+    problems: ['E_BUDGET'],
     operation: ({ body }) => hash(body),
   },
 })
@@ -131,7 +132,7 @@ const serverModeRoutes = bindRoutes({
   },
   decrypt: {
     summary: 'Decrypt on the server',
-    problems: ['E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_DECRYPTION_FAILED'],
+    problems: ['E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET', 'E_DECRYPTION_FAILED'],
     action: 'decrypt',
     operation: ({ body }) => decrypt(body),
   },
