@@ -61,8 +61,11 @@ function readJson(text: string): unknown {
   }
 }
 
-/** Most characters of an unknown name that the answer repeats. */
-const SHOWN_CHARACTERS = 100
+/** The most characters of a name that a caller could have meant. What is longer can be a secret in the wrong place. */
+const NAME_CHARACTERS = 20
+
+/** An unknown name as an answer may show it. */
+export const shownName = (name: string) => (name.length <= NAME_CHARACTERS ? name : 'a longer name')
 
 /**
  * Refuses parameters that it does not name: a misspelt filter would otherwise show everything, and a report
@@ -74,7 +77,7 @@ function query<Shape extends z.core.$ZodShape>(shape: Shape) {
     error(issue) {
       if (issue.code !== 'unrecognized_keys') return undefined
       const [unknown = ''] = issue.keys
-      return `${unknown.slice(0, SHOWN_CHARACTERS)}: is no parameter of this call, which takes ${takes}`
+      return `${shownName(unknown)}: is no parameter of this call, which takes ${takes}`
     },
   })
 }

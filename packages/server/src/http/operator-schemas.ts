@@ -9,8 +9,6 @@ import { findNameFault } from '../operations/shared/tenant.js'
 
 /** The most tenants of one page. */
 const MAX_LISTED_TENANTS = 1_000
-/** Most characters of an unknown name that the answer repeats. */
-const SHOWN_CHARACTERS = 100
 
 /** Refuses members that it does not name. */
 function strict<Shape extends z.core.$ZodShape>(shape: Shape) {
@@ -19,7 +17,7 @@ function strict<Shape extends z.core.$ZodShape>(shape: Shape) {
     error(issue) {
       if (issue.code !== 'unrecognized_keys') return undefined
       const [unknown = ''] = issue.keys
-      return `${unknown.slice(0, SHOWN_CHARACTERS)}: this call does not take it, only ${takes}`
+      return `${wire.shownName(unknown)}: this call does not take it, only ${takes}`
     },
   })
 }
