@@ -7,7 +7,7 @@ import type { Plugin } from 'esbuild'
 
 const FOLDER = new URL('./postgres/', import.meta.url)
 /** The driver's files that are patched. */
-export const PATCHED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index)\.js$/
+export const PATCHED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index|query)\.js$/
 
 /** A run of lines of the driver, and what replaces it. */
 interface Hunk {
