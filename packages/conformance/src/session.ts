@@ -62,7 +62,7 @@ export interface SessionOptions {
   wait?: ((ms: number) => Promise<void>) | undefined
 }
 
-/** Eight letters and no digits: in upper case they are always others. */
+/** Makes eight letters. There is no digit among them, so the text in upper case is another one. */
 function randomLetters(): string {
   return String.fromCharCode(...randomBytes(8).map((byte) => 97 + (byte % 26)))
 }

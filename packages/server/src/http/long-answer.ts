@@ -36,8 +36,9 @@ export async function sendLong(
   for await (const piece of writeJson(Object.entries(answer))) pieces.push(piece)
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   hold(length)
-  const [only = Buffer.alloc(0)] = pieces
-  return sendJson(reply.header('content-length', String(length)), pieces.length > 1 ? inTurns(pieces) : only)
+  const [first, ...others] = pieces
+  const json = first && others.length === 0 ? first : inTurns(pieces)
+  return sendJson(reply.header('content-length', String(length)), json)
 }
 
 /**
