@@ -55,7 +55,7 @@ describe.skipIf(isMissing)(`the console in Firefox${isMissing ? ' (skipped: ther
     await page.getByRole('heading', { name: 'customers/ada' }).waitFor()
     await page.keyboard.press('g')
     await page.keyboard.press('l')
-    await page.getByRole('table', { name: 'Entries' }).waitFor()
+    await page.getByRole('table', { name: 'Entries' }).locator('.row-link').first().waitFor()
     await page.keyboard.press('j')
     await page.keyboard.press('Enter')
     await page.locator('tr.opened').waitFor()

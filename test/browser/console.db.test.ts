@@ -109,7 +109,7 @@ inChromium('the console', ({ open }) => {
     await rows.first().getByRole('button').first().click()
     const { logs } = (await owner.call('GET', '/v1/audit?limit=1')).body
     const command = `npx @eaas/audit prove EXPORT ${logs[0].id} --out ${logs[0].id}.proof`
-    await opened.page.getByRole('button', { name: `Copy the command that proves entry ${logs[0].id}` }).waitFor()
+    await opened.page.getByRole('button', { name: `Copy ${command}` }).waitFor()
     expect(await opened.page.locator('dl.facts').innerText()).toContain(command)
     const beside = opened.page.waitForEvent('popup')
     await opened.page.getByRole('link', { name: 'from an export, in the browser' }).click()

@@ -235,7 +235,7 @@ function Proof({ id }: { id: number }) {
   const command = `npx @eaas/audit prove EXPORT ${id} --out ${id}.proof`
   return (
     <>
-      <CopyButton text={command} shown={command} label={`Copy the command that proves entry ${id}`} /> or{' '}
+      <CopyButton text={command} shown={command} label={`Copy ${command}`} /> or{' '}
       <a href={verifierUrl(id)} target="_blank" rel="noopener">
         from an export, in the browser
       </a>
