@@ -306,7 +306,7 @@ describe('alarms', () => {
       expect((await monitor.call('GET', '/admin/v1/status')).body).toMatchObject({
         alarms: 2,
         health: { status: 'degraded' },
-        ages_in_seconds: { anchor: null, witnesses: [] },
+        ages_in_seconds: { anchor: null, backup: null, witnesses: [] },
       })
       const refused = await monitor.call('GET', TENANTS) // it could not be recorded
       expect(refused.body).toMatchObject({ status: 500, code: 'E_AUDIT_NOT_WRITTEN' })

@@ -10,7 +10,9 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { generateIdentity, identityToRecipient } from 'age-encryption'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { readAllRows } from '../../packages/server/src/store/all-rows.js'
+import type { Sql } from '../../packages/server/src/store/db.js'
 import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
+import { findBackupAge, noteBackup } from '../../packages/server/src/store/instance.js'
 import { openStore } from '../../packages/server/src/store/open-store.js'
 import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
@@ -26,6 +28,8 @@ let secret: string
 let plain: string
 let sealed: string
 let identity: string
+/** of the database, as `sealed` has them */
+let before: Record<string, string[]>
 /** a trial restore creates an embedded database */
 let environment: Record<string, string>
 
@@ -43,10 +47,14 @@ function locationOf(on: TestDatabase) {
     : { databaseUrl: undefined, databasePooler: 'auto' as const, dataDir: on.dataDir }
 }
 
-/** Every row of every table, by the driver alone. */
-async function rowsOf(on: TestDatabase): Promise<Record<string, string[]>> {
+async function onStore<T>(work: (sql: Sql) => Promise<T>, on = database): Promise<T> {
   const { sql, close } = await openStore(locationOf(on), { beside: true, mayCreate: false })
-  try {
+  return work(sql).finally(close)
+}
+
+/** Every row of every table, by the driver alone. */
+function rowsOf(on: TestDatabase): Promise<Record<string, string[]>> {
+  return onStore(async (sql) => {
     const all: Record<string, string[]> = {}
     for (const table of GRANTED_TABLES) {
       const [found] = await sql<{ found: boolean }[]>`select to_regclass(${table}) is not null as found`
@@ -55,9 +63,7 @@ async function rowsOf(on: TestDatabase): Promise<Record<string, string[]>> {
       all[table] = rows.map(({ row }) => row)
     }
     return all
-  } finally {
-    await close()
-  }
+  }, on)
 }
 
 beforeAll(async () => {
@@ -77,6 +83,7 @@ beforeAll(async () => {
   plain = file('plain')
   sealed = file('sealed')
   expect((await eaas(['backup', plain, '--plain'])).code).toBe(0)
+  before = await rowsOf(database)
   expect((await eaas(['backup', sealed, '--recipient', await identityToRecipient(identity)])).code).toBe(0)
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -87,11 +94,24 @@ describe('a backup', () => {
     const { code, stdout } = await eaas(['restore', sealed, '--identity', file('identity'), '--json'], restored)
     expect([code, JSON.parse(stdout)]).toMatchObject([0, { schema: expect.any(Number), rows: expect.any(Number) }])
     const rows = await rowsOf(restored)
-    expect(rows).toEqual(await rowsOf(database))
+    expect(rows).toEqual(before)
     expect(rows.keys?.length).toBe(1)
     const server = await startServer({ database: restored })
     expect((await callsOf(secret)(server.url, 'GET', '/v1/keys')).status).toBe(200)
     await server.stop()
+  })
+
+  it('is noted in the database, for operators, once its file is whole', async () => {
+    const age = await onStore((sql) => findBackupAge(sql))
+    expect(age).toBeGreaterThan(0)
+    await onStore((sql) => noteBackup(sql, '2020-01-01T00:00:00Z'))
+    expect(await onStore((sql) => findBackupAge(sql)), 'the newest stays').toBeLessThan(3_600)
+    await onStore((sql) => sql`alter table instance rename column backed_up_at to earlier`)
+    const { code, stdout } = await eaas(['backup', file('of-another-schema'), '--plain'])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/could not be noted in the database.*backed_up_at/)])
+    await onStore((sql) => sql`alter table instance rename column earlier to backed_up_at`)
+    const noted = await eaas(['backup', file('noted'), '--plain', '--json'])
+    expect(JSON.parse(noted.stdout)).toMatchObject({ is_noted: true })
   })
 
   it('is consistent while a server writes', async () => {

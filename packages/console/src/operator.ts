@@ -39,7 +39,7 @@ export interface Alarm {
 export interface Status {
   version: string
   health: Record<string, string>
-  ages_in_seconds: Record<'anchor' | 'checkpoint' | 'verification' | 'purge', number | null> & {
+  ages_in_seconds: Record<'anchor' | 'checkpoint' | 'verification' | 'purge' | 'backup', number | null> & {
     witnesses: { name: string; cosignature: number; contradicted: boolean }[]
   }
 }

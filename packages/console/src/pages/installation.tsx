@@ -59,7 +59,7 @@ function AlarmView({ tenant_id, reason, refused, commands, page }: Alarm) {
 }
 
 function Guards({ version, health, ages_in_seconds, isQuiet }: Status & { isQuiet: boolean }) {
-  const { witnesses, ...ages } = ages_in_seconds
+  const { witnesses, backup, ...ages } = ages_in_seconds
   return (
     <>
       {isQuiet && <p class="good">No log has an alarm.</p>}
@@ -84,8 +84,11 @@ function Guards({ version, health, ages_in_seconds, isQuiet }: Status & { isQuie
           </dd>,
         ])}
         {witnesses.length === 0 && [<dt key="w">Witnesses</dt>, <dd key="n">none</dd>]}
-        <dt>Backups</dt>
-        <dd class="soft">not known to the server: they leave no trace in it. Watch the files.</dd>
+      </dl>
+      <h2>Backups</h2>
+      <dl class="facts">
+        <dt>Newest</dt>
+        <dd class={backup === null ? 'due' : ''}>{backup === null ? 'none is noted' : <Age seconds={backup} />}</dd>
       </dl>
     </>
   )

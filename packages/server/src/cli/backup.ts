@@ -6,12 +6,14 @@ import { beforeEnd } from '../before-end.js'
 import type { Config } from '../config.js'
 import { createFileBy, explainUnwritten } from '../new-file.js'
 import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
+import { noteBackup } from '../store/instance.js'
 import { openStore } from '../store/open-store.js'
 import { VERSION } from '../version.js'
 import { createWriter } from './backup-file.js'
 import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { counted, print, printJson, showProgress } from './output.js'
+import { messageOf } from './with-services.js'
 
 /** Adds `eaas backup`. */
 export function addBackup(program: Command): void {
@@ -44,32 +46,38 @@ interface BackupOptions {
 async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
   const path = resolve(file)
   const write = await createWriter(recipient)
+  const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
   const progress = showProgress('backup:')
   const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
-  let done: { header: RowsHeader; counts: RowCounts } | undefined
-  const isCreated = await createFileBy(path, async (handle) => {
-    const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
+  let done: { header: RowsHeader; counts: RowCounts; unnoted: string | undefined } | undefined
+  try {
+    let read: { header: RowsHeader; counts: RowCounts } | undefined
     async function* lines() {
-      done = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
+      read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
     }
-    await write(handle, lines()).finally(() => store.close())
-  })
-    .catch((error: NodeJS.ErrnoException) => {
+    const isCreated = await createFileBy(path, (handle) => write(handle, lines())).catch((error) => {
       throw new CommandError(explainUnwritten(path, error))
     })
-    .finally(() => {
-      release()
-      progress.done()
-    })
-  if (!isCreated || !done) throw new CommandError(`${path} exists already and was left as it is. Name another path.`)
-  const { header, counts } = done
+    if (isCreated && read) {
+      const unnoted = await noteBackup(store.sql, read.header.created_at).then(() => undefined, messageOf)
+      done = { ...read, unnoted }
+    }
+  } finally {
+    release()
+    progress.done()
+    await store.close()
+  }
+  if (!done) throw new CommandError(`${path} exists already and was left as it is. Name another path.`)
+  const { header, counts, unnoted } = done
   const rows = countAll(counts)
-  if (json) return printJson({ file: path, ...header, rows, recipients: recipient.length })
+  if (json)
+    return printJson({ file: path, ...header, rows, recipients: recipient.length, is_noted: unnoted === undefined })
   print(
     `${counted(rows, 'row')} of schema ${header.schema} in ${path}, as they were at ${header.created_at}.`,
     recipient.length === 0
       ? 'It is not encrypted. Its secrets are sealed under the root key; names, audit entries and addresses can be read.'
       : `It is encrypted to ${counted(recipient.length, 'recipient')}.`,
     'It opens nothing without the root key: keep that elsewhere. Try it: eaas restore --check',
+    ...(unnoted === undefined ? [] : [`Its time could not be noted in the database, for operators to see: ${unnoted}`]),
   )
 }

@@ -114,7 +114,8 @@ export function operatorRoutes(sources: OperatorSources): readonly ServedRoute[]
       method: 'GET',
       path: '/admin/v1/status',
       permission: 'alarms:read',
-      summary: 'Say how the server is, and how old its anchors, checkpoints, verifications and cosignatures are',
+      summary:
+        'Say how the server is, and how old its anchors, checkpoints, verifications, cosignatures and backups are',
       answer: schemas.serverStatus,
       operation: () => readStatus(sources),
     }),

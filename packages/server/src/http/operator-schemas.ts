@@ -95,6 +95,7 @@ export const serverStatus = z.object({
     checkpoint: age,
     verification: age,
     purge: age,
+    backup: age,
     witnesses: z.array(z.object({ name: z.string(), cosignature: z.number(), contradicted: z.boolean() })),
   }),
 })

@@ -6,6 +6,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { describeRefused } from '../audit/alarm-texts.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Operation, Services } from '../runner/operation.js'
+import { findBackupAge } from '../store/instance.js'
 import { VERSION } from '../version.js'
 import type { CheckedHealth } from './check-health.js'
 
@@ -50,15 +51,23 @@ function viewAlarm(tenant_id: string, reason: string): AlarmView {
   }
 }
 
-/** Says how the server is, and how old what guards its logs is. */
+/** What the status says; ages in seconds. */
+interface Status<Ages> {
+  version: string
+  health: CheckedHealth['health']
+  ages_in_seconds: Ages & { backup: number | null }
+  alarms: number
+}
+
+/** Says how the server is, and how old its backups and what guards its logs are. */
 export function readStatus<Ages>(sources: {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Ages
-}): Operation<{ version: string; health: CheckedHealth['health']; ages_in_seconds: Ages; alarms: number }> {
-  return watching(async ({ committer }) => ({
+}): Operation<Status<Ages>> {
+  return watching(async ({ sql, committer }) => ({
     version: VERSION,
     health: (await sources.checkHealth()).health,
-    ages_in_seconds: sources.ages(),
+    ages_in_seconds: { ...sources.ages(), backup: await findBackupAge(sql) },
     alarms: committer.alarmed().length,
   }))
 }

@@ -5,7 +5,7 @@ import type { Queryable, Sql, Transaction } from './db.js'
 
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
 const GRANTS = {
-  instance: ['select', 'update (id)', 'update (wrapped_former_pepper)'],
+  instance: ['select', 'update (id)', 'update (wrapped_former_pepper)', 'update (backed_up_at)'],
   store_keys: ['select', 'update (refused_at)'],
   schema_version: ['select', 'update (version)'], // for the commit that /health probes the database with
   tenants: ['select', 'insert', 'update'],

@@ -107,6 +107,19 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
   return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
+/** Notes when a backup was taken, unless a newer one was. */
+export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
+  await sql`
+    update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null or backed_up_at < ${takenAt})`
+}
+
+/** Seconds since the newest backup that was noted, by the database's clock; null if none was. */
+export async function findBackupAge(sql: Queryable): Promise<number | null> {
+  const [row] = await sql<{ seconds: number | null }[]>`
+    select extract(epoch from pg_catalog.clock_timestamp() - backed_up_at)::float8 as seconds from instance where id = 1`
+  return row?.seconds ?? null
+}
+
 /**
  * Locks the installation's row until the transaction ends, for work that only one process may do at a time.
  */

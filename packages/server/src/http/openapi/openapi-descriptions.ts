@@ -272,7 +272,8 @@ export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     ages_in_seconds: {
       description:
         'Since this process last had an anchor and a written checkpoint, verified every log, purged, and had each witness ' +
-        'cosign; since its start until then, `null` of what it is not configured to do.',
+        'cosign; since its start until then, `null` of what it is not configured to do. Since the newest backup that the ' +
+        'database knows of, `null` if it knows of none.',
     },
   },
   Problem: PROPERTIES.Problem ?? {},

@@ -165,6 +165,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   'ServerStatus.checkpoint': 812.6,
   verification: 40_112.9,
   purge: 1_204.2,
+  backup: 9_004.7,
   'ServerStatus.witnesses': [{ name: 'witness.example.org', cosignature: 814.1, contradicted: false }],
 }
 
