@@ -26,6 +26,8 @@ type Source = Pick<Delivery, 'signal' | 'tell'>
 /** How long the service may be silent, in milliseconds. It may hold an export up while others have their turn. */
 const PATIENCE_MS = 60_000
 const MOST_REFUSAL_CHARACTERS = 500
+/** After so many answers that broke off behind the same entry the service cannot read on, as where an entry is missing. */
+const MOST_BREAKS = 6
 
 /** Delivers the log of the API key's tenant; `afterId` is where it begins if the cursor does not have it. */
 export async function followService(service: Service, afterId: number, delivery: Delivery): Promise<void> {
@@ -60,6 +62,8 @@ function openLog(
   let first: ExportedEntry[] = []
   /** of the export that is read again */
   let lines: AsyncGenerator<string> | undefined
+  /** behind which entry the last export broke off, and how many in a row did so */
+  let broken = { id: -1, times: 0 }
 
   return {
     async read(after) {
@@ -82,12 +86,16 @@ function openLog(
     let read = 0
     let isAtEnd = false
     async function* seen() {
-      for await (const line of exportLines(service, after.id, signal)) {
-        header ||= line
-        last = line
-        yield line
+      try {
+        for await (const line of exportLines(service, after.id, signal)) {
+          header ||= line
+          last = line
+          yield line
+        }
+        isAtEnd = true
+      } catch (error) {
+        throw error instanceof TryAgainError && header !== '' ? brokeOff(known.at(-1)?.id ?? after.id) : error
       }
-      isAtEnd = true
     }
     const verdict = await verifyExport(seen(), {
       ...(service.publicKey === undefined ? {} : { publicKey: service.publicKey }),
@@ -101,7 +109,8 @@ function openLog(
     })
     const { valid, reason, tenant_id: owner, trusted_key } = verdict
     // A proxy may end an answer that its sender did not.
-    if (last === NO_LINE || (isAtEnd && !isTrailer(last))) throw new TryAgainError('the export broke off')
+    if (last === NO_LINE || (isAtEnd && !isTrailer(last))) throw brokeOff(known.at(-1)?.id ?? after.id)
+    broken = { id: -1, times: 0 }
     if (!valid) throw new CommandError(`the export of the log is not valid, and not delivered: ${reason}`)
     if (owner !== tenant_id) throw new CommandError(`the service answers for tenant ${owner} now, and not ${tenant_id}`)
     if (service.publicKey !== undefined && !trusted_key) {
@@ -116,6 +125,15 @@ function openLog(
       tell(`entries ${after.id + 1} to ${after_id} of the log ${tenant_id} were purged and are left out`)
     ends = known
     first = begun
+  }
+
+  function brokeOff(id: number): Error {
+    broken = { id, times: broken.id === id ? broken.times + 1 : 1 }
+    const what = `the export broke off behind entry ${id}`
+    if (broken.times < MOST_BREAKS) return new TryAgainError(what)
+    return new CommandError(
+      `${what} ${broken.times} times in a row: the service may be unable to read what follows. Verify the log: GET /v1/audit/verify, or eaas audit verify beside the server`,
+    )
   }
 
   async function readAgain(after: Reached, end: Position): Promise<ExportedEntry[]> {
