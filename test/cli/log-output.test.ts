@@ -18,7 +18,7 @@ const environment = { EAAS_LOG_LEVEL: 'info' }
 async function callMany(url: string, calls: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 8 })
   const call = async () => {
-    const [response] = await once(get(`${url}/health`, { agent }), 'response')
+    const [response] = await once(get(`${url}/livez`, { agent }), 'response')
     response.resume()
     await once(response, 'end')
     expect(response.statusCode).toBe(200)
@@ -61,7 +61,7 @@ describe('a server that is bound to all addresses', { timeout: TIMEOUT_MS }, () 
 // Linux shows the streams of a process in /proc, where a shell can read their device and inode.
 describe.skipIf(!existsSync('/proc/self/fd'))('a first start', { timeout: TIMEOUT_MS }, () => {
   it('prints no API key into the journal of systemd, and says how to create a tenant', async () => {
-    const database = await freshDatabase('log', { created: false })
+    const database = await freshDatabase('log')
     const asUnit = 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/$$/fd/1) exec "$@"'
     const eaas = await startEaas({ database, under: ['sh', '-c', asUnit, 'sh'] })
     await expect.poll(() => eaas.stdout).toContain('eaas tenant create --name main')
@@ -74,7 +74,7 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a first start', { timeout: TIMEOU
   })
 
   it('prints it where another stream than its own is the journal', async () => {
-    const database = await freshDatabase('log', { created: false })
+    const database = await freshDatabase('log')
     const eaas = await startEaas({ database, environment: { JOURNAL_STREAM: '9:12345' } })
     await expect.poll(() => eaas.stdout).toContain('eaas_sk_')
     await eaas.stop()

@@ -8,13 +8,13 @@ import { isStandardOutput } from './output.js'
 
 export const FIRST_TENANT = 'default'
 
-/** Says where the server is; at the first start, creates a tenant and prints its API key. */
+/** Says where the server is; at the first start, creates a tenant and prints its API key, unless a log would keep it. */
 export async function greet(
   { app, installation, emitCheckpoints }: Pick<Server, 'app' | 'installation' | 'emitCheckpoints'>,
   { journalStream }: Pick<Config, 'journalStream'>,
   url: string,
 ): Promise<void> {
-  const tenant = isStandardOutput(journalStream) ? undefined : await greetFirst(installation)
+  const tenant = isKept(journalStream) ? undefined : await greetFirst(installation)
   process.stdout.write(
     `EaaS is listening on ${url}\n${url.startsWith('http:') && !isLocal(url) ? OPEN : ''}Database: ${installation.database}\n`,
   )
@@ -33,6 +33,14 @@ export function baseUrl(host: string, port: number, { isTls = false } = {}): str
 export function isLocal(url: string): boolean {
   const { hostname } = new URL(url)
   return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')
+}
+
+/**
+ * Whether standard output goes to the journal, or to the log of a container, of which this is then the first process. Both keep what
+ * they are given, and others may read it.
+ */
+function isKept(journalStream: string | undefined): boolean {
+  return isStandardOutput(journalStream) || (process.pid === 1 && !process.stdout.isTTY)
 }
 
 // Without the lock first, which every start would wait for.
@@ -56,9 +64,8 @@ The API is described at ${url}/docs
 const OPEN =
   'Other machines can reach this address, without TLS: put a proxy with TLS in front of it, or set EAAS_TLS_CERT_FILE.\n'
 
-// A journal keeps what it is given, and others may read it.
 const NO_TENANT = `
-There is no tenant yet. The journal would keep its API key, so create the first one beside this server:
+There is no tenant yet. The log would keep its API key, so create the first one beside this server:
 
   umask 077; eaas tenant create --name main > first-key
 
