@@ -2,12 +2,11 @@
 import {
   decodeEnvelope,
   decodeEnvelopeText,
-  decodeEnvelopeV2,
   decodeStreamHeader,
-  type EnvelopeParts,
   findStreamHeaderEnd,
   MAX_STREAM_HEADER_BYTES,
   SEALED_SEGMENT_BYTES,
+  type SealedParts,
   TAG_BYTES,
 } from '@eaas/protocol'
 import type { Command } from 'commander'
@@ -68,10 +67,9 @@ export function readFirstLine(head: Uint8Array) {
 }
 
 /** The decoded parts of an envelope, from its text or its JSON. @throws CommandError when it is none */
-export function readEnvelope(text: string): EnvelopeParts & { commitment?: Uint8Array; needsSecret?: true } {
+export function readEnvelope(text: string): SealedParts {
   try {
-    const envelope = text.startsWith('{') ? parseJson(text) : decodeEnvelopeText(text)
-    return envelope.envelope_version === 2 ? decodeEnvelopeV2(envelope) : decodeEnvelope(envelope)
+    return text.startsWith('{') ? decodeEnvelope(parseJson(text)) : decodeEnvelopeText(text)
   } catch (error) {
     throw new CommandError(`not an envelope: ${(error as Error).message}`, USAGE) // it names a member, and no content
   }

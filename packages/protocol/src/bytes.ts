@@ -18,7 +18,7 @@ const SCRATCH_BYTES = 1_024
 interface NodeBuffer {
   byteLength(text: string): number
   alloc(length: number): Uint8Array & { write(text: string, encoding: 'base64'): number }
-  from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64'): string }
+  from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64' | 'base64url'): string }
 }
 
 interface NativeBase64 {
@@ -74,6 +74,18 @@ export function decodeBase64(text: string): Uint8Array {
   const copy = new Uint8Array(bytes)
   bytes.fill(0)
   return copy
+}
+
+/** Encodes bytes as base64url without padding (RFC 4648 section 5). */
+export function encodeBase64Url(bytes: Uint8Array): string {
+  if (nodeBuffer) return nodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url')
+  return encodeBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+}
+
+/** Decodes what `encodeBase64Url` returns. @throws FormatError for any other text */
+export function decodeBase64Url(text: string): Uint8Array {
+  if (!/^[\w-]+$/.test(text)) throw new FormatError('not canonical base64')
+  return decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3))
 }
 
 /**
@@ -239,7 +251,7 @@ export function decodeUtf8(bytes: Uint8Array): string {
 /** Tells whether byte strings are equal, in a time that depends on their lengths only. */
 export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
-  for (const [at, byte] of a.entries()) difference |= byte ^ (b[at] ?? 0)
+  for (let at = 0; at < a.length; at++) difference |= (a[at] as number) ^ (b[at] ?? 0)
   return difference === 0
 }
 

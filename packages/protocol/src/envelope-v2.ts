@@ -1,11 +1,8 @@
-/**
- * Envelope format v2 (envelope-v2.md): bound to a context, and to one DEK. Its bytes and their checks;
- * engines derive and seal.
- */
-import { KEY_BYTES } from './aead.js'
+/** Envelope format v2 (envelope-v2.md 1): bound to a context, and to one DEK, as envelope-binding.ts says. */
+import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
-import { concatBytes, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
-import { bytesOf, decodeParts, type EnvelopeParts, readEnvelopeObject, type WrappedKey } from './envelope.js'
+import { encodeBase64, FormatError } from './bytes.js'
+import { bytesOf, type Envelope, type EnvelopeParts, readWrappedKeyFields } from './envelope.js'
 
 /** An envelope as it is stored and sent (envelope-v2.md 1). */
 export interface EnvelopeV2 {
@@ -20,144 +17,38 @@ export interface EnvelopeV2 {
   application_secret?: true
 }
 
-/** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
-export type Context = Readonly<Record<string, string>>
-
-/** The keys that come from a DEK (envelope-v2.md 2). */
-export interface BoundKeys {
-  /** `K_enc`, which seals and is secret. */
-  key: Uint8Array
-  /** `K_com`, which is public. */
-  commitment: Uint8Array
+/** The parts of an envelope of either format, with the bytes decoded. */
+export interface SealedParts extends EnvelopeParts, SecretFlag {
+  /** Of format v2. */
+  commitment?: Uint8Array
 }
 
-/** The length of both keys together. */
-export const BOUND_KEYS_BYTES = 2 * KEY_BYTES
-export const MAX_CONTEXT_PAIRS = 32
-export const MAX_CONTEXT_NAME_BYTES = 256
-export const MAX_CONTEXT_VALUE_BYTES = 4_096
-
-const LABEL = encodeUtf8('eaas/envelope/v2')
-
-/**
- * Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when
- * `keyId` is not a UUID
- */
-export function boundKeysInfo(keyId: string): Uint8Array {
-  return concatBytes(LABEL, new Uint8Array(1), uuidBytes(keyId))
-}
-
-/** Splits what HKDF returned, and zeroes it. The caller zeroes `key`. */
-export function splitBoundKeys(okm: Uint8Array): BoundKeys {
-  const keys = { key: new Uint8Array(okm.subarray(0, KEY_BYTES)), commitment: new Uint8Array(okm.subarray(KEY_BYTES)) }
-  okm.fill(0)
-  return keys
+/** Builds an envelope from its parts: those with a commitment have format v2. */
+export function encodeSealed(parts: SealedParts): Envelope {
+  const { wrapped_key, key_id, key_version, commitment } = parts
+  const iv = encodeBase64(parts.iv)
+  const shared = { ciphertext: encodeBase64(parts.sealed), wrapped_key, iv, key_id, key_version }
+  if (!commitment) return { ...shared, envelope_version: 1 }
+  return { ...shared, envelope_version: 2, commitment: encodeBase64(commitment), ...secretMember(parts) }
 }
 
 /**
- * Makes the AAD that binds an envelope to its key and its context (envelope-v2.md 4).
+ * Reads an envelope of either format, or a server-mode bundle (envelope.md 5), of unknown origin.
  *
- * @throws FormatError when it is not a context; the message may hold a name, and never a value
+ * @throws FormatError naming the field that is wrong (envelope.md 6, envelope-v2.md 1); the message contains nothing
+ * of the value
  */
-export function contextAad(keyId: string, context: unknown): Uint8Array {
-  return concatBytes(lengthPrefixed(LABEL, uuidBytes(keyId)), encodeContext(context))
-}
-
-/**
- * Encodes a context as it stands at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can
- * be encoded in two calls whose results are joined, if each name of the second comes after those of the first
- * in the order of their UTF-8 bytes.
- *
- * @throws FormatError when it is not a context; the message may hold a name, and never a value
- */
-export function encodeContext(context: unknown): Uint8Array {
-  const pairs = readPairs(context).sort(([one], [other]) => compareBytes(one, other))
-  return lengthPrefixed(...pairs.flat())
-}
-
-function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
-  assertFlatObject(context)
-  const pairs = Object.entries(context)
-  if (pairs.length > MAX_CONTEXT_PAIRS) {
-    throw new FormatError(`context must have at most ${MAX_CONTEXT_PAIRS} pairs, got ${pairs.length}`)
-  }
-  return pairs.map(([name, value]) => {
-    const bytes = textBytes(() => 'a name in context', name, 1, MAX_CONTEXT_NAME_BYTES)
-    const nameOf = () => `context: the value of ${JSON.stringify(name)}`
-    return [bytes, textBytes(nameOf, value, 0, MAX_CONTEXT_VALUE_BYTES)]
-  })
-}
-
-/**
- * Refuses anything but a plain object, of whatever realm: members of a class, hidden ones or symbols would
- * not be bound.
- */
-function assertFlatObject(context: unknown): asserts context is object {
-  const isObject = typeof context === 'object' && context !== null && !Array.isArray(context)
-  const prototype: unknown = isObject ? Object.getPrototypeOf(context) : undefined
-  const isPlain = isObject && (prototype === null || Object.getPrototypeOf(prototype) === null)
-  if (isPlain && Reflect.ownKeys(context).length === Object.keys(context).length) return
-  throw new FormatError('context must be a plain object of strings')
-}
-
-function textBytes(name: () => string, text: unknown, least: number, most: number): Uint8Array {
-  if (typeof text !== 'string')
-    throw new FormatError(`${name()} must be a string, got ${text === null ? 'null' : typeof text}`)
-  let bytes: Uint8Array
-  try {
-    bytes = encodeUtf8(text)
-  } catch {
-    throw new FormatError(`${name()} contains a lone surrogate, which UTF-8 cannot encode`)
-  }
-  if (bytes.length >= least && bytes.length <= most) return bytes
-  throw new FormatError(`${name()} must have ${least} to ${most} bytes in UTF-8, got ${bytes.length}`)
-}
-
-/** Orders byte strings as UTF-8 orders texts; JavaScript orders texts by UTF-16. */
-export function compareBytes(one: Uint8Array, other: Uint8Array): number {
-  let at = 0
-  while (at < one.length && one[at] === other[at]) at++
-  return (one[at] ?? -1) - (other[at] ?? -1)
-}
-
-/** Builds an envelope of format v2 from its parts. */
-export function encodeEnvelopeV2(
-  wrapped: WrappedKey,
-  commitment: Uint8Array,
-  iv: Uint8Array,
-  sealed: Uint8Array,
-  flag: SecretFlag = {},
-): EnvelopeV2 {
-  return {
-    ciphertext: encodeBase64(sealed),
-    wrapped_key: wrapped.wrapped_key,
-    iv: encodeBase64(iv),
-    key_id: wrapped.key_id,
-    key_version: wrapped.key_version,
-    envelope_version: 2,
-    commitment: encodeBase64(commitment),
-    ...secretMember(flag),
-  }
-}
-
-/** The parts of an envelope of format v2. */
-export interface EnvelopeV2Parts extends EnvelopeParts, SecretFlag {
-  commitment: Uint8Array
-}
-
-/**
- * Reads an envelope of format v2, of unknown origin.
- *
- * @throws FormatError naming the field that is wrong (envelope-v2.md 1); the message contains nothing of the
- * value
- */
-export function decodeEnvelopeV2(input: unknown): EnvelopeV2Parts {
-  const fields = readEnvelopeObject(input)
-  if (fields.envelope_version !== 2) throw new FormatError('envelope_version must be 2')
-  const parts = decodeParts(fields)
-  const commitment = bytesOf(fields, 'commitment')
-  if (commitment.length !== KEY_BYTES) {
-    throw new FormatError(`commitment must be ${KEY_BYTES} bytes, got ${commitment.length}`)
-  }
-  return Object.assign(parts, { commitment }, readSecretFlag(fields))
+export function decodeEnvelope(input: unknown): SealedParts {
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw new FormatError('an envelope must be an object')
+  const fields = input as Record<string, unknown>
+  const { envelope_version: version = 1 } = fields
+  if (version !== 1 && version !== 2) throw new FormatError('envelope_version must be 1 or 2')
+  const parts = Object.assign(readWrappedKeyFields(fields), {
+    iv: bytesOf(fields, 'iv', IV_BYTES),
+    sealed: bytesOf(fields, 'ciphertext'),
+  }) // spreading an object takes V8 longer than decoding these
+  if (parts.sealed.length < TAG_BYTES) throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes`)
+  if (version === 1) return parts
+  return Object.assign(parts, { commitment: bytesOf(fields, 'commitment', KEY_BYTES) }, readSecretFlag(fields))
 }

@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { OpenError } from './aead.js'
 import { decodeBase64, decodeHex, encodeBase64, encodeUtf8, FormatError } from './bytes.js'
-import { decodeEnvelope, encodeEnvelope } from './envelope.js'
 import vectors from './envelope.vectors.json' with { type: 'json' }
+import { decodeEnvelope, encodeSealed } from './envelope-v2.js'
 import { nobleAead } from './noble-aead.js'
 
 const key = decodeHex(vectors.key)
@@ -107,11 +107,8 @@ describe('envelope format v1', () => {
 
   it('has exactly the six fields, with base64 in the standard alphabet', () => {
     const { wrapped_key, key_id, key_version } = vectors.valid
-    const envelope = encodeEnvelope(
-      { wrapped_key, key_id, key_version },
-      new Uint8Array(12).fill(255),
-      new Uint8Array(17).fill(254),
-    )
+    const bytes = { iv: new Uint8Array(12).fill(255), sealed: new Uint8Array(17).fill(254) }
+    const envelope = encodeSealed({ wrapped_key, key_id, key_version, ...bytes })
     expect(envelope).toEqual({
       ciphertext: '/v7+/v7+/v7+/v7+/v7+/v4=',
       wrapped_key,
@@ -128,7 +125,7 @@ describe('envelope format v1', () => {
     const versions = fc.integer({ min: 1, max: 2 ** 31 - 1 })
     fc.assert(
       fc.property(bytes(12, 12), bytes(16, 300), versions, (iv, sealed, key_version) => {
-        const parts = decodeEnvelope(encodeEnvelope({ wrapped_key, key_id, key_version }, iv, sealed))
+        const parts = decodeEnvelope(encodeSealed({ wrapped_key, key_id, key_version, iv, sealed }))
         expect(parts).toEqual({ wrapped_key, key_id, key_version, iv, sealed })
       }),
     )

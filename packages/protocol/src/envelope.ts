@@ -1,6 +1,5 @@
-/** Envelope format v1 (envelope.md): what an application stores instead of a value. */
-import { IV_BYTES, TAG_BYTES } from './aead.js'
-import { decodeBase64, encodeBase64, FormatError, isUuid } from './bytes.js'
+/** What an application stores instead of a value (envelope.md): its members, and those of format v1. */
+import { decodeBase64, FormatError, isUuid } from './bytes.js'
 import type { EnvelopeV2 } from './envelope-v2.js'
 
 /** An envelope of format v1 as it is stored and sent (envelope.md 1). */
@@ -35,18 +34,6 @@ export const DEK_MAX_MESSAGES = 2 ** 31
 
 const MAX_KEY_VERSION = 2 ** 31 - 1
 
-/** Builds an envelope of format v1 from its parts. */
-export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint8Array): EnvelopeV1 {
-  return {
-    ciphertext: encodeBase64(sealed),
-    wrapped_key: wrapped.wrapped_key,
-    iv: encodeBase64(iv),
-    key_id: wrapped.key_id,
-    key_version: wrapped.key_version,
-    envelope_version: 1,
-  }
-}
-
 /**
  * Reads the three fields of a wrapped DEK, among others of an envelope or a stream's header of unknown origin
  * (envelope.md 1). The text of the wrapped key itself is read by `readWrappedKey`.
@@ -62,38 +49,6 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
   return { wrapped_key, key_id, key_version }
 }
 
-/**
- * Reads an envelope of format v1, or a server-mode bundle (envelope.md 5), of unknown origin.
- *
- * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the
- * value
- */
-export function decodeEnvelope(input: unknown): EnvelopeParts {
-  const fields = readEnvelopeObject(input)
-  if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
-    throw new FormatError('envelope_version must be 1')
-  }
-  return decodeParts(fields)
-}
-
-/** Reads the fields that both formats have. @throws FormatError naming the field that is wrong */
-export function decodeParts(fields: Record<string, unknown>): EnvelopeParts {
-  const wrapped = readWrappedKeyFields(fields)
-  const iv = bytesOf(fields, 'iv')
-  if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
-  const sealed = bytesOf(fields, 'ciphertext')
-  if (sealed.length < TAG_BYTES) {
-    throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes, got ${sealed.length}`)
-  }
-  return Object.assign(wrapped, { iv, sealed }) // spreading an object takes V8 longer than decoding these
-}
-
-/** Refuses anything but an object, arrays too. @throws FormatError */
-export function readEnvelopeObject(input: unknown): Record<string, unknown> {
-  if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input as Record<string, unknown>
-  throw new FormatError('an envelope must be an object')
-}
-
 /** Whether a value can be the version of a key. */
 export function isKeyVersion(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION
@@ -105,12 +60,15 @@ function text(fields: Record<string, unknown>, name: string): string {
   return value
 }
 
-/** Reads the bytes of a field of an envelope. @throws FormatError naming the field */
-export function bytesOf(fields: Record<string, unknown>, name: string): Uint8Array {
+/** Reads the bytes of a field of an envelope, so many where a number is given. @throws FormatError naming the field */
+export function bytesOf(fields: Record<string, unknown>, name: string, length?: number): Uint8Array {
   const value = text(fields, name)
+  let bytes: Uint8Array
   try {
-    return decodeBase64(value)
+    bytes = decodeBase64(value)
   } catch {
     throw new FormatError(`${name} must be canonical base64`)
   }
+  if (bytes.length === (length ?? bytes.length)) return bytes
+  throw new FormatError(`${name} must be ${length} bytes, got ${bytes.length}`)
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { buildStream, plaintextOf, streamVectors as vectors } from '../../../test/support/vectors/stream-vectors.js'
 import { OpenError } from './aead.js'
 import { concatBytes, decodeHex, encodeHex, equalInConstantTime, FormatError } from './bytes.js'
-import { type Context, encodeContext, splitBoundKeys } from './envelope-v2.js'
+import { type Context, encodeContext, splitBoundKeys } from './envelope-binding.js'
 import { nobleAead } from './noble-aead.js'
 import {
   decodeStreamHeader,

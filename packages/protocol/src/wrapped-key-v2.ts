@@ -3,7 +3,7 @@
  * the KEK seals and opens them.
  */
 import { concatBytes, encodeUtf8, isWellFormed, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
-import { encodeContext } from './envelope-v2.js'
+import { encodeContext } from './envelope-binding.js'
 import { MAX_USE_PAIRS, MAX_USE_VALUE_CHARACTERS } from './limits.js'
 
 /** What a DEK is for: it seals data, makes the values of index columns, or seals a stream. */

@@ -7,8 +7,8 @@ import {
   type Context,
   decodeHex,
   type Envelope,
-  encodeEnvelope,
   encodeHex,
+  encodeSealed,
   FormatError,
   IV_BYTES,
   isUuid,
@@ -27,7 +27,7 @@ import {
 } from '@eaas/protocol'
 import { fillRandom, randomDek } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
-import type { Engine, Mac } from './engines/engine.js'
+import type { Mac } from './engines/engine.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import {
@@ -118,8 +118,10 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
     const engine = await selectEngine('auto')
     const iv = new Uint8Array(IV_BYTES)
     fillRandom(iv)
-    if (aad) return await sealBound(engine, { dek: key, wrapped: header }, { iv, plaintext, aad, secret })
-    return encodeEnvelope(header, iv, await key.use((bytes) => engine.seal(bytes, iv, plaintext)))
+    const parts = aad
+      ? await sealBound(engine, { dek: key, wrapped: header }, { iv, plaintext, aad, secret })
+      : { ...header, iv, sealed: await key.use((bytes) => engine.seal(bytes, iv, plaintext)) }
+    return encodeSealed(parts)
   } finally {
     key.release()
     secret?.release()
@@ -235,7 +237,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     assertOpen() // after the await, during which `close()` may have been called
     const parts = readWrappedKey(wrapped_key, use && WRAPPED_KEY_V2_FORMAT)
     if (!parts) throw new DecryptionError()
-    const { version } = parts
+    const { version, iv, sealed } = parts
     const kek = keks.get(version)
     if (!kek) {
       const held = [...keks.keys()].join(', ')
@@ -247,7 +249,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     const aad = use
       ? readingContext(() => wrappedKeyV2Aad({ tenant_id, key_id, version }, use))
       : wrappedKeyAad(tenant_id, key_id, version)
-    return openBytes(engine, kek, { ...parts, aad })
+    return opening(() => kek.use((key) => engine.open(key, iv, sealed, aad)))
   }
   const decrypt = async (envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes> => {
     assertOpen()
@@ -286,16 +288,6 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
       hashKey?.release()
     },
   })
-}
-
-interface Sealed {
-  iv: Uint8Array
-  sealed: Uint8Array
-  aad?: Uint8Array
-}
-
-async function openBytes(engine: Engine, key: Secret, { iv, sealed, aad }: Sealed): Promise<Bytes> {
-  return opening(() => key.use((bytes) => engine.open(bytes, iv, sealed, aad)))
 }
 
 /** Opens, and releases the DEK and the secrets. */

@@ -2,7 +2,7 @@
  * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait.
  * Works where the DEK is at hand and the engine is synchronous: node:crypto, or noble.
  */
-import type { Context, Envelope } from '@eaas/protocol'
+import { type Context, type Envelope, encodeSealed } from '@eaas/protocol'
 import type { Client, DecryptOptions } from './client.js'
 import { ColdError, InvalidInputError, isEaasError } from './errors.js'
 import {
@@ -21,7 +21,7 @@ import { clientParts } from './records/client-parts.js'
 import type { Envelopes } from './records/envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 import type { CallOptions } from './resources/keys.js'
-import { isPromise, type Soon } from './waiting.js'
+import { isPromise, type Soon, use } from './waiting.js'
 
 export { ColdError } from './errors.js'
 
@@ -75,7 +75,7 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
     client,
     `the key ${keyId} has no DEK at hand`,
     'Await warm(client, keyId) before, and regularly.',
-    (envelopes) => envelopes.seal(bytes, keyId, NEVER_WAIT, aad),
+    (envelopes) => use(envelopes.seal(bytes, keyId, NEVER_WAIT, aad), encodeSealed),
   )
 }
 

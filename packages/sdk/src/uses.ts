@@ -54,11 +54,10 @@ export function useOfStream(): Uses {
  * what these are bound to; of a row's there may be none.
  */
 export function usesOfModel(model: string, pairs: () => Context, ofRow = false): Uses {
-  const ofModel = { model: fit(model) }
-  const many = nameUse('data', ofModel)
+  const many = nameUse('data', { model: fit(model) })
   const findOne = () => {
     const row = findRowText(Object.entries(pairs()).filter(([name]) => name.startsWith('row.')))
-    return row ? nameUse('data', { ...ofModel, row }) : undefined
+    return row ? nameUse('data', { ...many.context, row }) : undefined
   }
   const one = ofRow ? findOne() : undefined
   return one ? { use: one, orUse: () => many } : { use: many, orUse: findOne }

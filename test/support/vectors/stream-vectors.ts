@@ -2,7 +2,7 @@
 import { createCipheriv, createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { concatBytes, decodeHex, encodeHex } from '../../../packages/protocol/src/bytes.js'
-import type { Context } from '../../../packages/protocol/src/envelope-v2.js'
+import type { Context } from '../../../packages/protocol/src/envelope-binding.js'
 
 interface SealedPiece {
   iv: string

@@ -14,7 +14,7 @@ import {
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
 import { type AuditContext, assertNotAborted } from '../input.js'
 import { recordedAs, type WrappedFor } from '../uses.js'
-import { microtasks, onAbort, rememberCaller, requestsAreIsolated, turn } from '../waiting.js'
+import { microtasks, onAbort, requestsAreIsolated, traced, turn } from '../waiting.js'
 import { asTampering } from './call-errors.js'
 import { type Answer, type Call, type Http, type Outcome, observe, toCall } from './calls.js'
 import type { Emit } from './events.js'
@@ -45,15 +45,7 @@ interface BatcherOptions {
 
 /** Makes the operations over one client's HTTP. */
 export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions = {}): Batcher {
-  const queue = createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)
-  const run = async <Id extends BatchedOperation>(request: OperationRequest<Id>) => {
-    const atCaller = rememberCaller()
-    try {
-      return await queue(request)
-    } catch (error) {
-      throw atCaller(error)
-    }
-  }
+  const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)) as RunOperation
   /** What a call says of a use. */
   const stated = (use: WrapUse | undefined) =>
     use && { purpose: use.purpose, context: use.context, ...recordedAs(auditContext) }

@@ -3,12 +3,11 @@ import { wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { looksSealed } from '../models/accepted-unsealed.js'
-import { envelopeAt } from '../models/compact-rows.js'
+import { readEnvelopeAt } from '../models/compact-rows.js'
 import { type Definition, type PlacedField, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { getAt } from '../records/paths.js'
-import { readEnvelope } from '../records/read-envelope.js'
 
 /**
  * How many values of a field are stored in which form. Those of `oldVersion` and `formerKey` are among `v1`
@@ -134,7 +133,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
   if (!looksSealed(value)) return found('plaintext')
   try {
     const place = { index: 0, field: name }
-    const parts = readEnvelope(envelopeAt(row, path, definition.header, place), place)
+    const parts = readEnvelopeAt(row, path, definition.header, place)
     const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
     const isOld = wrappingVersion(parts) < (versions.get(key_id) ?? 0)

@@ -45,9 +45,12 @@ export function bindField(definition: Definition, keyId: string, field: string, 
   const known = heads.get(whole) ?? new Map<string, Uint8Array>()
   heads.set(whole, known)
   const name = `${keyId}/${field}`
-  // `field` and `model` come before every `row.…`, so the pairs can be encoded apart.
-  const head = known.get(name) ?? readingContext(() => contextAad(keyId, { model: definition.name, field }))
-  if (known.size >= MAX_HEADS) known.clear()
-  known.set(name, head)
+  let head = known.get(name)
+  if (!head) {
+    // `field` and `model` come before every `row.…`, so the pairs can be encoded apart.
+    head = readingContext(() => contextAad(keyId, { model: definition.name, field }))
+    if (known.size >= MAX_HEADS) known.clear()
+    known.set(name, head)
+  }
   return concatBytes(head, row)
 }

@@ -1,8 +1,9 @@
 /** The compact form of a row (compact-rows.md), and its lossless conversion to envelopes and back. */
+import type { SealedParts } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { envelopeObject, readEnvelope } from '../records/read-envelope.js'
+import { envelopeObject, isText, readEnvelope } from '../records/read-envelope.js'
 
 /** What the envelopes of one record share; the compact form stores it once. */
 export interface EnvelopeHeader {
@@ -105,6 +106,12 @@ export function envelopeAt(row: Row, path: Path, header: string, place: RecordPl
     throw new InvalidInputError(`${column} is missing`, `Pass ${column}.`, place)
   }
   return { ciphertext: value.c, iv: value.i, ...shared }
+}
+
+/** Reads the envelope of a field, stored in any form. @throws InvalidInputError naming what is wrong */
+export function readEnvelopeAt(row: Row, path: Path, header: string, place: RecordPlace): SealedParts {
+  const value = getAt(row, path)
+  return readEnvelope(isText(value) ? value : envelopeAt(row, path, header, place), place)
 }
 
 /**

@@ -1,21 +1,20 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
 
-import type { Secret } from '../deks/secret.js'
+import type { SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { hasRows, isMissing, type Row } from '../input.js'
 import { createPace } from '../pace.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
-import { attempt, BLOCK_RECORDS, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
+import { attempt, BLOCK_RECORDS, eachBlock, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
 import { demandAad, foreignKey, type OpenableParts } from '../records/bound-envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath, copyRow } from '../records/plain-rows.js'
 import { assertNoLookalike, assertNoNullObject } from '../records/presence.js'
-import { readEnvelope, type SealedParts } from '../records/read-envelope.js'
 import { type Uses, wrappedFor } from '../uses.js'
 import { acceptPlain, countAccepted } from './accepted-unsealed.js'
 import { bindField, bindRow, findUses } from './bindings.js'
 import { decodeField, isNothing } from './codecs.js'
-import { envelopeAt, isHeaderUsed } from './compact-rows.js'
+import { isHeaderUsed, readEnvelopeAt } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { named, naming } from './named-errors.js'
@@ -47,10 +46,10 @@ export interface Opened extends RowsResult<Row> {
 
 interface Job extends OpenJob {
   field: PlacedField
+  /** What was opened, or why it was not. */
+  value?: unknown
+  error?: EaasError
 }
-
-/** The result for one value. */
-type Outcome = { value: unknown } | { error: EaasError }
 
 /** Opens rows. */
 export async function openRows(
@@ -60,47 +59,40 @@ export async function openRows(
   options: RowsOptions & { first: number },
 ): Promise<Opened> {
   const { first } = options
-  const deks = new Map<string, Secret>()
-  const outcomes = new Map<Job, Outcome>()
   const opening: Opening<Job> = {
-    ...{ ...options, pace: createPace(), deks },
+    ...{ ...options, pace: createPace() },
     progressOf: ({ place }) => ({ done: place.index - first, total: rows.length }),
     take(job, plaintext) {
-      outcomes.set(job, { value: decodeField(job.field.spec, plaintext, job.place) })
+      job.value = decodeField(job.field.spec, plaintext, job.place)
     },
     fail(job, error) {
-      outcomes.set(job, { error })
+      job.error = error
     },
   }
   const result: Opened = { ok: [], failed: [], indexes: [] }
-  try {
-    for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
-      const block = rows.slice(start, start + BLOCK_RECORDS)
-      const read = Array.from(block, (given, at) => {
-        const index = first + start + at
-        return attempt(() => {
-          const row = copyStored(definition, given, index)
-          return { row, jobs: naming(definition, row, () => readJobs(definition, row, index)) }
-        })
+  await eachBlock(rows.length, async (start, deks) => {
+    const block = rows.slice(start, start + BLOCK_RECORDS)
+    const read = Array.from(block, (given, at) => {
+      const index = first + start + at
+      return attempt(() => {
+        const row = copyStored(definition, given, index)
+        return { row, jobs: naming(definition, row, () => readJobs(definition, row, index)) }
       })
-      const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
-      outcomes.clear()
-      await openBlock(deps, jobs, opening)
-      for (const [at, one] of read.entries()) {
-        const index = first + start + at
-        const row = isEaasError(one) ? one : join(deps, definition, { ...one, index }, outcomes)
-        if (isEaasError(row)) {
-          const error = isEaasError(one) ? row : named(row, definition, one.row)
-          result.failed.push({ index, error })
-        } else {
-          result.ok.push(row)
-          result.indexes.push(index)
-        }
+    })
+    const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
+    await openBlock(deps, jobs, deks, opening)
+    for (const [at, one] of read.entries()) {
+      const index = first + start + at
+      const row = isEaasError(one) ? one : join(deps, definition, { ...one, index })
+      if (isEaasError(row)) {
+        const error = isEaasError(one) ? row : named(row, definition, one.row)
+        result.failed.push({ index, error })
+      } else {
+        result.ok.push(row)
+        result.indexes.push(index)
       }
     }
-  } finally {
-    for (const dek of deks.values()) dek.release()
-  }
+  })
   options.onProgress?.({ done: rows.length, total: rows.length })
   return result
 }
@@ -142,7 +134,7 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     const value = getAt(row, field.path)
     if (!isMissing(value)) {
       if (acceptPlain(definition, field, value, index)) return []
-      const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
+      const parts = readEnvelopeAt(row, field.path, header, place)
       if (isOwn(parts.key_id)) return [{ place, field, parts: forRow(demand(parts, place)) }]
       const hint = 'Name former keys in `formerKeyIds`, or restore the envelope.'
       throw foreignKey(parts.key_id, keyByRow ? "the row's" : "the model's", hint, place)
@@ -157,13 +149,12 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
   })
   const sealPlace = { index, field: SEAL_FIELD.name }
   if (!definition.rowSeal || fields.length === 0 || !hasSeal(definition, row, sealPlace)) return jobs
-  const parts = readEnvelope(envelopeAt(row, SEAL_FIELD.path, header, sealPlace), sealPlace)
+  const parts = readEnvelopeAt(row, SEAL_FIELD.path, header, sealPlace)
   if (!isOwn(parts.key_id)) throw foreignKey(parts.key_id, "the model's", 'Restore the row.', sealPlace)
-  const read = new Map(jobs.map((job) => [job.field.name, job.parts]))
   const cellOf = ({ name, path }: PlacedField) => {
     if (isMissing(getAt(row, path))) return undefined
     const place = { index, field: name }
-    return read.get(name) ?? readEnvelope(envelopeAt(row, path, header, place), place)
+    return jobs.find(({ field }) => field.name === name)?.parts ?? readEnvelopeAt(row, path, header, place)
   }
   binding ??= bindRow(definition, row, index)
   const aad = sealAad(definition, parts.key_id, { row, binding: binding ?? new Uint8Array(0), cellOf })
@@ -178,24 +169,21 @@ function join(
   { accepted }: ModelDeps,
   definition: Definition,
   { row, jobs, index }: { row: Row; jobs: readonly Job[]; index: number },
-  outcomes: ReadonlyMap<Job, Outcome>,
 ): Row | EaasError {
   const { fields, columns, header } = definition
   const values: [Path, unknown][] = []
   for (const job of jobs) {
-    const outcome = outcomes.get(job)
-    if (outcome && 'error' in outcome) return outcome.error
-    if (job.field === SEAL_FIELD) continue
-    values.push([job.field.path, outcome?.value])
+    if (job.error) return job.error
+    if (job.field !== SEAL_FIELD) values.push([job.field.path, job.value])
   }
   countAccepted(accepted, definition, row, jobs)
-  const opened = new Set(jobs.map(({ field }) => field))
   for (const field of fields) {
     const { path, spec } = field
     const value = getAt(row, path)
     // A database stores null for a value that was left out.
     if (value === null && !spec.missing.includes(null)) values.push([path, undefined])
-    else if (!isMissing(value) && !opened.has(field)) values.push([path, readPlain(definition, field, value, index)])
+    else if (!isMissing(value) && !jobs.some((job) => job.field === field))
+      values.push([path, readPlain(definition, field, value, index)])
   }
   const plain = withValues(row, values)
   for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // any other value is the application's

@@ -1,15 +1,15 @@
 /** Seals the rows of a model: checks all values first, then seals the fields of each row under one DEK. */
-import { decodeBase64, type Envelope } from '@eaas/protocol'
+import { encodeSealed, type SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { createBacklog, type Pace } from '../pace.js'
 import { assertIndexColumn } from '../records/blind-indexes.js'
 import { attempt, restAndReport, withDeks } from '../records/blocks.js'
-import { toText } from '../records/envelope-text.js'
 import type { MakeSeal } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { assertNoColumn, assertNoLookalike, assertNoNullObject } from '../records/presence.js'
+import { textOf } from '../records/read-envelope.js'
 import type { NamedUse } from '../uses.js'
 import { isPromise } from '../waiting.js'
 import { bindField, bindRow, findUses } from './bindings.js'
@@ -137,11 +137,9 @@ export async function sealRows(
   const paths = [...fields.map(({ path }) => path), ...(definition.rowSeal ? [SEAL_FIELD.path] : [])]
   const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
   const out: Row[] = []
-  const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
-    const values = present.map(({ path }, number): [Path, unknown] => {
-      const envelope = sealed[number]
-      return [path, format === 'text' && envelope ? toText(envelope) : envelope]
-    })
+  const encode = format === 'text' ? textOf : encodeSealed
+  const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly SealedParts[]) => {
+    const values = sealed.map((parts, number): [Path, unknown] => [present[number]?.path ?? [], encode(parts)])
     const full = withValues(definition.rowSeal ? { [SEAL_FIELD.name]: null, ...row } : row, values)
     out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
@@ -162,10 +160,13 @@ export async function sealRows(
         aad: binding && bindField(definition, keyId, name, binding),
       }))
       const own = dekOf(at)
-      const makeSeal =
+      const makeSeal: MakeSeal | undefined =
         getValue &&
         binding &&
-        sealerOf(definition, { keyId, binding, present, indexes: indexesOf(definition, read[at], getValue) })
+        ((values) => {
+          const cellOf = ({ name }: PlacedField) => values[present.findIndex((field) => field.name === name)]
+          return sealPlaintext(definition, keyId, { row: indexesOf(definition, read[at], getValue), binding, cellOf })
+        })
       const sealed = own
         ? envelopes.sealAllWith(own, plaintexts, makeSeal)
         : plaintexts.length === 0 && !makeSeal
@@ -193,24 +194,4 @@ export function indexesOf({ columns }: Definition, read: RowRead | undefined, ge
     return [column.column, texts === undefined ? null : getValue(column, texts)]
   })
   return Object.fromEntries(values)
-}
-
-/** Returns what makes the seal of a row from the envelopes of the fields that have a value. */
-function sealerOf(
-  definition: Definition,
-  {
-    keyId,
-    binding,
-    present,
-    indexes,
-  }: { keyId: string; binding: Uint8Array; present: readonly PlacedField[]; indexes: Row },
-): MakeSeal {
-  return (sealed) => {
-    const cells = new Map(present.map(({ name }, at) => [name, sealed[at]]))
-    const cellOf = ({ name }: PlacedField) => {
-      const envelope = cells.get(name)
-      return envelope && { iv: decodeBase64(envelope.iv), sealed: decodeBase64(envelope.ciphertext) }
-    }
-    return sealPlaintext(definition, keyId, { row: indexes, binding, cellOf })
-  }
 }

@@ -99,6 +99,8 @@ async function createDeks(making: readonly Promise<OwnDek>[]): Promise<OwnDek[]>
 export interface OpenJob {
   place: RecordPlace
   parts: OpenableParts
+  /** The name of its DEK. */
+  dek?: string
   /** Set where it was opened already, to check its DEK. */
   plaintext?: Uint8Array
 }
@@ -106,14 +108,25 @@ export interface OpenJob {
 /** How the jobs of a block are opened. */
 export interface Opening<J extends OpenJob> extends Report {
   pace: Pace
-  /** The DEKs that were unwrapped so far. The caller releases them. */
-  deks: Map<string, Secret>
   /** What `onProgress` is told before the job is opened. */
   progressOf(job: J): Progress
   /** Takes the plaintext of a job. An error of the SDK that it throws goes to `fail`. */
   take(job: J, plaintext: Uint8Array): void
   /** Takes the error of a job that does not open; what it throws ends the block. */
   fail(job: J, error: EaasError): void
+}
+
+/** The DEKs that were unwrapped so far, by their names. */
+type Deks = Map<string, Secret>
+
+/** Runs a task for each block of so many records, and releases the DEKs that it had unwrapped. */
+export async function eachBlock(count: number, task: (start: number, deks: Deks) => Promise<void>): Promise<void> {
+  const deks: Deks = new Map()
+  try {
+    for (let start = 0; start < count; start += BLOCK_RECORDS) await task(start, deks)
+  } finally {
+    for (const dek of deks.values()) dek.release()
+  }
 }
 
 /**
@@ -123,23 +136,24 @@ export interface Opening<J extends OpenJob> extends Report {
 export async function openBlock<J extends OpenJob>(
   deps: RecordsDeps,
   jobs: readonly J[],
+  deks: Deks,
   opening: Opening<J>,
 ): Promise<void> {
   const { envelopes } = deps
-  const { pace, deks, signal } = opening
+  const { pace, signal } = opening
   const refused = await unwrapEach(deps, jobs, deks, signal)
   const backlog = createBacklog(envelopes.isSync())
   for (const job of jobs) {
     if (pace.due()) await restAndReport(deps, pace, opening, opening.progressOf(job))
-    const { parts, place } = job
+    const { parts, place, dek: name = '' } = job
     const fail = (error: unknown) => {
       if (!isEaasError(error)) throw error
       opening.fail(job, placedAt(error, place))
     }
     const take = (plaintext: Uint8Array) => opening.take(job, plaintext)
-    const dek = deks.get(dekName(parts))
+    const dek = deks.get(name)
     if (!dek) {
-      fail(refused.get(dekName(parts)))
+      fail(refused.get(name))
       continue
     }
     try {
@@ -161,12 +175,13 @@ export async function openBlock<J extends OpenJob>(
 async function unwrapEach(
   { decryptDeks, envelopes }: RecordsDeps,
   jobs: readonly OpenJob[],
-  deks: Map<string, Secret>,
+  deks: Deks,
   signal: AbortSignal | undefined,
 ): Promise<Map<string, EaasError>> {
   const firsts = new Map<string, OpenJob>()
   for (const job of jobs) {
     const name = dekName(job.parts)
+    job.dek = name
     if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
   }
   const refused = new Map<string, EaasError>()

@@ -8,11 +8,10 @@ import {
   boundKeysInfo,
   type Context,
   contextAad,
-  type EnvelopeV2,
-  encodeEnvelopeV2,
   equalInConstantTime,
   FormatError,
   OpenError,
+  type SealedParts,
   type WrappedKey,
 } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
@@ -23,7 +22,6 @@ import type { DemandOptions } from '../input.js'
 import { usesIn, type WrappedFor, wrappedFor } from '../uses.js'
 import { isPromise, type Soon, use } from '../waiting.js'
 import { flagOf, type Secrets, secretsFor, tryEach, withMixed } from './application-secret.js'
-import type { SealedParts } from './read-envelope.js'
 
 declare const demanded: unique symbol
 
@@ -132,13 +130,12 @@ export function sealBound(
   engine: Engine,
   { dek, wrapped }: OwnDek,
   { iv, plaintext, aad, secret }: BoundMessage,
-): Soon<EnvelopeV2> {
+): Soon<SealedParts> {
   let bytes: Uint8Array | undefined
-  const flag = flagOf(secret)
   const sealed = useKeys(engine, dek, { keyId: wrapped.key_id, secret }, ({ key, commitment }) => {
     bytes ??= plaintext
-    return use(engine.seal(key, iv, bytes, aad), (ciphertext) =>
-      encodeEnvelopeV2(wrapped, commitment, iv, ciphertext, flag),
+    return use(engine.seal(key, iv, bytes, aad), (sealed) =>
+      Object.assign({ iv, sealed, commitment }, wrapped, flagOf(secret)),
     )
   })
   if (bytes || !isPromise(sealed)) return sealed

@@ -1,6 +1,5 @@
 /** `decryptMany`: opens fields of many records, block by block. */
 
-import type { Secret } from '../deks/secret.js'
 import {
   assertNotAborted,
   assertOneOf,
@@ -12,7 +11,15 @@ import {
   toText,
 } from '../input.js'
 import { createPace } from '../pace.js'
-import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'
+import {
+  BLOCK_RECORDS,
+  eachBlock,
+  type Opening,
+  type OpenJob,
+  openBlock,
+  type Progress,
+  type RecordsDeps,
+} from './blocks.js'
 import { demandContext } from './bound-envelopes.js'
 import { assertContextOf, assertFields, type ContextOf, checkPresence, contextAt, copyNamed } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
@@ -59,9 +66,8 @@ export async function decryptMany(
   const pace = createPace()
   await checkPresence(rows, { fields: placed, optional, columns: [], toSeal: false, pace, signal })
   await deps.envelopes.ready()
-  const deks = new Map<string, Secret>()
   const opening: Opening<PlacedJob> = {
-    ...{ pace, deks, signal, onProgress: options.onProgress },
+    ...{ pace, signal, onProgress: options.onProgress },
     progressOf: ({ place }) => ({ done: place.index, total: rows.length }),
     take({ place, path }, plaintext) {
       putAt(rows[place.index] ?? {}, path, as === 'text' ? toText(plaintext, place) : plaintext)
@@ -70,15 +76,11 @@ export async function decryptMany(
       throw error
     },
   }
-  try {
-    for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
-      const jobs = readJobs(rows, placed, start, demand)
-      assertNotAborted(signal)
-      await openBlock(deps, jobs, opening)
-    }
-  } finally {
-    for (const dek of deks.values()) dek.release()
-  }
+  await eachBlock(rows.length, async (start, deks) => {
+    const jobs = readJobs(rows, placed, start, demand)
+    assertNotAborted(signal)
+    await openBlock(deps, jobs, deks, opening)
+  })
   options.onProgress?.({ done: rows.length, total: rows.length })
   return rows
 }

@@ -1,5 +1,6 @@
 /** `encryptMany`: seals fields of many records, and adds the columns of their blind indexes. */
 
+import { encodeSealed, type SealedParts } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
@@ -115,11 +116,12 @@ export async function encryptMany(
         const value = getAt(out, path)
         if (isMissing(value)) continue
         const plaintext = readValue(value, { index: at, field: name })
-        const envelope = own
+        const sealed = own
           ? envelopes.sealWith(own, plaintext, aads[number])
           : envelopes.seal(plaintext, keyId, signal, aads[number])
-        if (!isPromise(envelope)) putAt(out, path, envelope)
-        else await backlog.add(envelope.then((sealed) => putAt(out, path, sealed)))
+        const put = (parts: SealedParts) => putAt(out, path, encodeSealed(parts))
+        if (!isPromise(sealed)) put(sealed)
+        else await backlog.add(sealed.then(put))
       }
     }
   })

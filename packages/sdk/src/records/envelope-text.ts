@@ -3,7 +3,7 @@
  */
 import type { Envelope } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
-import { envelopeObject, likeForm, readEnvelope, type StoredEnvelope } from './read-envelope.js'
+import { envelopeObject, readEnvelope, type StoredEnvelope, textOf } from './read-envelope.js'
 
 /**
  * Returns the text of an envelope (envelope-text.md): letters, digits, `.`, `-` and `_`, in about two thirds
@@ -17,7 +17,7 @@ import { envelopeObject, likeForm, readEnvelope, type StoredEnvelope } from './r
  * ```
  */
 export function toText(envelope: StoredEnvelope): string {
-  return likeForm(envelopeObject(envelope), '') as string
+  return textOf(readEnvelope(envelope))
 }
 
 /**

@@ -2,7 +2,7 @@
  * Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine
  * and the DEKs of a client.
  */
-import { type Context, type Envelope, encodeEnvelope, OpenError } from '@eaas/protocol'
+import { type Context, type Envelope, encodeSealed, OpenError, type SealedParts } from '@eaas/protocol'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
@@ -42,7 +42,7 @@ export interface Plaintext {
 }
 
 /** Makes the last value of a record from the envelopes of the others. */
-export type MakeSeal = (sealed: readonly Envelope[]) => Plaintext
+export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 
 /**
  * Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise.
@@ -63,7 +63,7 @@ export interface Envelopes {
    * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
    * without one. Its DEK is wrapped for no use.
    */
-  seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<Envelope>
+  seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
   /**
    * Seals the values of one record under one DEK, and behind them what `seal` makes of their envelopes: the seal of
    * the row.
@@ -71,11 +71,11 @@ export interface Envelopes {
   sealAll(
     plaintexts: readonly Plaintext[],
     options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },
-  ): Soon<Envelope[]>
+  ): Soon<SealedParts[]>
   /** The same under a DEK of the caller. */
-  sealAllWith(own: OwnDek, plaintexts: readonly Plaintext[], seal: MakeSeal | undefined): Soon<Envelope[]>
+  sealAllWith(own: OwnDek, plaintexts: readonly Plaintext[], seal: MakeSeal | undefined): Soon<SealedParts[]>
   /** Seals bytes under a DEK of the caller. */
-  sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope>
+  sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts>
   /** Opens what `demandContext` returned. @throws DecryptionError */
   open(parts: OpenableParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
   /** Opens with a DEK of the caller. @throws DecryptionError */
@@ -95,7 +95,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   else selected.catch(() => undefined) // started early; ready() tries again and reports the error
 
   const current = () => engine as Engine // callers wait for ready() first
-  const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope> => {
+  const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts> => {
     const { dek, wrapped } = own
     const iv = takeIv()
     const [secret] = secrets.list
@@ -103,12 +103,12 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     if (secret) throw new InvalidInputError('a client with a secret writes format v2 alone', 'Leave out `envelope: 1`.')
     return use(
       dek.use((key) => current().seal(key, iv, plaintext)),
-      (sealed) => encodeEnvelope(wrapped, iv, sealed),
+      (sealed) => ({ ...wrapped, iv, sealed }),
     )
   }
   const sealAllWith: Envelopes['sealAllWith'] = (own, plaintexts, seal) => {
     const sealed = plaintexts.map(({ bytes, aad }) => sealWith(own, bytes, aad))
-    const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as Envelope[])
+    const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as SealedParts[])
     if (!seal) return all
     return use(all, (list) => {
       const { bytes, aad } = seal(list)
@@ -178,8 +178,11 @@ export function sealOne(
   { keyId, dek, signal, ...format }: SealOptions,
 ): Soon<Envelope> {
   const aad = readFormatAad(keyId, format)
-  if (dek === 'shared') return envelopes.seal(bytes, keyId, signal, aad)
-  return withOwnDek(wrap, { keyId, signal }, (own) => envelopes.sealWith(own, bytes, aad))
+  const sealed =
+    dek === 'shared'
+      ? envelopes.seal(bytes, keyId, signal, aad)
+      : withOwnDek(wrap, { keyId, signal }, (own) => envelopes.sealWith(own, bytes, aad))
+  return use(sealed, encodeSealed)
 }
 
 /** Opens an envelope of unknown origin, as `decrypt` of a client does. @throws InvalidInputError, DecryptionError */

@@ -47,6 +47,7 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
       assertNotInherited(object, head, at, index)
       continue
     }
+    if (!isObject(value)) continue
     const rests = paths.flatMap(([name, ...rest]) => (name === head && rest.length > 0 ? [rest] : []))
     if (rests.length > 0 && kindOfRecord(value) === undefined) {
       copy[head] = copyObject(value as Row, [...at, head], { index, paths: rests, toStore })

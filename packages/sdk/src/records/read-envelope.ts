@@ -2,13 +2,12 @@
 import {
   decodeEnvelope,
   decodeEnvelopeText,
-  decodeEnvelopeV2,
   type Envelope,
-  type EnvelopeParts,
   type EnvelopeV1,
   encodeEnvelopeText,
+  encodeSealed,
   FormatError,
-  type SecretFlag,
+  type SealedParts,
   type WrappedKey,
 } from '@eaas/protocol'
 import type { RecordPlace } from '../errors.js'
@@ -20,12 +19,6 @@ import { type Row, readFormat } from '../input.js'
  */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
 
-/** The decoded parts of an envelope of either format. */
-export interface SealedParts extends EnvelopeParts, SecretFlag {
-  /** Of format v2. */
-  commitment?: Uint8Array
-}
-
 /** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
 export type StoredEnvelope = Envelope | Bundle | string
 
@@ -33,11 +26,9 @@ export type StoredEnvelope = Envelope | Bundle | string
  * Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong
  */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
-  return reading(place, () => {
-    const fields = parseEnvelope(envelope)
-    const isV2 = (fields as { envelope_version?: unknown } | null | undefined)?.envelope_version === 2
-    return isV2 ? decodeEnvelopeV2(fields) : decodeEnvelope(fields)
-  })
+  return reading(place, () =>
+    isText(envelope) ? decodeEnvelopeText(envelope) : decodeEnvelope(parseEnvelope(envelope)),
+  )
 }
 
 /**
@@ -45,28 +36,33 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedPart
  * InvalidInputError on other text
  */
 export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
-  return reading(place, () => parseEnvelope(envelope) as Row)
-}
-
-/** Returns a stored envelope with another wrapped key, in the form that it has. */
-export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
-  return likeForm({ ...envelopeObject(stored), wrapped_key, key_version }, stored)
+  const read = () => (isText(envelope) ? encodeSealed(decodeEnvelopeText(envelope)) : parseEnvelope(envelope))
+  return reading(place, read) as Row
 }
 
 /**
- * Returns an envelope in the form of another one: an object, a text, or JSON as text. @throws
- * InvalidInputError where it has no text
+ * Returns a stored envelope with another wrapped key, in the form that it has: an object, its text, or JSON as text.
+ * @throws InvalidInputError where it has no text
  */
-export function likeForm(envelope: Row, form: unknown): unknown {
-  if (typeof form !== 'string') return envelope
-  if (form.startsWith('{')) return JSON.stringify(envelope)
-  return reading(undefined, () => encodeEnvelopeText(readEnvelope(envelope)))
+export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
+  if (isText(stored)) return textOf({ ...readEnvelope(stored), wrapped_key, key_version })
+  const envelope = { ...envelopeObject(stored), wrapped_key, key_version }
+  return typeof stored === 'string' ? JSON.stringify(envelope) : envelope
+}
+
+/** Returns the text of an envelope. @throws InvalidInputError where its wrapped key is too long for it */
+export function textOf(parts: SealedParts): string {
+  return reading(undefined, () => encodeEnvelopeText(parts))
+}
+
+/** Whether a stored envelope can only be its text; JSON is an object. */
+export function isText(envelope: unknown): envelope is string {
+  return typeof envelope === 'string' && !envelope.startsWith('{')
 }
 
 function parseEnvelope(envelope: unknown): unknown {
   // Spread, as code that stores it does, so that members of a class do not count.
   if (typeof envelope !== 'string') return typeof envelope === 'object' ? envelope && { ...envelope } : envelope
-  if (!envelope.startsWith('{')) return decodeEnvelopeText(envelope)
   try {
     return JSON.parse(envelope)
   } catch {
