@@ -192,7 +192,8 @@ it('answers every request as its document says', { timeout: TIMEOUT_MS }, async 
     `fuzz: ${REQUESTS} requests, answers ${JSON.stringify(statuses)}, ${reached.size} operations succeeded, RSS in MiB by ${CHUNK}: ${sizes.map(Math.round).join(' ')}`,
   )
 
-  expect(faults.slice(0, SHOWN), `${faults.length} faults`).toEqual([])
+  // Soft, so that a fault does not keep the logs from being verified.
+  expect.soft(faults.slice(0, SHOWN), `${faults.length} faults`).toEqual([])
   expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
   expect(eaas.pid).toBe(pid)
   expect(lastMib - warmMib).toBeLessThan(GROWTH_MIB)
