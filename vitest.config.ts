@@ -3,6 +3,7 @@
 // THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the embedded database.
 // EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
 // SIZED, test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
+// EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run test/slow and what `npm test` runs, of which the name chooses.
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -68,14 +69,16 @@ const SHIPPED = ['test/slow/ship/{chart,compose,image,release,systemd}.test.ts',
 const SIZED = [
   'test/custody/killed-process.test.ts',
   'test/audit/tamper/swapped-in-purge.test.ts',
-  'test/faults/{floods,postgres-crash,two-processes}.test.ts',
+  'test/faults/{floods,fuzz,postgres-crash,two-processes}.test.ts',
   'test/sdk/real-server.db.test.ts',
 ]
 
+const LONG = ['test/slow/**/*.test.ts']
 const RUN_FOLDER = './test/support/run/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'
+const faults = slow && process.env.EAAS_TEST_FAULTS === '1'
 const quick = !slow && process.env.EAAS_TEST_QUICK === '1'
 const root = fileURLToPath(new URL('.', import.meta.url))
 const packages = `${root}packages`
@@ -122,13 +125,14 @@ const throughPooler = hasPostgres && findOrInstallPgbouncer() ? [pooled()] : []
 const projects = [database('embedded'), ...onPostgres, ...throughPooler]
 
 export default defineConfig({
-  test: { ...common, projects: slow ? [sized(), ...projects] : [...units(), ...projects] },
+  test: { ...common, projects: slow && !faults ? [sized(), ...projects] : [...units(), ...projects] },
 })
 
 /** The suites without a database: those that mock modules, stub globals or count timers, each in a worker of its own, and the others. */
 function units(): TestProjectInlineConfiguration[] {
   const mocking = findMocking(['packages', 'test'])
-  const exclude = [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])]
+  const long = faults ? 'test/slow/{*.test.ts,custody/**,ship/**}' : 'test/slow/**'
+  const exclude = [...notHere, ...DATABASE_SUITES, long, ...(quick ? NOT_QUICK : [])]
   const include = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
   return [
     {
@@ -183,10 +187,8 @@ function database(backend: Backend): TestProjectInlineConfiguration {
     test: {
       ...common,
       name: backend,
-      include: slow
-        ? ['test/slow/**/*.test.ts', ...SIZED, ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
-        : suitesOn(backend),
-      exclude: slow ? [...notHere, ...SHIPPED, ...ON_BOTH.filter((suite) => !SIZED.includes(suite))] : notHere,
+      include: slow ? [...LONG, ...(faults ? suitesOn(backend) : moreOn(backend))] : suitesOn(backend),
+      exclude: [...notHere, ...SHIPPED, ...(slow && !faults ? ON_BOTH.filter((suite) => !SIZED.includes(suite)) : [])],
       globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
@@ -198,6 +200,11 @@ function suitesOn(backend: Backend): string[] {
   return backend === 'embedded' && hasPostgres ? ON_BOTH : DATABASE_SUITES
 }
 
+/** What a slow run has besides LONG. */
+function moreOn(backend: Backend): string[] {
+  return backend === 'embedded' && hasPostgres ? [...SIZED, ...DATABASE_SUITES] : SIZED
+}
+
 function pooled(): TestProjectInlineConfiguration {
   const { test, ...rest } = database('postgres')
   const everyday = THROUGH_A_POOLER.map((name) => `test/${name}.test.ts`)
@@ -206,7 +213,7 @@ function pooled(): TestProjectInlineConfiguration {
     test: {
       ...test,
       name: 'pgbouncer',
-      include: slow ? [...DATABASE_SUITES, 'test/slow/**/*.test.ts'] : everyday,
+      include: slow ? [...LONG, ...(faults ? everyday : DATABASE_SUITES)] : everyday,
       exclude: [...notHere, ...SHIPPED],
       provide: { backend: 'postgres', isPooled: true, poolerPort: 0 },
     },

@@ -1,7 +1,7 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
 // Arguments go to vitest (`npm test -- test/audit/retention/purge.test.ts -t purge`); with any, the checks are skipped. `--slow` runs
-// the long suites instead. `--quick` runs units and a few suites on the embedded database, which need no build. `--no-build`
-// uses the existing build.
+// the long suites instead; with names of fault-suites.mjs, which `--slow --help` lists, those of these kinds of faults. `--quick` runs
+// units and a few suites on the embedded database, which need no build. `--no-build` uses the existing build.
 // The run is red after: a failed build, check or test, a file that does not load, an unhandled error, or no test at all.
 import { spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
@@ -10,6 +10,7 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI } from 'vitest/node'
 import { isBuildOutdated } from './built.mjs'
+import { FAULT_SUITES } from './fault-suites.mjs'
 
 /** Unhandled errors that are printed in full; the rest are counted. */
 const ERRORS_SHOWN = 5
@@ -32,8 +33,17 @@ process.on('uncaughtException', (error) => {
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEverything)
 
-const passedOn = process.argv.slice(2).filter((argument) => !['--slow', '--quick', '--no-build'].includes(argument))
-if (process.argv.includes('--slow')) process.env.EAAS_TEST_SLOW = '1'
+const isSlow = process.argv.includes('--slow')
+if (isSlow && process.argv.includes('--help')) {
+  for (const [name, suites] of Object.entries(FAULT_SUITES))
+    console.log(`npm run test:slow -- ${name}\n  ${suites.join('\n  ')}`)
+  process.exit()
+}
+const isFault = (argument) => isSlow && argument in FAULT_SUITES
+const given = process.argv.slice(2).filter((argument) => !['--slow', '--quick', '--no-build'].includes(argument))
+const passedOn = given.flatMap((argument) => (isFault(argument) ? FAULT_SUITES[argument] : argument))
+if (isSlow) process.env.EAAS_TEST_SLOW = '1'
+if (given.some(isFault)) process.env.EAAS_TEST_FAULTS = '1'
 if (process.argv.includes('--quick')) process.env.EAAS_TEST_QUICK = '1'
 
 if (!['--quick', '--no-build'].some((option) => process.argv.includes(option)) && isBuildOutdated())

@@ -11,7 +11,23 @@ const HERE = dirname(fileURLToPath(import.meta.url))
 const PAGES = join(HERE, 'pages')
 const DIST = join(HERE, 'dist')
 const VERIFIER = 'console/verify.html'
-const { version } = JSON.parse(await readFile(join(HERE, 'package.json'), 'utf8'))
+const { version, bundled } = JSON.parse(await readFile(join(HERE, 'package.json'), 'utf8'))
+
+/** The packages whose code is in a script, those inlined in packages of ours too, by the comments that tsup leaves there. */
+const inlined = new Set()
+const noteInlined = {
+  name: 'note-inlined',
+  async generateBundle(_, files) {
+    for (const { modules = {} } of Object.values(files)) {
+      for (const [id, { renderedLength }] of Object.entries(modules)) {
+        if (renderedLength === 0) continue
+        const comments = id.includes('/packages/') ? await readFile(id, 'utf8') : ''
+        for (const [, name] of `${id}\n${comments}`.matchAll(/^\/.*\/node_modules\/((?:@[\w-]+\/)?[\w.-]+)/gm))
+          inlined.add(name)
+      }
+    }
+  },
+}
 
 const common = {
   configFile: false,
@@ -19,6 +35,7 @@ const common = {
   root: PAGES,
   base: './', // a proxy may have put a path in front
   logLevel: 'warn',
+  plugins: [noteInlined],
   define: { VERSION: JSON.stringify(version) },
 }
 const output = { target: 'es2022', modulePreload: { polyfill: false }, reportCompressedSize: false }
@@ -40,6 +57,8 @@ const page = await buildScript('src/verify/main.tsx', { WORKER_SCRIPT: JSON.stri
 const style = (await readFile(join(HERE, 'src/verify/verify.css'), 'utf8')) + REPORT_STYLE
 await mkdir(join(DIST, 'console'), { recursive: true })
 await writeFile(join(DIST, VERIFIER), await inline({ script: page, style }))
+const names = [...inlined].sort().join(', ')
+if (names !== Object.keys(bundled).join(', ')) throw new Error(`package.json does not list what is bundled: ${names}`)
 
 /** Builds one script without imports. */
 async function buildScript(entry, define = {}) {

@@ -430,6 +430,8 @@ describe('the running service', () => {
       const calls: [Caller, unknown?, Record<string, string>?][] = [
         [service.caller('eaas_sk_wrong')],
         [service.caller(powerless)],
+        [service.caller(powerless), undefined, { 'eaas-on-behalf-of': 'ada' }],
+        [owner, undefined, { 'eaas-on-behalf-of': 'not one word' }],
       ]
       if (row.body)
         calls.push([owner, '{'], [owner, 'null'], [owner, {}], [owner, '<a/>', { 'content-type': 'text/xml' }])

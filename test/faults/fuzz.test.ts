@@ -21,7 +21,8 @@ const CHUNK = 1_000
 const AT_ONCE = 8
 const KEPT = 24
 const SHOWN = 10
-const TIMEOUT_MS = 30 * 60_000
+/** On two cores that others use too. */
+const TIMEOUT_MS = 2 * 3_600_000
 /** The tenant's own keys and API keys, which the server keeps in memory, are within it. */
 const GROWTH_MIB = 128
 const FOREIGN = 'canary-of-another-tenant'
@@ -92,8 +93,10 @@ it('answers every request as its document says', { timeout: TIMEOUT_MS }, async 
     if (body?.secret) keep('secret', body.secret)
     if (Array.isArray(body?.keys)) for (const key of body.keys.slice(0, 3)) learn(key)
   }
+  // A random text can look like a place of no kind.
+  const places = new RegExp(`("?)@(${KINDS.join('|')}):(\\d+)("?)`, 'g')
   function fill(text: string, isJson: boolean): string {
-    return text.replaceAll(/("?)@(\w+):(\d+)("?)/g, (_, open, kind: Kind, at, close) => {
+    return text.replaceAll(places, (_, open, kind: Kind, at, close) => {
       const value = pools[kind][Number(at) % pools[kind].length] ?? ''
       if (!isJson) return encodeURIComponent(value)
       return kind === 'bundle' || kind === 'version' ? value : `${open}${JSON.stringify(value).slice(1, -1)}${close}`
@@ -158,7 +161,10 @@ it('answers every request as its document says', { timeout: TIMEOUT_MS }, async 
     try {
       answer = await send(new URL(eaas.url), { method: sent.method, headers, body }, { agent, path })
     } catch (error) {
-      faults.push(`${error}: ${line}, after ${before}`)
+      // Node's parser of answers keeps the bytes that it could not take.
+      const { rawPacket } = error as { rawPacket?: Buffer }
+      const bytes = rawPacket === undefined ? '' : ` at ${JSON.stringify(rawPacket.toString('latin1').slice(0, 1_000))}`
+      faults.push(`${error}${bytes}: ${line}, after ${before}`)
       return line
     }
     statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
@@ -188,7 +194,8 @@ it('answers every request as its document says', { timeout: TIMEOUT_MS }, async 
     `fuzz: ${REQUESTS} requests, answers ${JSON.stringify(statuses)}, ${reached.size} operations succeeded, RSS in MiB by ${CHUNK}: ${sizes.map(Math.round).join(' ')}`,
   )
 
-  expect(faults.slice(0, SHOWN), `${faults.length} faults`).toEqual([])
+  // Soft, so that a fault does not keep the logs from being verified.
+  expect.soft(faults.slice(0, SHOWN), `${faults.length} faults`).toEqual([])
   expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
   expect(eaas.pid).toBe(pid)
   expect(lastMib - warmMib).toBeLessThan(GROWTH_MIB)

@@ -101,7 +101,7 @@ describe.each(PUBLISHED)('what comes with %s', (name) => {
   })
 
   it('is named where it is bundled, with its version and its licence', () => {
-    // The scripts of the console are minified, without comments.
+    // The scripts of the console are minified, without comments: its build compares the list.
     if (name !== '@eaas/console') expect(inlinedIn(home)).toEqual(Object.keys(bundled).sort())
     for (const [one, version] of Object.entries(bundled)) {
       const locked = packages[`node_modules/${one}`]

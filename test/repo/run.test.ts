@@ -4,15 +4,20 @@ import { existsSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { BUILT, builtEntries } from '../built.mjs'
-import { ROOT } from '../support/sources/source-files.js'
+import { FAULT_SUITES } from '../fault-suites.mjs'
+import { filesBelow, ROOT } from '../support/sources/source-files.js'
 
 const ERRORS_SHOWN = 5
 const ERRORS_AT_MOST = 1_000
 
-async function run(file: string): Promise<{ code: number | null; output: string }> {
+/** The long suites of what the packages are for, and of where they run. */
+const OF_NO_FAULT =
+  /^test\/slow\/(custody\/|ship\/|(console|frameworks|generated-clients|init|key-states|page-apps|postgres-versions|transit)\.)/
+
+async function run(...given: string[]): Promise<{ code: number | null; output: string }> {
   // A build now would replace what other suites pack and start.
-  const args = ['test/run.mjs', '--no-build', '--root', 'test/repo/flood', '--config', 'vitest.config.mjs', file]
-  const child = spawn(process.execPath, args, { cwd: ROOT, env: { ...process.env, EAAS_TEST_SLOW: '' } })
+  const args = ['test/run.mjs', '--no-build', '--root', 'test/repo/flood', '--config', 'vitest.config.mjs']
+  const child = spawn(process.execPath, [...args, ...given], { cwd: ROOT, env: { ...process.env, EAAS_TEST_SLOW: '' } })
   onTestFinished(() => {
     child.kill('SIGKILL')
   })
@@ -47,5 +52,20 @@ describe('test/run.mjs', () => {
       expect([folder, entries.length > 0]).toEqual([folder, true])
       expect(entries.filter((entry) => !existsSync(entry))).toEqual([])
     }
+  })
+
+  it('has suites under each name of faults, and a name for each suite of faults', () => {
+    const suites = [...filesBelow('test'), ...filesBelow('packages')].filter((path) => path.endsWith('.test.ts'))
+    const named = Object.values(FAULT_SUITES).flat()
+    expect(named.filter((part) => !suites.some((path) => path.includes(part)))).toEqual([])
+    const faults = suites.filter((path) => /^test\/(faults|slow)\//.test(path) && !OF_NO_FAULT.test(path))
+    expect(faults.filter((path) => !named.some((part) => path.includes(part)))).toEqual([])
+  })
+
+  it('lists the names of faults', async () => {
+    const { code, output } = await run('--slow', '--help')
+    expect(code).toBe(0)
+    const names = output.matchAll(/^npm run test:slow -- (\w+)$/gm)
+    expect([...names].map(([, name]) => name)).toEqual('crash database tamper access input sdk soak'.split(' '))
   })
 })

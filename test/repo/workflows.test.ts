@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { ADAPTERS, PUBLISHED } from '../support/platforms/packed-sdk.js'
 import { ROOT } from '../support/sources/source-files.js'
 
 const FOLDER = '.github/workflows'
@@ -52,5 +53,10 @@ describe('the workflows', () => {
   it('release only what the tests passed', () => {
     expect(read('release.yml')).toContain('uses: ./.github/workflows/test.yml')
     expect(read('release.yml')).toContain('needs: test')
+  })
+
+  it('release a list of what each package brings, but for the adapters, which bring nothing', () => {
+    const listed = [...read('release.yml').matchAll(/ -w (@eaas\/\w+)/g)].map(([, name]) => name)
+    expect(listed.sort()).toEqual(PUBLISHED.filter((name) => !(ADAPTERS as readonly string[]).includes(name)).sort())
   })
 })

@@ -15,6 +15,7 @@ import { correlate, requestId } from './http/correlation.js'
 import { serveDocs } from './http/docs.js'
 import { ROUTES } from './http/endpoints.js'
 import { answerNotFound, sendError } from './http/errors.js'
+import { continueInOrder } from './http/expect-continue.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
 import { serveOpenApi, serveOperatorsOpenApi } from './http/openapi/openapi.js'
 import { operatorRoutes } from './http/operator-endpoints.js'
@@ -130,6 +131,7 @@ export function buildApp({
   app.setErrorHandler(sendError)
   correlate(app, tracing)
   endConnections(app, isStopping)
+  continueInOrder(app)
   refuseAmbiguousHeads(app)
   requestLog.attach(app)
   answerNotFound(app)

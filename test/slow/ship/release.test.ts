@@ -83,11 +83,14 @@ describe('what a user installs', () => {
 })
 
 /** The oldest that a developer's own tools take: what is installed to work on the project is more than what users install. */
-it.for(['node@22.13.0', 'node@24.11.0'])('the project installs under engine-strict on %s', async (source, { skip }) => {
-  const node = await installRuntime(folder, source).catch((error: unknown) => skip(`cannot be had: ${error}`))
-  const args = [npm, 'ci', '--dry-run', '--engine-strict', '--ignore-scripts']
-  await run(node, args, { cwd: ROOT, env: environmentOfUser() })
-})
+it.for(['node@20.19.0', 'node@22.13.0', 'node@24.11.0'])(
+  'the project installs under engine-strict on %s',
+  async (source, { skip }) => {
+    const node = await installRuntime(folder, source).catch((error: unknown) => skip(`cannot be had: ${error}`))
+    const args = [npm, 'ci', '--dry-run', '--engine-strict', '--ignore-scripts']
+    await run(node, args, { cwd: ROOT, env: environmentOfUser() })
+  },
+)
 
 interface Component {
   name: string

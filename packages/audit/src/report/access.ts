@@ -12,7 +12,7 @@ const DAY_MS = 86_400_000
 const SPIKE_DAYS = 5
 const SPIKE_LEAST = 10
 
-export const SPIKE_RULE = `A spike is a day on which an end user by an API key opened more than twice the median of their days with openings in the period, and at least ${SPIKE_LEAST} more than it. Of whom fewer than ${SPIKE_DAYS} such days are known, no day is called a spike.`
+const SPIKE_RULE = `A spike is a day on which an end user by an API key opened more than twice the median of their days with openings in the period, and at least ${SPIKE_LEAST} more than it. Of whom fewer than ${SPIKE_DAYS} such days are known, no day is called a spike.`
 
 interface Counted {
   opened: Figure

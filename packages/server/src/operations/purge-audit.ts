@@ -30,7 +30,7 @@ import { TamperedRowError } from '../store/tampered-row.js'
 import { findUnprovenTime, getAgreedTime, monthsBefore } from './shared/purge-time.js'
 
 /** The share of a tenant's entries that one purge may take by default. */
-export const DEFAULT_MAX_SHARE = 0.5
+const DEFAULT_MAX_SHARE = 0.5
 /**
  * Writing the count of a kind takes some 20 µs. Each statement counts that many entries, so a mark has less
  * than twice that many kinds.

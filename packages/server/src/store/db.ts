@@ -33,7 +33,7 @@ export type Transaction = postgres.TransactionSql<Types>
 export type Queryable = Sql | Transaction
 
 /** How long one statement may take before the database gives up, in milliseconds. */
-export const STATEMENT_TIMEOUT_MS = 5_000
+const STATEMENT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 4_000
 /**
  * How long a transaction may be idle: that of a process which was stopped keeps its locks from all others.

@@ -77,7 +77,7 @@ export class DatabaseEncodingError extends Error {
 }
 
 /** Thrown if PostgreSQL cannot be reached, even after waiting. */
-export class UnreachableDatabaseError extends Error {
+class UnreachableDatabaseError extends Error {
   override readonly name = 'UnreachableDatabaseError'
 
   /** `database` contains no credentials, nor do the system's and the driver's messages about a connection. */

@@ -17,12 +17,13 @@ export function problemsOf(row: ServedRoute): Map<number, ProblemCode[]> {
   return byStatus
 }
 
-function codesOf({ isOperators, method, path, permissions, body, query, ...row }: ServedRoute): ProblemCode[] {
+function codesOf({ isOperators, method, path, body, query, ...row }: ServedRoute): ProblemCode[] {
   const { serverMode, problems = [] } = row
-  const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_INTERNAL']
-  if (!isOperators) codes.push('E_TENANT_SUSPENDED') // the installation never is
+  // Whatever the call, naming an end user takes a permission and a valid name.
+  const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_MISSING_PERMISSION', 'E_INTERNAL']
+  // The installation is never suspended, and its operators get no permission to name an end user.
+  if (!isOperators) codes.push('E_TENANT_SUSPENDED', 'E_VALIDATION')
   codes.push('E_AUDIT_NOT_WRITTEN', 'E_TAMPERED', 'E_UNAVAILABLE', ...problems)
-  if (permissions.length > 0) codes.push('E_MISSING_PERMISSION')
   if (serverMode) codes.push('E_ENVELOPE_ONLY')
   if (body || query) codes.push('E_VALIDATION')
   if (path.includes(':id')) codes.push('E_MALFORMED_REQUEST', 'E_URI_TOO_LONG')

@@ -1,0 +1,1 @@
+export const FAULT_SUITES: Readonly<Record<string, readonly string[]>>
