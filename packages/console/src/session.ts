@@ -148,13 +148,15 @@ export function nameOf(id: string): string | undefined {
 
 /** Takes names from entries of the log, for who may read that alone; the newest entry counts. */
 export function learnNames(entries: readonly Entry[]): void {
-  const learned = new Map(loggedNames.value)
+  const learned = new Map<string, { name: string; entry_id: number }>()
   for (const entry of entries) {
     const [id, name] = readRecordedName(entry, () => entry.metadata) ?? []
     if (id === undefined || name === undefined) continue
-    if ((learned.get(id)?.entry_id ?? 0) < entry.id) learned.set(id, { name, entry_id: entry.id })
+    const known = learned.get(id) ?? loggedNames.value.get(id)
+    if ((known?.entry_id ?? 0) < entry.id) learned.set(id, { name, entry_id: entry.id })
   }
-  loggedNames.value = learned
+  // Otherwise each name that is shown would be drawn again.
+  if (learned.size > 0) loggedNames.value = new Map([...loggedNames.value, ...learned])
 }
 
 async function ifAllowed<T>(call: Promise<T>): Promise<T | undefined> {
