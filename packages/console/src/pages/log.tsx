@@ -171,6 +171,7 @@ function Filters() {
   const field = (name: (typeof FILTERS)[number], placeholder: string, label: string) => {
     const common = {
       placeholder,
+      title: label,
       'aria-label': label,
       value: param(name),
       onChange: (event: TargetedEvent<HTMLInputElement>) => setParams({ [name]: event.currentTarget.value.trim() }),
@@ -189,12 +190,12 @@ function Filters() {
           <option key={action}>{action}</option>
         ))}
       </select>
-      {field('key', 'key: name or id  /', 'Key, by its name or id')}
-      {field('actor', 'by: id of an API key', 'By which API key, or system')}
+      {field('key', 'key  /', 'Key, by its name or id')}
+      {field('actor', 'by: API key', 'By which API key, or system')}
       {field('user', 'for: end user', 'For which end user')}
-      {field('context', 'model=customers row=7', 'Context, as pairs')}
-      {field('from', 'from 2026-05-03', 'From this day or time of UTC')}
-      {field('to', 'to 2026-05-04', 'To this day or time of UTC')}
+      {field('context', 'context', 'Context, as pairs such as model=customers row=7')}
+      {field('from', 'from: day', 'From this day or time of UTC, such as 2026-05-03')}
+      {field('to', 'to: day', 'To this day or time of UTC, such as 2026-05-04')}
       {field('entry', 'entry', 'Only the entry of this number')}
     </div>
   )
