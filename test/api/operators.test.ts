@@ -16,7 +16,7 @@ import { readChain } from '../../packages/server/src/store/audit.js'
 import { rotateAged } from '../support/custody/rotation.js'
 import { type Answer, type Caller, type Service, startService } from '../support/service/service.js'
 
-const ROUTES = operatorRoutes({ checkHealth: () => Promise.reject(new Error('no health')), ages: createMetrics().ages })
+const ROUTES = operatorRoutes({ checkHealth: () => Promise.reject(new Error('no health')), ...createMetrics() })
 const TENANTS = '/admin/v1/tenants'
 
 let now = Date.now()
@@ -306,6 +306,7 @@ describe('alarms', () => {
       expect((await monitor.call('GET', '/admin/v1/status')).body).toMatchObject({
         alarms: 2,
         health: { status: 'degraded' },
+        invalid_logs: null,
         ages_in_seconds: { anchor: null, backup: null, witnesses: [] },
       })
       const refused = await monitor.call('GET', TENANTS) // it could not be recorded

@@ -120,6 +120,19 @@ describe('the log of failed calls', { timeout: 60_000 }, () => {
     expect(byMessage('the tenant has an alarm')).toEqual([expect.objectContaining({ error })])
   })
 
+  it('has a line for an answer that could not be read to its end, which is cut off', async () => {
+    const app = openApp()
+    const operations = Array(1_000).fill({ op: 'wrap', key_id, dek: Buffer.alloc(32, 1).toString('base64') })
+    expect((await caller.call('POST', '/v1/batch', { operations })).status).toBe(200)
+    const { sql } = service.services
+    await sql`delete from audit_log where id = 900 and tenant_id = ${caller.tenant.tenant_id}`
+    await app.get('/v1/audit/export').catch((error: Error) => error)
+    await expect
+      .poll(() => byMessage('answer cut off'))
+      .toMatchObject([{ level: 50, status: 200, route: '/v1/audit/export', error: expect.stringContaining('900') }])
+    await app.close()
+  })
+
   it('has a line for each call that did not fail', async () => {
     const app = openApp()
     for (let call = 0; call < 5; call++) await app.wrap()

@@ -38,7 +38,10 @@ describe.skipIf(backend() !== 'postgres' || isPooled() || !HAS_VERSIONS)('Postgr
     const env = environment(findOrInstallVersion(major))
     const { code, output } = await run('npx', args, { cwd: ROOT, env, maxBuffer: MAX_OUTPUT_BYTES }).then(
       ({ stdout }) => ({ code: 0, output: stdout }),
-      ({ code, stdout }: { code: number; stdout: string }) => ({ code, output: stdout }),
+      ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({
+        code,
+        output: stdout + stderr,
+      }),
     )
     expect(code, output.slice(-20_000)).toBe(0)
   })

@@ -39,6 +39,7 @@ export interface Alarm {
 export interface Status {
   version: string
   health: Record<string, string>
+  invalid_logs: number | null
   ages_in_seconds: Record<'anchor' | 'checkpoint' | 'verification' | 'purge' | 'backup', number | null> & {
     witnesses: { name: string; cosignature: number; contradicted: boolean }[]
   }

@@ -150,7 +150,7 @@ export function buildApp({
   serveOpenApi(app)
   serveDocs(app)
   if (consoleDirectory !== undefined) serveConsole(app, consoleDirectory)
-  const forOperators = operatorApi ? operatorRoutes({ checkHealth, ages: metrics.ages }) : []
+  const forOperators = operatorApi ? operatorRoutes({ checkHealth, ...metrics }) : []
   if (operatorApi) serveOperatorsOpenApi(app, forOperators)
   serveRoutes(app, services, [...ROUTES, ...forOperators])
   return app

@@ -58,7 +58,7 @@ function AlarmView({ tenant_id, reason, refused, commands, page }: Alarm) {
   )
 }
 
-function Guards({ version, health, ages_in_seconds, isQuiet }: Status & { isQuiet: boolean }) {
+function Guards({ version, health, invalid_logs, ages_in_seconds, isQuiet }: Status & { isQuiet: boolean }) {
   const { witnesses, backup, ...ages } = ages_in_seconds
   return (
     <>
@@ -71,6 +71,10 @@ function Guards({ version, health, ages_in_seconds, isQuiet }: Status & { isQuie
       <h2>What guards the logs</h2>
       <p class="soft">As this server knows it: before the first one, the time since its start.</p>
       <dl class="facts">
+        <dt>Logs not valid</dt>
+        <dd class={invalid_logs ? 'alarm' : ''}>
+          {invalid_logs ?? <span class="soft">not verified since this server started</span>}
+        </dd>
         {(Object.keys(GUARDS) as (keyof typeof GUARDS)[]).map((name) => [
           <dt key={name}>{GUARDS[name]}</dt>,
           <dd key={`${name}:`}>

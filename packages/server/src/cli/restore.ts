@@ -12,6 +12,7 @@ import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { openProvider } from '../root-key/open-provider.js'
 import { countAll, type RowCounts, type RowsHeader, writeAllRows } from '../store/all-rows.js'
 import { openStore } from '../store/open-store.js'
+import { asOwner } from './advice.js'
 import { openBackup } from './backup-file.js'
 import { commandConfig, JSON_OPTION, NOT_VALID, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
@@ -66,11 +67,12 @@ async function restoreInto(config: Config, file: string, { identity }: RestoreOp
   const store = await openStore(config, { beside: false, mayCreate: true, onFailure: failWithoutDatabase })
   const progress = showProgress('restore:')
   try {
-    return await writeAllRows(store.sql, chunks, {
+    const writing = writeAllRows(store.sql, chunks, {
       directory: MIGRATIONS_DIRECTORY,
       check: (transaction) => assertOpens(transaction, provider),
       onRows: (rows) => progress(counted(rows, 'row')),
     })
+    return await asOwner(writing)
   } finally {
     progress.done()
     await store.close()

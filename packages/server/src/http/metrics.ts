@@ -95,6 +95,8 @@ export interface Metrics {
   witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
   /** how old what guards the log is now, as this process knows */
   ages: () => Ages
+  /** of the last verification of every log; null until there was one */
+  invalidLogs: () => number | null
 }
 
 /** In seconds; null of what this process does not do. Before the first run, since the process started. */
@@ -239,6 +241,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     purgeLeft(left) {
       if (purge) purge.left = left
     },
+    invalidLogs: () => verification?.left ?? null,
     unpurged: () => purge?.left ?? 0,
     observeCommit({ actions, seconds }) {
       for (const action of actions) entries.inc({ action })

@@ -19,6 +19,7 @@ import type { Binding, OperatorCall, ServedRoute } from './route.js'
 export interface OperatorSources {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Ages
+  invalidLogs: () => number | null
 }
 
 const RECORDED = 'installation.operator_call'

@@ -90,6 +90,7 @@ export const serverStatus = z.object({
   version: z.string(),
   health: wire.asZod(wire.health),
   alarms: z.int(),
+  invalid_logs: z.nullable(z.int()),
   ages_in_seconds: z.object({
     anchor: age,
     checkpoint: age,

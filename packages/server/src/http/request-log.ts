@@ -4,7 +4,7 @@
  * fill the disk.
  */
 import type { Socket } from 'node:net'
-import { finished } from 'node:stream'
+import { finished, Readable } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Services } from '../runner/operation.js'
@@ -94,6 +94,17 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
       app.addHook('onResponse', (request, reply, done) => {
         logRequest(request, reply)
         done()
+      })
+      // An answer that cannot be read to its end is cut off, and the framework runs no hook for it.
+      app.addHook('onSend', (request, reply, payload, done) => {
+        if (payload instanceof Readable) {
+          payload.once('error', (error) => {
+            if (!reply.raw.headersSent) return
+            noteFailure(request, error, 'answer cut off')
+            logRequest(request, reply)
+          })
+        }
+        done(null, payload)
       })
       app.addHook('onClose', (_, done) => {
         failureLines.close()

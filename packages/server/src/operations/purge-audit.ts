@@ -256,7 +256,7 @@ export async function findHold(
 function heldBack(held: string): Refusal {
   return new Refusal(
     'E_STATE',
-    `nothing is purged: ${held}. Until then these entries are kept: review them with eaas purge --dry-run, and purge them with eaas purge --resume`,
+    `nothing is purged: ${held}. Until then these entries are kept: review them with eaas purge --dry-run, and purge them with eaas purge --resume REASON`,
   )
 }
 

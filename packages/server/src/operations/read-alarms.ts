@@ -57,18 +57,22 @@ interface Status<Ages> {
   health: CheckedHealth['health']
   ages_in_seconds: Ages & { backup: number | null }
   alarms: number
+  /** by the last verification of every log; null until there was one */
+  invalid_logs: number | null
 }
 
 /** Says how the server is, and how old its backups and what guards its logs are. */
 export function readStatus<Ages>(sources: {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Ages
+  invalidLogs: () => number | null
 }): Operation<Status<Ages>> {
   return watching(async ({ sql, committer }) => ({
     version: VERSION,
     health: (await sources.checkHealth()).health,
     ages_in_seconds: { ...sources.ages(), backup: await findBackupAge(sql) },
     alarms: committer.alarmed().length,
+    invalid_logs: sources.invalidLogs(),
   }))
 }
 

@@ -61,7 +61,16 @@ export async function readToken(path: string): Promise<string> {
   return token
 }
 
-/** What a failed request or a broken connection is called. */
+/** Of a certificate whose authority is unknown here. */
+const UNKNOWN_AUTHORITY = [
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+]
+
+/** What a failed request or a broken connection is called, and what to do where that is known. */
 export function reasonOf({ name, cause }: Error): string {
-  return (cause as NodeJS.ErrnoException | undefined)?.code ?? name
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? name
+  return UNKNOWN_AUTHORITY.includes(code) ? `${code}: set NODE_EXTRA_CA_CERTS to a file with its authority` : code
 }

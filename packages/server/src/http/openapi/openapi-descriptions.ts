@@ -269,6 +269,10 @@ export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   ServerStatus: {
     health: { description: 'As of `GET /health`.' },
     alarms: { description: 'How many there are.' },
+    invalid_logs: {
+      description:
+        'Logs that were not valid, or could not be verified, when this process last verified every log; `null` until it has.',
+    },
     ages_in_seconds: {
       description:
         'Since this process last had an anchor and a written checkpoint, verified every log, purged, and had each witness ' +

@@ -161,6 +161,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   'AlarmList.code': 'log_differs',
   'ServerStatus.version': '1.0.0',
   'ServerStatus.alarms': 0,
+  invalid_logs: 0,
   anchor: 812.4,
   'ServerStatus.checkpoint': 812.6,
   verification: 40_112.9,
