@@ -1,7 +1,9 @@
 // What bends as the work grows: connections, offered load, keys, sizes. Tenants are in tenants.ts.
 import { randomBytes } from 'node:crypto'
+import { fsyncMs } from '../lib/fsync.js'
 import { type Running, startServer } from '../lib/process.js'
-import { type Findings, type Plot, short, type Table } from '../lib/report.js'
+import { type BarRow, type Findings, type Plot, short, type Table, withSpread } from '../lib/report.js'
+import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
 
 export async function measureGrowth(scene: Scene): Promise<Findings> {
@@ -10,17 +12,37 @@ export async function measureGrowth(scene: Scene): Promise<Findings> {
   try {
     const tenant = await makeTenant(database, server)
     await measure(scene, server, unwrapTarget(server, tenant)) // warms up
+    const single = await onOneConnection(scene, server, tenant)
     const connections = await byConnections(scene, server, tenant)
     const sizes = await bySize(scene, server, tenant)
     const batches = await byBatch(scene, server, tenant)
     const keys = await byKeys(scene, server, tenant)
     return {
-      bars: [],
+      bars: [single],
       tables: [connections.table, sizes.table, batches.table, keys],
       plots: [...connections.plots, sizes.plot, batches.plot],
     }
   } finally {
     await server.stop()
+  }
+}
+
+/** A call by itself waits for its own commit, so for one flush of the disk at least. */
+async function onOneConnection(scene: Scene, server: Running, tenant: Tenant): Promise<BarRow> {
+  const target = unwrapTarget(server, tenant)
+  const { call, fsync } = await interleave(
+    {
+      call: async () => (await measure(scene, server, target, { connections: 1 })).p50,
+      fsync: () => fsyncMs(scene.guard.path),
+    },
+    scene.options,
+  )
+  return {
+    what: 'one connection: median latency of an unwrap',
+    against: 'one fsync of the same disk',
+    measured: spread(ratios(call, fsync)),
+    atMost: 1.2,
+    note: `${withSpread(spread(call))} ms; fsync ${withSpread(spread(fsync))} ms`,
   }
 }
 
