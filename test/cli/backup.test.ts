@@ -106,6 +106,12 @@ describe('a backup', () => {
     expect(age).toBeGreaterThan(0)
     await onStore((sql) => noteBackup(sql, '2020-01-01T00:00:00Z'))
     expect(await onStore((sql) => findBackupAge(sql)), 'the newest stays').toBeLessThan(3_600)
+    for (const forged of ['infinity', '-infinity', '2999-01-01T00:00:00Z']) {
+      await onStore((sql) => sql`update instance set backed_up_at = ${forged}`)
+      expect(await onStore((sql) => findBackupAge(sql)), forged).toBeNull()
+      await onStore((sql) => noteBackup(sql, new Date().toISOString()))
+      expect(await onStore((sql) => findBackupAge(sql)), forged).toBeLessThan(60)
+    }
     await onStore((sql) => sql`alter table instance rename column backed_up_at to earlier`)
     const { code, stdout } = await eaas(['backup', file('of-another-schema'), '--plain'])
     expect([code, stdout]).toEqual([0, expect.stringMatching(/could not be noted in the database.*backed_up_at/)])

@@ -245,6 +245,37 @@ describe('eaas-audit follow', { timeout: LIMIT_MS }, () => {
     expect(await stopFollower(follower)).toBe(0)
   })
 
+  it("takes no other tenant's log for that of the API key", async () => {
+    const { url } = await behind((path, response) => {
+      if (!path.startsWith('/v1/audit/checkpoint')) return undefined
+      const answer = fetch(service.url + path, { headers: { authorization: `Bearer ${other.secret}` } })
+      return answer.then(async (foreign) => void response.end(await foreign.text()))
+    })
+    const { code, stdout, stderr } = await run({ EAAS_URL: url })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toContain(`for tenant ${other.tenant.tenant_id}, which is not that of the API key`)
+  })
+
+  it('refuses an answer without an end in place of a checkpoint, and ends at a signal while an export trickles', async () => {
+    const trickle = (response: ServerResponse, piece: string) => {
+      const timer = setInterval(() => response.write(piece), 50)
+      response.on('close', () => clearInterval(timer))
+      return Promise.resolve()
+    }
+    const endless = await behind((_, response) => trickle(response, 'x'.repeat(10_000)))
+    expect(await run({ EAAS_URL: endless.url })).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('too great a length'),
+    })
+    const slow = await behind((path, response) =>
+      path.startsWith('/v1/audit/export') ? trickle(response, 'x') : undefined,
+    )
+    const follower = follow({ EAAS_URL: slow.url })
+    await expect.poll(() => slow.paths.some((path) => path.startsWith('/v1/audit/export'))).toBe(true)
+    expect(await stopFollower(follower)).toBe(0)
+  })
+
   it.each([
     ['rewritten from an entry on', rewriteFrom],
     ['of another hash in one place', (id: number, lines: string[]) => withHash(lines, id, Buffer.alloc(32))],

@@ -107,16 +107,18 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
   return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
-/** Notes when a backup was taken, unless a newer one was. */
+/** Notes when a backup was taken, unless a newer one was; a time to come was written by somebody else. */
 export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
   await sql`
-    update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null or backed_up_at < ${takenAt})`
+    update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null
+      or backed_up_at not between ${takenAt} and pg_catalog.clock_timestamp())`
 }
 
-/** Seconds since the newest backup that was noted, by the database's clock; null if none was. */
+/** Seconds since the newest backup that was noted, by the database's clock; null if none was, or no time that has been. */
 export async function findBackupAge(sql: Queryable): Promise<number | null> {
   const [row] = await sql<{ seconds: number | null }[]>`
-    select extract(epoch from pg_catalog.clock_timestamp() - backed_up_at)::float8 as seconds from instance where id = 1`
+    select extract(epoch from pg_catalog.clock_timestamp() - backed_up_at)::float8 as seconds
+    from instance where id = 1 and pg_catalog.isfinite(backed_up_at) and backed_up_at <= pg_catalog.clock_timestamp()`
   return row?.seconds ?? null
 }
 

@@ -23,8 +23,12 @@ export interface Service {
 type Position = { id: number; hash: Uint8Array }
 type Source = Pick<Delivery, 'signal' | 'tell'>
 
-/** How long the service may be silent, in milliseconds. It may hold an export up while others have their turn. */
+/** How long the service may take for a line, in milliseconds. It may hold an export up while others have their turn. */
 const PATIENCE_MS = 60_000
+/** A checkpoint and a problem have less. */
+const MOST_CHARACTERS = 65_536
+/** Its third part is the tenant's id. */
+const API_KEY = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_/
 const MOST_REFUSAL_CHARACTERS = 500
 /** After so many answers that broke off behind the same entry the service cannot read on, as where an entry is missing. */
 const MOST_BREAKS = 6
@@ -36,6 +40,9 @@ export async function followService(service: Service, afterId: number, delivery:
   const found = await untilDone(() => readHead(service, signal), attempts)
   if (!found) return
   const { tenant_id, last_id } = found.result
+  const [, ...own] = API_KEY.exec(await service.readApiKey()) ?? []
+  if (own.length > 0 && own.join('-') !== tenant_id)
+    throw new CommandError(`the service answers for tenant ${tenant_id}, which is not that of the API key`)
   const position = (): Reached => cursor.get(tenant_id) ?? { id: afterId, hash: undefined }
   const { id } = position()
   if (id > last_id) throw wentBack(id, `the log ends at ${last_id}`)
@@ -178,43 +185,91 @@ async function nextLine(lines: AsyncGenerator<string>): Promise<string> {
 }
 
 /** Where the log ends. */
-async function readHead(service: Service, signal: AbortSignal): Promise<Checkpoint> {
+async function readHead(service: Service, stopping: AbortSignal): Promise<Checkpoint> {
   const url = urlOf(service, 'v1/audit/checkpoint')
-  const response = await get(service, url, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]))
+  const patience = createPatience(stopping)
+  patience.begin()
   try {
-    const { checkpoint } = (await response.json()) as { checkpoint?: unknown }
+    const { checkpoint } = JSON.parse(await readText(await get(service, url, patience.signal), url)) as {
+      checkpoint?: unknown
+    }
     return parseCheckpoint(String(checkpoint))
   } catch (error) {
-    if (!(error instanceof CheckpointError || error instanceof SyntaxError)) throw brokenOff(url, error)
+    if (!(error instanceof CheckpointError || error instanceof SyntaxError)) throw error
     throw new CommandError(`${withoutQuery(url)} did not answer with a checkpoint: is it the service?`)
+  } finally {
+    patience.end()
   }
 }
 
 /** The lines of an export of what follows an entry. @throws TryAgainError if the connection breaks */
-async function* exportLines(service: Service, after_id: number, signal: AbortSignal): AsyncGenerator<string> {
-  const silence = new AbortController()
+async function* exportLines(service: Service, after_id: number, stopping: AbortSignal): AsyncGenerator<string> {
   const url = urlOf(service, 'v1/audit/export', { after_id: String(after_id) })
-  const { body } = await waitFor(get(service, url, AbortSignal.any([signal, silence.signal])))
-  if (body) yield* splitLines(chunks(body.getReader()))
-
-  async function* chunks(reader: ReadableStreamDefaultReader<Uint8Array>) {
-    try {
-      for (;;) {
-        const { done, value } = await waitFor(reader.read()).catch((error: Error) => {
-          throw brokenOff(url, error)
-        })
-        if (done) return
-        yield value
-      }
-    } finally {
-      await reader.cancel().catch(() => undefined) // of a connection that broke
+  const patience = createPatience(stopping)
+  try {
+    patience.begin()
+    const lines = splitLines(chunksOf(await get(service, url, patience.signal), url))
+    for (;;) {
+      patience.begin()
+      const { value, done } = await lines.next()
+      patience.pause()
+      if (done) return
+      yield value
     }
+  } finally {
+    patience.end()
   }
+}
 
-  async function waitFor<T>(answer: Promise<T>): Promise<T> {
-    const timer = setTimeout(() => silence.abort(), PATIENCE_MS)
-    return answer.finally(() => clearTimeout(timer))
+/** The signal of a request, which ends it when the follower is stopped, or when what was begun takes too long. */
+function createPatience(stopping: AbortSignal) {
+  // AbortSignal.any would do, but Node 20 can collect what it returns while the request waits.
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  let timer: NodeJS.Timeout | undefined
+  if (stopping.aborted) abort()
+  stopping.addEventListener('abort', abort)
+  const pause = () => clearTimeout(timer)
+  return {
+    signal: controller.signal,
+    begin() {
+      pause()
+      timer = setTimeout(abort, PATIENCE_MS)
+    },
+    pause,
+    end() {
+      pause()
+      stopping.removeEventListener('abort', abort)
+      abort() // what was not read
+    },
   }
+}
+
+/** The bytes of an answer. @throws TryAgainError if the connection breaks */
+async function* chunksOf({ body }: Response, url: URL): AsyncGenerator<Uint8Array> {
+  const reader = body?.getReader()
+  for (;;) {
+    const { done = true, value } =
+      (await reader?.read().catch((error: Error) => {
+        throw brokenOff(url, error)
+      })) ?? {}
+    if (done || !value) return
+    yield value
+  }
+}
+
+/** The text of a short answer. @throws TryAgainError if the connection breaks, CommandError if it is long */
+async function readText(response: Response, url: URL): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of chunksOf(response, url)) {
+    text += decoder.decode(chunk, { stream: true })
+    if (text.length > MOST_CHARACTERS)
+      throw new CommandError(
+        `${withoutQuery(url)} answered ${response.status} at too great a length: is it the service?`,
+      )
+  }
+  return text
 }
 
 /** Behind the path that a proxy may have put in front. */
@@ -227,10 +282,7 @@ function urlOf({ url }: Service, path: string, query: Record<string, string> = {
 async function get({ readApiKey }: Service, url: URL, signal: AbortSignal): Promise<Response> {
   const response = await send(url, { token: await readApiKey(), signal })
   if (response.ok) return response
-  const said = await response.text().catch((error: Error) => {
-    throw brokenOff(url, error)
-  })
-  throw new CommandError(`${withoutQuery(url)} answered ${response.status}${detailOf(said)}`)
+  throw new CommandError(`${withoutQuery(url)} answered ${response.status}${detailOf(await readText(response, url))}`)
 }
 
 /** What a problem document says, if it is one. */
