@@ -25,6 +25,8 @@ const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
+/** The function of PostgreSQL that reports that a row of its catalog changed meanwhile ("tuple concurrently updated"). */
+const CHANGED_MEANWHILE = 'simple_heap_update'
 
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
@@ -138,8 +140,9 @@ async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise
     return true
   })
   const isDone = await building.catch((error) => {
-    // The database still builds for a process that was killed.
-    if ((error as { code?: string }).code !== DEADLOCK) throw error
+    // The database still builds for a process that was killed, or has just ended that.
+    const { code, routine } = error as { code?: string; routine?: string }
+    if (code !== DEADLOCK && routine !== CHANGED_MEANWHILE) throw error
     return false
   })
   if (isDone) return
