@@ -137,7 +137,7 @@ async function byBatch(scene: Scene, server: Running, { keyId, secret, tokens }:
 async function byKeys(scene: Scene, server: Running, { secret, post }: Tenant): Promise<Table> {
   const rows: string[][] = []
   const bodies: { path: string; body: string }[] = []
-  const counts = scene.options.quick ? [10, 100] : [10, 100, 1_000, 10_000]
+  const counts = scene.options.quick ? [10, 100] : [10, 100, 1_000, 9_999] // a tenant has one besides, and 10,000 at most
   for (const count of counts) {
     const add = async (at: number) => {
       const { id } = await post('/v1/keys', { name: `growth ${at}` })
