@@ -190,7 +190,9 @@ async function readHead(service: Service, stopping: AbortSignal): Promise<Checkp
   const patience = createPatience(stopping)
   patience.begin()
   try {
-    const { checkpoint } = JSON.parse(await readText(await get(service, url, patience.signal), url)) as {
+    const { checkpoint } = JSON.parse(
+      await readText(await get(service, url, patience.signal), url, patience.signal),
+    ) as {
       checkpoint?: unknown
     }
     return parseCheckpoint(String(checkpoint))
@@ -208,7 +210,7 @@ async function* exportLines(service: Service, after_id: number, stopping: AbortS
   const patience = createPatience(stopping)
   try {
     patience.begin()
-    const lines = splitLines(chunksOf(await get(service, url, patience.signal), url))
+    const lines = splitLines(chunksOf(await get(service, url, patience.signal), url, patience.signal))
     for (;;) {
       patience.begin()
       const { value, done } = await lines.next()
@@ -223,7 +225,6 @@ async function* exportLines(service: Service, after_id: number, stopping: AbortS
 
 /** The signal of a request, which ends it when the follower is stopped, or when what was begun takes too long. */
 function createPatience(stopping: AbortSignal) {
-  // AbortSignal.any would do, but Node 20 can collect what it returns while the request waits.
   const controller = new AbortController()
   const abort = () => controller.abort()
   let timer: NodeJS.Timeout | undefined
@@ -240,29 +241,37 @@ function createPatience(stopping: AbortSignal) {
     end() {
       pause()
       stopping.removeEventListener('abort', abort)
-      abort() // what was not read
     },
   }
 }
 
-/** The bytes of an answer. @throws TryAgainError if the connection breaks */
-async function* chunksOf({ body }: Response, url: URL): AsyncGenerator<Uint8Array> {
-  const reader = body?.getReader()
-  for (;;) {
-    const { done = true, value } =
-      (await reader?.read().catch((error: Error) => {
+/** The bytes of an answer. @throws TryAgainError if the connection breaks, or the signal ends it */
+async function* chunksOf({ body }: Response, url: URL, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  if (!body) return
+  const reader = body.getReader()
+  // Node 20 forgets the signal of a request once its answer has begun, so it is heeded here.
+  const cancel = () => void reader.cancel().catch(() => undefined)
+  signal.addEventListener('abort', cancel)
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((error: Error) => {
         throw brokenOff(url, error)
-      })) ?? {}
-    if (done || !value) return
-    yield value
+      })
+      if (signal.aborted) throw brokenOff(url, signal.reason)
+      if (done) return
+      yield value
+    }
+  } finally {
+    signal.removeEventListener('abort', cancel)
+    cancel() // what was not read
   }
 }
 
 /** The text of a short answer. @throws TryAgainError if the connection breaks, CommandError if it is long */
-async function readText(response: Response, url: URL): Promise<string> {
+async function readText(response: Response, url: URL, signal: AbortSignal): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
-  for await (const chunk of chunksOf(response, url)) {
+  for await (const chunk of chunksOf(response, url, signal)) {
     text += decoder.decode(chunk, { stream: true })
     if (text.length > MOST_CHARACTERS)
       throw new CommandError(
@@ -282,7 +291,9 @@ function urlOf({ url }: Service, path: string, query: Record<string, string> = {
 async function get({ readApiKey }: Service, url: URL, signal: AbortSignal): Promise<Response> {
   const response = await send(url, { token: await readApiKey(), signal })
   if (response.ok) return response
-  throw new CommandError(`${withoutQuery(url)} answered ${response.status}${detailOf(await readText(response, url))}`)
+  throw new CommandError(
+    `${withoutQuery(url)} answered ${response.status}${detailOf(await readText(response, url, signal))}`,
+  )
 }
 
 /** What a problem document says, if it is one. */
