@@ -168,7 +168,7 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     const missing = await initech()
     expect(missing.code).toBe(1)
     expect(missing.stdout).toMatch(
-      /^Its entries agree through entry 1,.*\nBut the head is missing \(head_missing\)\..*A log that does not verify/m,
+      /^Its entries agree through entry 1,.*\nBut the head is missing \(head_missing\)\..*Repair a log that does not verify/m,
     )
     expect(missing.stdout).not.toContain('No difference')
     await sql`insert into heads ${sql(head)}`

@@ -74,7 +74,7 @@ describe('a log that does not verify', () => {
     expect(covered).toEqual({ own: 4, other: true })
     expect(await doctor('audit chains')).toMatchObject({
       ok: false,
-      detail: expect.stringMatching(/entry 6 is beyond the head.*A log that does not verify/),
+      detail: expect.stringMatching(/entry 6 is beyond the head.*Repair a log that does not verify/),
     })
 
     expect((await owner.call('POST', '/v1/keys', { name: 'd' })).status).toBe(201)
@@ -82,7 +82,7 @@ describe('a log that does not verify', () => {
     const { code, stderr } = await eaas('api-key', 'revoke', id, '--tenant', tenant_id)
     expect([code, stderr]).toEqual([
       1,
-      expect.stringMatching(/audit_log has a row with its id.*A log that does not verify/),
+      expect.stringMatching(/audit_log has a row with its id.*Repair a log that does not verify/),
     ])
     expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head', broken_at: 6 })
     await sql.unsafe(statementOf(DELETE, tenant_id, 6))
@@ -198,7 +198,10 @@ describe('a log that does not verify', () => {
     await sql`update audit_log set actor = 'nobody' where tenant_id = ${INSTALLATION_ID} and id = ${id}`
     const create = () => eaas('tenant', 'create', '--name', 'next')
     const refused = await create()
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('under "A log that does not verify"')])
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining('page "Repair a log that does not verify"'),
+    ])
     const accept = () => eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')
     expect((await accept()).stderr).toMatch(/entry_altered.*nothing can be accepted until it verifies/)
     await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${id}`
@@ -223,7 +226,10 @@ describe('a log that does not verify', () => {
       '--permissions',
       'encrypt',
     )
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/a count in audit_counts.*A log that does not verify/)])
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/a count in audit_counts.*Repair a log that does not verify/),
+    ])
     await sql.unsafe(statementOf('Count again', tenant_id))
     expect(await counts()).toEqual(before)
     expect((await owner.call('POST', '/v1/api-keys', { name: 'second', permissions: ['encrypt'] })).status).toBe(201)
