@@ -1,9 +1,12 @@
 // The page that verifies exports, opened from disk: it shows the report of eaas-audit report, and asks the network for nothing.
+import { createSecretKey } from 'node:crypto'
 import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
+import { signingKeyOf } from '../../packages/audit/src/node/signing-key.js'
 import { verifyProof } from '../../packages/audit/src/verify/verify-proof.js'
 import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
 import { reportedLog, SIGNED_AT } from '../support/audit/reported-log.js'
@@ -24,6 +27,10 @@ beforeAll(async () => {
   await writeFile(join(folder, 'acme.ndjson'), text)
   await writeFile(join(folder, 'altered.ndjson'), text.replace('key.unwrap', 'key.wrap'))
   await writeFile(join(folder, 'operator.key'), `${publicKey}\n`)
+  await writeFile(
+    join(folder, 'another.key'),
+    `${encodePublicKey(signingKeyOf(createSecretKey(Buffer.alloc(32, 8))))}\n`,
+  )
   await writeFile(join(folder, 'note.txt'), 'no checkpoint')
   url = pathToFileURL(join(folder, 'verify.html')).href
 })
@@ -82,9 +89,12 @@ inChromium('the page that verifies', ({ open }) => {
     await close()
   })
 
-  it('proves nothing from an altered export', async () => {
+  it.each([
+    ['an altered export', ['altered.ndjson']],
+    ["an export that another operator's key signed", ['acme.ndjson', 'another.key']],
+  ])('proves nothing from %s', async (_what, files) => {
     const opened = await open(url)
-    await give(opened, 'altered.ndjson')
+    await give(opened, ...files)
     await opened.page.getByLabel('Entries to prove').fill('1')
     await opened.page.getByRole('button', { name: 'Save a proof' }).click()
     await expect.poll(() => opened.page.getByRole('alert').innerText()).toContain('NOT valid, so it proves nothing')
