@@ -41,6 +41,7 @@ import { findOutdatedRow } from '../store/newest-entry.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../store/tenants.js'
 import { type Result, someOf } from './finding.js'
+import { counted } from './output.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
@@ -237,7 +238,7 @@ export async function examinePurge(
       if (!(error instanceof TamperedRowError || error instanceof Refusal)) throw error
     }
   }
-  if (kept.length === 0) return { detail: `nothing older than ${retentionMonths} months is held back` }
+  if (kept.length === 0) return { detail: `nothing older than ${counted(retentionMonths, 'month')} is held back` }
   return {
     warning: true,
     detail: `entries older than EAAS_AUDIT_RETENTION_MONTHS (${retentionMonths}) are kept until you act: ${someOf(kept)}. See eaas purge --dry-run`,

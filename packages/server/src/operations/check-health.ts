@@ -128,7 +128,7 @@ export function createHealthCheck(
     const tenants = ahead.length - Number(own)
     const logs = [
       ...(own ? ["the installation's own log"] : []),
-      ...(tenants > 0 ? [`the logs of ${tenants} tenants`] : []),
+      ...(tenants > 0 ? [tenants === 1 ? "a tenant's log" : `the logs of ${tenants} tenants`] : []),
     ]
     return {
       database: 'clock',
@@ -143,7 +143,7 @@ export function createHealthCheck(
     if (tenants === 0) return undefined
     return {
       database: 'purge',
-      detail: `entries of ${tenants} tenants are older than EAAS_AUDIT_RETENTION_MONTHS, and kept until you act: eaas purge --dry-run says why`,
+      detail: `entries of ${tenants === 1 ? 'a tenant' : `${tenants} tenants`} are older than EAAS_AUDIT_RETENTION_MONTHS, and kept until you act: eaas purge --dry-run says why`,
     }
   }
 
