@@ -176,20 +176,12 @@ describe('a destroyed version', () => {
     }
   }
 
-  it('is noticed if its row is put back: the key is refused, and verification names the destruction', async () => {
+  it.each([
+    ['its row is', ['key_versions']],
+    ['its row and that of its key are', ['keys', 'key_versions']],
+  ])('is noticed if %s put back, by a call and by verification', async (_which, tables) => {
     const key = await closedKey()
-    const putBack = await keep(key.key_id, ['key_versions'])
-    await destroy(key)
-    const { id } = (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
-    await putBack()
-    expect(await askAnew('GET', `/v1/keys/${key.key_id}`)).toEqual([500, 'E_TAMPERED'])
-    const fault = { valid: false, reason: 'row_replaced', broken_at: id }
-    expect(await verdicts()).toEqual([fault, fault])
-  })
-
-  it('is noticed if its row and that of its key are put back', async () => {
-    const key = await closedKey()
-    const putBack = await keep(key.key_id, ['keys', 'key_versions'])
+    const putBack = await keep(key.key_id, tables)
     await destroy(key)
     const { id } = (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
     await putBack()

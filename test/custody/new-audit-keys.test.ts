@@ -66,7 +66,7 @@ async function expectWhole(): Promise<void> {
   expect(service.alarms).toEqual([])
 }
 
-/** The log written anew from an entry on with other keys, as its thief does; without `isRehashed` only that entry. */
+/** The log written anew from an entry on with other keys, as its thief does, up to `through`. */
 async function rewrite(id: number, changes: Partial<ChainedEntry>, through: number): Promise<void> {
   let previous = genesisHash(tenant_id)
   for (const entry of await entriesOf()) {

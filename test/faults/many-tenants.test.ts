@@ -25,9 +25,9 @@ interface Client {
   unknown: number
 }
 
-async function makeClients(service: Service, count = TENANTS): Promise<Client[]> {
+async function makeClients(service: Service): Promise<Client[]> {
   return Promise.all(
-    Array.from({ length: count }, async () => {
+    Array.from({ length: TENANTS }, async () => {
       const owner = await service.createTenant()
       const { body } = await owner.call('POST', '/v1/keys', { name: 'k' })
       return { owner, key_id: body.id, acknowledged: 0, unknown: 0 }

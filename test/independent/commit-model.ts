@@ -8,7 +8,7 @@
 export const GUARDS = {
   /** store/audit.ts appendEntries: nothing is appended unless the head is the one that the entries continue */
   comparesHead: true,
-  /** committer.ts isDecidedOn, decideAgain: a decision made on another policy version than the head's is made again */
+  /** audit/append/committer.ts isDecidedAgain: a decision made on another policy version than the head's is made again */
   comparesPolicy: true,
   /** runner/perform.ts: the answer is released after the commit was acknowledged */
   releasesAfterCommit: true,

@@ -17,7 +17,7 @@ export * from './formats/tree.js'
 export * from './formats/witness-request.js'
 export * from './formats/witnessed.js'
 export { writeCsv } from './report/csv.js'
-export { type EntryFilter, type FilteredEntry, matchesFilter } from './report/entry-filter.js'
+export type { EntryFilter, FilteredEntry } from './report/entry-filter.js'
 export type { Evidence, EvidenceSource } from './report/evidence.js'
 export type { Figure } from './report/figure.js'
 export { writeJson } from './report/json.js'
@@ -50,7 +50,6 @@ export {
   readEntry,
   readHeader,
   readLinksLine,
-  readTrailer,
 } from './verify/read-export.js'
 export * from './verify/recorded-rights.js'
 export * from './verify/rights-history.js'

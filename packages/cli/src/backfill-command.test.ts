@@ -1,5 +1,4 @@
-// What `backfill` and `inspect-table` refuse before they reach a database. test/cli/sdk-backfill.test.ts has
-// them work on one.
+// What `backfill` and `inspect-table` refuse before they reach a database. test/cli/tables.test.ts has them work on one.
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'

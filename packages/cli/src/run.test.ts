@@ -1,5 +1,4 @@
-// The commands in this process, on a service in memory. test/cli/sdk-command.test.ts starts the built
-// command.
+// The commands in this process, on a service in memory. test/cli/command-line.test.ts starts the built command.
 import { randomBytes } from 'node:crypto'
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

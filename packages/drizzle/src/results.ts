@@ -19,7 +19,7 @@ export function filteredKey(at: number): string {
 const BOUND = 'eaas_bound_'
 
 /**
- * Adds the columns that encrypted ones are bound to, where a selection leaves them out; `openSelection` takes
+ * Adds the columns that encrypted ones are bound to, where a selection leaves them out; `readSelection` takes
  * them out of the rows again.
  *
  * @param sources the subqueries of the query, whose columns are those that they select

@@ -13,13 +13,11 @@ export * from './wire/queries.js'
 export * from './wire/requests.js'
 export {
   ALGORITHM,
-  API_KEY_STATUSES,
   base64,
   dek,
   KEY_STATUSES,
   time,
   uuid,
-  VERSION_STATUSES,
   WRAPPED_KEY_CHARACTERS,
   wrappedKey,
 } from './wire/values.js'

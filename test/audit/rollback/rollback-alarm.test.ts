@@ -114,13 +114,9 @@ function untilAlarms(areSuch: (rows: Alarm[]) => boolean): Promise<void> {
 }
 const untilRecorded = () => untilAlarms((rows) => rows.length > 0)
 
-/** Calls until the answer has one of the statuses. */
-async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: number[]): Promise<void> {
-  for (;;) {
-    const { status } = await ask()
-    if (statuses.includes(status)) return
-    await sleep(POLL_MS)
-  }
+/** Calls until the answer has the status 200. */
+async function untilServed(ask: () => Promise<{ status: number }>): Promise<void> {
+  while ((await ask()).status !== 200) await sleep(POLL_MS)
 }
 
 /** Waits for the alarm. Only calls /health, so that the server must find the rollback by itself. */
@@ -205,7 +201,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     expect(refused.code).toBe(1)
 
     expect(await accept()).toMatchObject({ code: 0 })
-    for (const server of killable) await untilStatus(() => wrap(server), 200)
+    for (const server of killable) await untilServed(() => wrap(server))
     await expectValid(killableSeer)
     expect(await acceptances(killableSeer)).toMatchObject([
       {
@@ -235,7 +231,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await untilAlarm(server)
     await untilRecorded() // what is accepted sooner is only what the checkpoint file beside the embedded database tells
     expect(await accept('first')).toMatchObject({ code: 0 })
-    await untilStatus(() => wrap(server), 200)
+    await untilServed(() => wrap(server))
     await withSql((sql) => copyTables(sql, 'accepted'))
     await wrap(server)
     await withSql((sql) => restoreTables(sql, 'accepted'))
@@ -243,7 +239,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await expectRefused(server)
     await untilRecorded()
     expect(await accept('second')).toMatchObject({ code: 0 })
-    await untilStatus(() => wrap(server), 200)
+    await untilServed(() => wrap(server))
     expect((await acceptances(server)).map(({ metadata }) => metadata.reason)).toEqual(['second', 'first'])
     await expectValid(server)
   })
@@ -263,7 +259,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await untilAlarms(([row]) => row?.mac !== '00'.repeat(32))
     await expectRefused(server)
     expect(await accept()).toMatchObject({ code: 0 })
-    await untilStatus(() => wrap(server), 200)
+    await untilServed(() => wrap(server))
 
     await withSql(
       (sql) => sql`
@@ -273,7 +269,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await untilAlarm(server)
     await expectRefused(server)
     expect(await accept()).toMatchObject({ code: 0 })
-    await untilStatus(() => wrap(server), 200)
+    await untilServed(() => wrap(server))
     expect(JSON.stringify(await acceptances(server))).not.toContain('77777')
     await expectValid(server)
   })
@@ -299,7 +295,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await server.start()
     await expectRefused(server)
     expect(await accept()).toMatchObject({ code: 0 })
-    await untilStatus(() => wrap(server), 200)
+    await untilServed(() => wrap(server))
     await server.stop()
     await server.start()
     expect((await wrap(server)).status).toBe(200)
@@ -406,7 +402,7 @@ describe('a database that goes back while no server runs', { timeout: TIMEOUT_MS
     const stranger = await newServer('stranger')
     await expectRefused(stranger)
     expect(await accept()).toMatchObject({ code: 0 })
-    await untilStatus(() => wrap(stranger), 200)
+    await untilServed(() => wrap(stranger))
     await stranger.stop()
     await server.start()
     expect((await wrap(server)).status).toBe(200)

@@ -1,5 +1,5 @@
 // A service that lies. Every answer that a call of the SDK can get is taken, one thing in it is made wrong, and the call has to
-// end in a typed error, soon, showing no secret and handing out nothing. What goes wrong below HTTP is in http.test.ts.
+// end in a typed error, soon, showing no secret and handing out nothing. What goes wrong below HTTP is in packages/sdk/src/http/send.test.ts.
 import { inspect } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type EaasError, isEaasError, text } from '../../../packages/sdk/src/index.js'

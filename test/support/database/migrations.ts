@@ -9,10 +9,10 @@ const ADDED = /\badd column (?:if not exists )?([a-z_]+) ([^,]*)/g
 const COLUMN = /^\s*(?!primary\b|unique\b|check\b|foreign\b|constraint\b)([a-z_]+) /gm
 
 /** A folder with the server's migrations and a later one, which somebody removes. */
-export function withMigration(sql: string, version = 900): URL {
+export function withMigration(sql: string): URL {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-migrations-'))
   cpSync(fileURLToPath(FOLDER), folder, { recursive: true })
-  writeFileSync(join(folder, `${version}-later.sql`), sql)
+  writeFileSync(join(folder, '900-later.sql'), sql)
   return pathToFileURL(`${folder}/`)
 }
 

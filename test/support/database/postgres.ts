@@ -111,13 +111,12 @@ export async function startPostgres({
 /**
  * Makes a database on the server of `adminUrl` and returns its URL.
  * @param name lower-case letters, digits and `_`
- * @param template the database that it is a copy of; it is empty by default
  * @throws if the name is taken (42P04)
  */
-export async function createDatabase(adminUrl: string, name: string, template = 'template1'): Promise<string> {
+export async function createDatabase(adminUrl: string, name: string): Promise<string> {
   const sql = postgres(adminUrl, { max: 1 })
   try {
-    await copyDatabase(sql, name, template)
+    await copyDatabase(sql, name, 'template1')
   } finally {
     await sql.end()
   }

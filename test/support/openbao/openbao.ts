@@ -29,7 +29,6 @@ export interface Openbao {
   pid: number
   /** the root token */
   token: string
-  auditFile: string
   /** Sends a request with the root token, or with another one. */
   send(method: string, path: string, body?: unknown, token?: string): Promise<OpenbaoAnswer>
   seal(): Promise<void>
@@ -101,7 +100,7 @@ export async function startOpenbao({ program, under = [], audit = false }: Openb
     }
     await unseal()
     await until(async () => (await send('POST', 'sys/mounts/transit', { type: 'transit' })).status < 300)
-    return { url, pid, token, auditFile: file('audit.log'), send, seal, unseal, remove }
+    return { url, pid, token, send, seal, unseal, remove }
   } catch (error) {
     await remove()
     throw error

@@ -11,8 +11,6 @@ export interface Line {
   action: string
 }
 
-export type Follower = ReturnType<typeof startFollower>
-
 /** Starts a follower, by the arguments of Node. It is killed after the test. */
 export function startFollower(args: readonly string[], environment: Record<string, string>) {
   const child = spawn(process.execPath, args, {

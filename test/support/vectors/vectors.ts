@@ -6,7 +6,6 @@ import { join } from 'node:path'
 interface WycheproofTest {
   tcId: number
   comment: string
-  flags: string[]
   result: 'valid' | 'invalid' | 'acceptable'
 }
 
@@ -31,7 +30,6 @@ interface Groups {
 }
 
 export interface WycheproofFile<Name extends keyof Groups> {
-  algorithm: string
   numberOfTests: number
   testGroups: Groups[Name][]
 }

@@ -2,7 +2,7 @@
 import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
 
-/** Fills the bytes with randomness, or throws. Passed as an argument where a vector must be reproducible. */
+/** Fills the bytes with randomness, or throws. */
 export type FillRandom = (bytes: Uint8Array) => void
 
 type RunLater = (run: () => void) => unknown
@@ -31,9 +31,9 @@ export function fillRandom(bytes: Uint8Array): void {
 }
 
 /** Makes a DEK: 32 random bytes. The caller zeroes it. @throws RandomnessError */
-export function randomDek(fill: FillRandom = fillRandom): Uint8Array {
+export function randomDek(): Uint8Array {
   const dek = new Uint8Array(KEY_BYTES)
-  fill(dek)
+  fillRandom(dek)
   return dek
 }
 

@@ -117,7 +117,7 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
         const [code] = findParserProblem(error) ?? []
         if (code === undefined || !socket.writable) return
         metrics.observeRefusal({ code }, 1)
-        const ip_address = clientAddress(socket.remoteAddress ?? '')
+        const ip_address = clientAddress(socket.remoteAddress)
         const line = { method: null, route: null, status: PROBLEMS[code].status, code, ip_address }
         logRefusal(app.log, line)
       })

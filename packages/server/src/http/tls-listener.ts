@@ -42,9 +42,9 @@ export interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' |
 }
 
 /** Creates it. @throws TlsError */
-export function createTlsListener(files: TlsSetting, now: () => number = Date.now): TlsListener {
+export function createTlsListener(files: TlsSetting): TlsListener {
   const servers: Server[] = []
-  let used = readTls(files, now())
+  let used = readTls(files, Date.now())
   let isStale = false
   return {
     createServer(options, handler) {
@@ -59,7 +59,7 @@ export function createTlsListener(files: TlsSetting, now: () => number = Date.no
     },
     reload() {
       isStale = true
-      const { expiresAt, ...material } = readTls(files, now())
+      const { expiresAt, ...material } = readTls(files, Date.now())
       isStale = false
       if (used.cert === material.cert && used.key === material.key && used.ca === material.ca) return false
       for (const server of servers) server.setSecureContext(material)

@@ -22,7 +22,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     if (!mayCreate(caller, name)) throw outsideFolders()
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) throw nameTaken()
-    if (await hasKeys(sql, tenant_id, MAX_KEYS)) throw tooManyKeys(MAX_KEYS)
+    if (await hasKeys(sql, tenant_id, MAX_KEYS)) throw tooManyKeys()
     const key = newKey(context, name)
     return decision({
       entries: [creationEntry(key)],

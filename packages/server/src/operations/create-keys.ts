@@ -36,7 +36,7 @@ export function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.Bat
       if (due) await due
       if (!mayCreate(caller, name)) planned.push(outsideFolders())
       else if (taken.has(name)) planned.push(nameTaken())
-      else if (room <= 0) planned.push(tooManyKeys(MAX_KEYS))
+      else if (room <= 0) planned.push(tooManyKeys())
       else {
         planned.push(newKey(context, name))
         taken.add(name) // for the next of this call

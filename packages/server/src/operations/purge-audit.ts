@@ -332,21 +332,17 @@ function answer(plan: VerifiedPlan): Decision<VerifiedPlan> {
 }
 
 /** Makes a verification that several operations share. */
-export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
+export function verifyOnce(): VerifyOnce {
   let verified: Promise<ValidLog> | undefined
   return (services, state, noted) => {
-    verified ??= verifyWhole(services, state, { noted, onProgress })
+    verified ??= verifyWhole(services, state, noted)
     return verified
   }
 }
 
 // A log that was tampered with must stay as it is: after a purge nobody could tell any more.
-async function verifyWhole(
-  services: Services,
-  state: TenantState,
-  options: { noted: NotedEntries; onProgress: ((entries: number) => void) | undefined },
-): Promise<ValidLog> {
-  const log = await readValidLog(services, state, options)
+async function verifyWhole(services: Services, state: TenantState, noted: NotedEntries): Promise<ValidLog> {
+  const log = await readValidLog(services, state, { noted })
   if (!log.valid) throw notVerified(log.reason, log.broken_at)
   return log.valid
 }

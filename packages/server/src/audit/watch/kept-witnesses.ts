@@ -68,6 +68,7 @@ export const STANDARD_OUTPUT = '-'
  */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
+const MOST_NAMED = 5
 
 const CUT = 'cut short, not UTF-8 or too long'
 const NO_FORM = 'not the line of a checkpoint'
@@ -151,9 +152,9 @@ export const FAULTS_ADVICE =
   'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
 
 /** Faults as a sentence names them: the first ones by the numbers of their lines. */
-export function nameFaults(faults: readonly LineFault[], most = 5): string {
-  const named = faults.slice(0, most).map(({ line, what }) => `line ${line}: ${what}`)
-  return [...named, ...(faults.length > most ? ['and more'] : [])].join('; ')
+export function nameFaults(faults: readonly LineFault[]): string {
+  const named = faults.slice(0, MOST_NAMED).map(({ line, what }) => `line ${line}: ${what}`)
+  return [...named, ...(faults.length > MOST_NAMED ? ['and more'] : [])].join('; ')
 }
 
 interface Judge {

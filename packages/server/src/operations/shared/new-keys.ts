@@ -1,6 +1,6 @@
 /** What creating one key and creating many share: their secrets and their rows. */
 import { type KeyObject, randomUUID } from 'node:crypto'
-import { DETAILS, folderOf, isListed, wire } from '@eaas/protocol'
+import { DETAILS, folderOf, isListed, MAX_KEYS, wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
 import { sealNewSecret } from '../../crypto/key-hierarchy.js'
 import { mapInStretches } from '../../event-loop.js'
@@ -78,8 +78,8 @@ export function nameTaken(): Refusal {
 }
 
 /** Refuses a key beyond the limit. */
-export function tooManyKeys(most: number): Refusal {
-  return new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys(most))
+export function tooManyKeys(): Refusal {
+  return new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys(MAX_KEYS))
 }
 
 function rowsOf(
