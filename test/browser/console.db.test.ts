@@ -66,6 +66,20 @@ inChromium('the console', ({ open }) => {
     await close()
   })
 
+  it('lists the keys as they are whenever the list is opened', async () => {
+    const { body: key } = await owner.call('POST', '/v1/keys', { name: 'closed meanwhile' })
+    const opened = await open(`${service.url}/console`)
+    const { page, close } = opened
+    await signIn(opened, owner.secret)
+    const row = page.locator('tr', { hasText: 'closed meanwhile' })
+    await expect.poll(() => row.innerText()).toContain('active')
+    await page.getByRole('link', { name: 'Log', exact: true }).click()
+    await owner.call('DELETE', `/v1/keys/${key.id}`)
+    await page.getByRole('link', { name: 'Keys', exact: true }).click()
+    await expect.poll(() => row.innerText()).toContain('disabled')
+    await close()
+  })
+
   it('makes an API key, shows it once, and hides from it what it may not do', async () => {
     const opened = await open(`${service.url}/console#/api-keys`)
     const { page, close } = opened
@@ -134,7 +148,9 @@ inChromium('the console', ({ open }) => {
     const permissions = ['keys:read', 'api_keys:read', 'api_keys:manage']
     const { body } = await owner.call('POST', '/v1/api-keys', { name: 'eaas console', permissions })
     const link = `${service.url}/console#/sign-in/${body.secret}`
-    const { page, close } = await open(link)
+    const { page, close } = await open('about:blank')
+    await page.clock.setSystemTime(Date.now() + 3 * 86_400_000) // a browser's clock says nothing of the session's end
+    await page.goto(link)
     await page.getByRole('button', { name: 'Sign out' }).waitFor()
     expect(page.url()).toBe(`${service.url}/console#/`)
     expect(await page.getByRole('button', { name: 'New API key' }).count()).toBe(0)

@@ -272,8 +272,8 @@ describe('eaas restore', () => {
         Uint8Array.from(whole, (byte, i) => (i === at ? byte ^ 1 : byte)),
       ]) {
         await writeFile(file('changed'), changed)
-        const { code } = await eaas(['restore', file('changed'), '--identity', file('identity')], restored)
-        expect([at, code]).toEqual([at, 1])
+        const { code, stderr } = await eaas(['restore', file('changed'), '--identity', file('identity')], restored)
+        expect([at, code, stderr]).toEqual([at, 1, expect.stringMatching(/^eaas: .+\n$/)])
       }
     }
     expect(await rowsOf(restored)).toEqual({})

@@ -83,7 +83,7 @@ export function App() {
       if (!isSignedIn() || ctrlKey || metaKey || altKey || (target as Element).matches?.(FIELDS)) return
       const found = isGoing ? shownPages().find(({ letter }) => letter === key) : undefined
       if (found) goTo(found.name)
-      else if (isGoing && key === 'v') location.assign(verifierUrl())
+      else if (isGoing && key === 'v') open(verifierUrl(), '_blank', 'noopener')
       else if (key === 'j' || key === 'k') moveRow(key === 'j' ? 1 : -1)
       else if (key === '?') isHelpShown.value = !isHelpShown.value
       else if (key === 'Escape') isHelpShown.value = false
@@ -114,7 +114,9 @@ export function App() {
               {title}
             </a>
           ))}
-          <a href={verifierUrl()}>Verify</a>
+          <a href={verifierUrl()} target="_blank" rel="noopener">
+            Verify
+          </a>
         </nav>
         <span class="tools">
           <button

@@ -34,7 +34,7 @@ const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [
 /** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
 const PAGE_KEYS = 200
 
-/** How long a session lasts that began with a link. */
+/** How long after its link was made a session lasts. */
 const SESSION_MS = 3_600_000
 const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
 
@@ -65,8 +65,8 @@ export async function signIn(apiKey: string): Promise<void> {
 }
 
 /**
- * Signs in by the API key of a link that `eaas console` printed: exchanges it for another one that lasts an hour, and
- * revokes it, so that what the history of the browser has is worth nothing. @throws Error if the link was used
+ * Signs in by the API key of a link that `eaas console` printed: exchanges it for another one that ends an hour after the
+ * link was made, and revokes it, so that what the history of the browser has is worth nothing. @throws Error if the link was used
  */
 export async function signInByLink(apiKey: string): Promise<void> {
   signOut()
@@ -74,7 +74,8 @@ export async function signInByLink(apiKey: string): Promise<void> {
   try {
     const own = findOwn((await eaas.apiKeys.list()).api_keys, apiKey)
     if (!own) throw new Error(LINK_USED)
-    const expires_at = new Date(Date.now() + SESSION_MS).toISOString()
+    // By the server's clock: that of a browser may be wrong.
+    const expires_at = new Date(Date.parse(own.created_at) + SESSION_MS).toISOString()
     const permissions = own.permissions.filter((permission) => permission !== 'api_keys:manage')
     const { secret } = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
     await eaas.apiKeys.revoke(own.id)
@@ -108,19 +109,21 @@ export function mayTry(permission: Permission): boolean {
   return session.value?.rights.may(permission) !== false
 }
 
-/** Reads all keys, in pages. */
+/** Reads all keys, in pages; a list that is shown stays until all are read. */
 export async function loadKeys(): Promise<void> {
   const current = session.value
   if (!current || isLoadingKeys.value) return
   isLoadingKeys.value = true
   const read = new Map<string, Key>()
+  const isFirst = keys.value.size === 0
   try {
     for (;;) {
       const page = await current.eaas.keys.list({ limit: PAGE_KEYS, offset: read.size })
       if (session.value !== current) return
       for (const key of page.keys) read.set(key.id, key)
-      keys.value = new Map(read)
-      if (page.keys.length < PAGE_KEYS) return
+      const isLast = page.keys.length < PAGE_KEYS
+      if (isFirst || isLast) keys.value = new Map(read)
+      if (isLast) return
     }
   } finally {
     if (session.value === current) isLoadingKeys.value = false

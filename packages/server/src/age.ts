@@ -62,7 +62,8 @@ export async function decryptStreamBy(identities: string, sealed: Bytes): Promis
   try {
     return await decrypter.decrypt(sealed)
   } catch (error) {
-    throw new DecryptError('none of the identities opens it, or it was changed', { cause: error })
+    if (error instanceof Error && 'syscall' in error) throw error // it could not be read
+    throw new DecryptError('none of the identities opens it, or it was changed')
   }
 }
 

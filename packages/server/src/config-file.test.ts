@@ -71,7 +71,7 @@ describe('the file of settings', () => {
 
   it.each([
     ['no JSON', '{"port": 1', /config\.json \(EAAS_CONFIG\) is not JSON$/],
-    ['an array', [], /is not valid/],
+    ['an array', [], /must be a JSON object$/],
     ['an unknown setting', { prot: 1 }, /has no setting prot: see eaas config schema/],
     ['a variable', { EAAS_PORT: 1 }, /has no setting EAAS_PORT/],
     [
@@ -80,14 +80,18 @@ describe('the file of settings', () => {
       /holds root_key, which is a secret: name a file with it by root_key_file/,
     ],
     ['the URL of the database', { database_url: 'postgres://u:hunter2@h/d' }, /holds database_url, which is a secret/],
-    ['a number as text', { port: '1' }, /^port in .* is not valid/],
-    ['a number that is too large', { port: 65_536 }, /^port in .* is not valid/],
-    ['a fraction', { port: 1.5 }, /^port in .* is not valid/],
-    ['another level', { log_level: 'loud' }, /^log_level in .* is not valid/],
-    ['a list as text', { trust_proxy: '10.0.0.0/8' }, /^trust_proxy in .* is not valid/],
-    ['a comma in an item', { trust_proxy: ['10.0.0.1,10.0.0.2'] }, /^trust_proxy, item 0, in .* is not valid/],
-    ['null', { host: null }, /^host in .* is not valid/],
-    ['text without a character', { host: '' }, /^host in .* is not valid/],
+    ['a number as text', { port: '1' }, /^port in .* must be a whole number from 0 to 65535/],
+    ['a number that is too large', { port: 65_536 }, /^port in .* must be a whole number from 0 to 65535/],
+    ['a fraction', { port: 1.5 }, /^port in .* must be a whole number/],
+    ['another level', { log_level: 'loud' }, /^log_level in .* must be one of .*info/],
+    ['a list as text', { trust_proxy: '10.0.0.0/8' }, /^trust_proxy in .* must be a list/],
+    [
+      'a comma in an item',
+      { trust_proxy: ['10.0.0.1,10.0.0.2'] },
+      /^trust_proxy, item 0, in .* must be a list of texts without commas/,
+    ],
+    ['null', { host: null }, /^host in .* must be a text/],
+    ['text without a character', { host: '' }, /^host in .* must be a text that is not empty/],
     [
       'what only the reader of the value refuses',
       { trust_proxy: ['1'] },

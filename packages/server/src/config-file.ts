@@ -93,15 +93,24 @@ function readJson(path: string): unknown {
   }
 }
 
-function describeFault(path: string, issue: z.core.$ZodIssue | undefined, { secrets }: Settings): string {
+function describeFault(path: string, issue: z.core.$ZodIssue | undefined, settings: Settings): string {
   const [key] = issue?.code === 'unrecognized_keys' ? issue.keys : []
   if (key !== undefined) {
-    const isSecret = secrets.some((name) => settingOf(name) === key)
+    const isSecret = settings.secrets.some((name) => settingOf(name) === key)
     return isSecret
       ? `${path} (EAAS_CONFIG) holds ${key}, which is a secret: name a file with it by ${key}_file`
       : `${path} (EAAS_CONFIG) has no setting ${key}: see eaas config schema`
   }
-  const [name = 'the file', ...items] = (issue?.path ?? []).map(String)
+  const [name, ...items] = (issue?.path ?? []).map(String)
+  if (name === undefined) return `${path} (EAAS_CONFIG) must be a JSON object`
   const place = items.length > 0 ? `${name}, item ${items.join('.')},` : name
-  return `${place} in ${path} (EAAS_CONFIG) is not valid: ${issue?.message ?? ''}`
+  return `${place} in ${path} (EAAS_CONFIG) must be ${expectedOf(`EAAS_${name.toUpperCase()}`, settings)}`
+}
+
+function expectedOf(variable: string, { numbers, choices, lists, programs }: Settings): string {
+  const number = numbers[variable]
+  if (number) return `a whole number from ${number.least} to ${number.most}, without quotation marks`
+  if (choices[variable]) return `one of ${choices[variable].join(', ')}`
+  if (lists.includes(variable)) return 'a list of texts without commas, such as ["a", "b"]'
+  return programs.includes(variable) ? 'a text, or a list of a program and its arguments' : 'a text that is not empty'
 }

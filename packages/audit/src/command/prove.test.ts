@@ -1,4 +1,5 @@
 // `eaas-audit prove` and `eaas-audit verify-proof` as the two sides of an erasure run them.
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,6 +37,21 @@ function checkpointOf(id: number): string {
 }
 
 describe('eaas-audit prove', () => {
+  it("compares with no other tenant's checkpoint, and does not call the files false for it", async () => {
+    const [proof, kept] = [fresh('erasure.proof'), fresh('kept')]
+    const end = { last_id: 7, hash: decodeHex('07'.repeat(32)), created_at: SIGNED_AT }
+    await writeFile(kept, signCheckpoint(signingKey, { tenant_id: randomUUID(), ...end }))
+    expect(await runAuditCommand(['prove', file, ...erasure, ...KEY, '--out', proof])).toMatchObject({ code: 0 })
+    for (const args of [
+      ['verify', file],
+      ['verify-proof', proof],
+    ]) {
+      const { code, stdout, stderr } = await runAuditCommand([...args, ...KEY, '--checkpoint', kept])
+      expect([code, stdout]).toEqual([3, ''])
+      expect(stderr).toContain('no checkpoint of this tenant, but checkpoints of tenant')
+    }
+  })
+
   it('writes what verify-proof accepts, by the key and the checkpoint of whoever is given it', async () => {
     const [proof, kept] = [fresh('erasure.proof'), fresh('kept')]
     await writeFile(kept, checkpointOf(400))

@@ -21,9 +21,7 @@ import { listCosigners, type WitnessedLine } from '../formats/witnessed.js'
 export function findKeptNote(text: string, tenant_id: string, isComparable?: (id: number) => boolean): string {
   assertNoExport(text)
   const notes = readNotes(text)
-  const [first, ...more] = notes
-  if (first === undefined) return text // readCheckpoint will say what is wrong with it
-  if (more.length === 0 && text.startsWith(ORIGIN)) return first // its reader will say whose it is
+  if (notes.length === 0) return text // readCheckpoint will say what is wrong with it
   const of = (log: string) => notes.filter((note) => line(note, 1) === log).sort((a, b) => (isNewer(a, b) ? -1 : 1))
   const [own] = of(tenant_id)
   if (own !== undefined) return own

@@ -69,7 +69,7 @@ function Guards({ version, health, invalid_logs, ages_in_seconds, isQuiet }: Sta
         {Object.entries(health).map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
       </dl>
       <h2>What guards the logs</h2>
-      <p class="soft">As this server knows it: before the first one, the time since its start.</p>
+      <p class="soft">As this server knows it: until it has done one, since its own start.</p>
       <dl class="facts">
         <dt>Logs not valid</dt>
         <dd class={invalid_logs ? 'alarm' : ''}>
@@ -78,7 +78,7 @@ function Guards({ version, health, invalid_logs, ages_in_seconds, isQuiet }: Sta
         {(Object.keys(GUARDS) as (keyof typeof GUARDS)[]).map((name) => [
           <dt key={name}>{GUARDS[name]}</dt>,
           <dd key={`${name}:`}>
-            <Age seconds={ages[name]} />
+            <Age seconds={name === 'verification' && invalid_logs === null ? null : ages[name]} />
           </dd>,
         ])}
         {witnesses.map(({ name, cosignature, contradicted }) => [

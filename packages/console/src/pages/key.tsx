@@ -216,8 +216,11 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
     return (
       <Dialog title={`Rotate ${name}`} act="Rotate" onClose={onClose} onAct={() => done('rotated', keys.rotate(id))}>
         <p>
-          Version {current_version + 1} wraps what is new. Versions 1 to {current_version} still open what they wrapped:
-          no data is lost, and nothing has to be encrypted again.
+          Version {current_version + 1} wraps what is new.{' '}
+          {current_version === 1
+            ? 'Version 1 still opens what it'
+            : `Versions 1 to ${current_version} still open what they`}{' '}
+          wrapped: no data is lost, and nothing has to be encrypted again.
         </p>
       </Dialog>
     )
@@ -269,16 +272,18 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
       typed={name}
       isDangerous
       onClose={onClose}
-      onAct={() => done('destruction scheduled', keys.destroy(id, name))}
+      onAct={async () => {
+        const { status } = await keys.destroy(id, name)
+        say(status === 'destroyed' ? 'destroyed' : 'destruction scheduled')
+      }}
     >
       <p>
         <strong class="alarm">
-          Once the waiting period is over, what its {left.length === 1 ? 'one version' : `${left.length} versions`}{' '}
-          wrapped can never be opened again
+          What its {left.length === 1 ? 'one version' : `${left.length} versions`} wrapped will never be opened again
         </strong>
-        : {wraps.toLocaleString('en')} data keys, with all records that they encrypt. From now on nothing opens; until
-        the end of the period, which the server sets, the destruction can be cancelled. Exported copies of the key still
-        open.
+        : {wraps.toLocaleString('en')} data keys, with all records that they encrypt. From now on nothing opens. The
+        destruction can be cancelled until the waiting period ends that the server sets; a server that sets none
+        destroys at once. Exported copies of the key still open.
       </p>
       <UsedBy use={use} />
     </Dialog>

@@ -2,6 +2,7 @@
 import { visible } from '@eaas/protocol'
 import type { Key } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
 import { goTo, linkTo } from '../location.js'
 import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../session.js'
@@ -46,6 +47,7 @@ export function KeysPage() {
   const isNew = useSignal(false)
   const error = useSignal<unknown>(undefined)
   const shown = useComputed(() => [...keys.value.values()].filter(isAskedFor))
+  useEffect(() => void attempt(error, loadKeys), [])
   return (
     <>
       <ListBar title="Keys" what="keys" count={countOf(shown.value.length)} states={STATUSES}>

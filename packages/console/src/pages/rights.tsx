@@ -33,8 +33,9 @@ interface Read {
 export function RightsPage() {
   const today = new Date().toISOString().slice(0, 10)
   const [at, before] = [param('at') || today, param('before')]
-  const to = readTime(at, 'end')
-  const from = before === '' ? to : readTime(before, 'end')
+  const now = useSignal(new Date().toISOString())
+  const to = readPast(at, now.value)
+  const from = before === '' ? to : readPast(before, now.value)
   const read = useSignal<Read | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
   useEffect(() => {
@@ -70,6 +71,12 @@ export function RightsPage() {
       {read.value && <Tables {...read.value} isCompared={before !== ''} />}
     </>
   )
+}
+
+/** Reads a time; now if it is still to come, of which the log says nothing. */
+function readPast(text: string, now: string): string | undefined {
+  const time = readTime(text, 'end')
+  return time !== undefined && time > now ? now : time
 }
 
 async function readRights(period: { from: string; to: string }): Promise<Read> {

@@ -13,6 +13,7 @@ export interface Given {
 const EXPORT_START = `{"format":${JSON.stringify(EXPORT_FORMAT)}`
 const KEY_START = 'eaas-audit+'
 const BEGINNING_BYTES = 65_536
+const BEFORE_ENTRIES_BYTES = 4_194_304
 /** Ids of two dozen keys and more fit. */
 const MOST_NAMES_BYTES = 4_194_304
 
@@ -40,13 +41,16 @@ export async function readNames(file: File): Promise<Record<string, string>> {
   }
 }
 
-/** When the first entry of an export was written and when the last one was signed, as far as its ends tell. */
+/** When the first entry of exports was written, and when the last of them was signed, as far as their ends tell. */
 export async function readPeriod(
   first: File,
   last: File,
 ): Promise<{ from: string | undefined; to: string | undefined }> {
-  const beginning = await first.slice(0, BEGINNING_BYTES).text()
-  const end = await last.slice(-BEGINNING_BYTES).text()
-  const times = [...end.matchAll(/\\n(\d{4}-\d\d-\d\dT[\d:.]+Z)\\n/g)]
-  return { from: /"created_at":"([^"]+)"/.exec(beginning)?.[1], to: times.at(-1)?.[1] }
+  // An anchor and what it links to stand before the first entry, and have times of their own.
+  const [entry] = /^\{"id":.*\n/m.exec(await first.slice(0, BEFORE_ENTRIES_BYTES).text()) ?? []
+  // The statement of a tree stands behind the checkpoint, and is signed a moment later.
+  const [, to] =
+    /^\{"(?:checkpoint|stretch)".*?\\n(\d{4}-\d\d-\d\dT[\d:.]+Z)\\n/m.exec(await last.slice(-BEGINNING_BYTES).text()) ??
+    []
+  return { from: /"created_at":"([^"]+)","hash":"[0-9a-f]+"\}\n$/.exec(entry ?? '')?.[1], to }
 }

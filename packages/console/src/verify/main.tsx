@@ -1,4 +1,5 @@
 /** The page on which an auditor drops an export: what it needs is in this one file, and nothing leaves it. */
+import { parseRfc3339, visible } from '@eaas/protocol'
 import { signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
@@ -13,10 +14,10 @@ const to = signal('')
 const error = signal('')
 const progress = signal<{ entries: number; part: number } | undefined>(undefined)
 const made = signal('')
+/** the file with a proof that the browser was given last */
+const saved = signal('')
 /** the entries to prove, which a link from the log may name */
 const wanted = signal(/^#entry=(\d{1,15})$/.exec(location.hash)?.[1] ?? '')
-
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** A worker of a text of this file: from disk, a page has no other origin to load one from. */
 const worker = new Worker(URL.createObjectURL(new Blob([WORKER_SCRIPT], { type: 'text/javascript' })))
@@ -25,9 +26,10 @@ worker.onmessage = ({ data }: MessageEvent<Message>) => {
   else {
     progress.value = undefined
     if ('error' in data) error.value = data.error
-    else if ('proof' in data)
-      save(`entries-${idsOf(wanted.value).join('-')}.proof`.slice(0, 100), data.proof, 'text/plain')
-    else made.value = data.page
+    else if ('proof' in data) {
+      saved.value = `${`entries-${idsOf(wanted.value).join('-')}`.slice(0, 94)}.proof`
+      save(saved.value, data.proof, 'text/plain')
+    } else made.value = data.page
   }
 }
 worker.onerror = ({ message }) => {
@@ -66,22 +68,24 @@ async function verify(event: Event): Promise<void> {
   const key = publicKey.value.trim() || undefined
   if (exports.length === 0) error.value = 'Drop an export first: what eaas audit export wrote.'
   else if (kept.length > 0 && !key) error.value = 'Checkpoints need the public key of the operator.'
-  else if (!TIME.test(from.value) || !TIME.test(to.value) || from.value >= to.value)
-    error.value = 'The period must be two times of UTC such as 2026-04-01T00:00:00.000Z, the later one second.'
+  const [begin = '', end = ''] = [from, to].map(({ value }) => parseRfc3339(value.trim(), 'down'))
+  if (error.value === '' && !(begin < end && begin !== ''))
+    error.value = 'The period must be two times such as 2026-04-01T00:00:00Z, the later one second.'
   if (error.value !== '') return
   const names = Object.assign({}, ...(await Promise.all(filesOf('names').map(readNames))))
   progress.value = { entries: 0, part: 0 }
-  const task: Task = { exports, kept, publicKey: key, names, from: from.value, to: to.value }
+  const task: Task = { exports, kept, publicKey: key, names, from: begin, to: end }
   worker.postMessage(task)
 }
 
 /** Has the worker prove the wanted entries, which saves a file. */
 function prove(): void {
   error.value = ''
+  saved.value = ''
   const ids = idsOf(wanted.value)
   const exports = given.value.filter(({ kind }) => kind === 'export')
   if (exports.length === 0) error.value = 'Drop an export first: what eaas audit export wrote.'
-  else if (ids.length === 0 || !ids.every((id) => Number.isSafeInteger(id) && id > 0))
+  else if (ids.length === 0 || !ids.every((id) => id > 0))
     error.value = 'Entries to prove must be their numbers, such as 17 or 17 18.'
   if (error.value !== '') return
   progress.value = { entries: 0, part: 0 }
@@ -95,10 +99,8 @@ function prove(): void {
 }
 
 function idsOf(text: string): number[] {
-  return text
-    .split(/[\s,]+/)
-    .filter(Boolean)
-    .map(Number)
+  const ids = text.split(/[\s,]+/).filter(Boolean)
+  return [...new Set(ids.map((id) => (/^\d{1,15}$/.test(id) ? Number(id) : 0)))]
 }
 
 function Page() {
@@ -129,10 +131,10 @@ function Page() {
           <ul>
             {given.value.map(({ file, kind }) => (
               <li key={file.name}>
-                {file.name}: {kind}, {file.size.toLocaleString('en')} bytes{' '}
+                {visible(file.name)}: {kind}, {file.size.toLocaleString('en')} bytes{' '}
                 <button
                   type="button"
-                  aria-label={`Remove ${file.name}`}
+                  aria-label={`Remove ${visible(file.name)}`}
                   onClick={() => {
                     given.value = given.value.filter((one) => one.file !== file)
                   }}
@@ -174,6 +176,7 @@ function Page() {
         <p role="status">
           {progress.value &&
             `${progress.value.entries.toLocaleString('en')} entries, ${Math.round(100 * progress.value.part)} %`}
+          {saved.value !== '' && `Saved ${saved.value}.`}
         </p>
         {error.value !== '' && (
           <p class="fault" role="alert">

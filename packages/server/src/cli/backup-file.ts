@@ -79,7 +79,8 @@ async function* unpack(packed: Readable): AsyncGenerator<Uint8Array> {
   try {
     yield* packed.compose(createGunzip()) as unknown as AsyncIterable<Uint8Array>
   } catch (error) {
-    throw new RowsError('The backup was changed or cut short', { cause: error })
+    if (error instanceof Error && 'syscall' in error) throw error // the file could not be read
+    throw new RowsError('The backup was changed or cut short.')
   }
 }
 

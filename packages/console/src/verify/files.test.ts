@@ -1,0 +1,32 @@
+// The period that the verifier proposes: that of the entries, whatever else in an export has a time.
+import { expect, it } from 'vitest'
+import { reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
+import { writeExport } from '../../../../test/support/audit/written-export.js'
+import { readPeriod } from './files.js'
+
+const LATER = '2026-07-02T00:00:00.011Z'
+const [header = '', ...lines] = writeExport(reportedLog(), SIGNED_AT)
+const fileOf = (text: string) => new File([text], 'export.ndjson')
+const { created_at } = JSON.parse(lines[0] ?? '')
+
+it.each([
+  ['begins with its entries', ''],
+  [
+    'begins with an anchor',
+    `{"anchor":${lines[9]?.trimEnd()},"last_id":1}\n{"tree":"a\\n${SIGNED_AT}\\n","entries":[]}\n`,
+  ],
+])('is that of an export that %s', async (_which, before) => {
+  const file = fileOf([header, before, ...lines].join(''))
+  expect(await readPeriod(file, file)).toEqual({ from: created_at, to: SIGNED_AT })
+})
+
+it('ends with the checkpoint, though the tree is signed later', async () => {
+  const trailer = lines.at(-1) ?? ''
+  const at = trailer.lastIndexOf(SIGNED_AT)
+  const end = fileOf(lines.slice(0, -1).join('') + trailer.slice(0, at) + LATER + trailer.slice(at + LATER.length))
+  expect(await readPeriod(fileOf(header + lines[0]), end)).toEqual({ from: created_at, to: SIGNED_AT })
+})
+
+it('is not known of a file that has no entry and no end', async () => {
+  expect(await readPeriod(fileOf(header), fileOf(header))).toEqual({ from: undefined, to: undefined })
+})
