@@ -41,7 +41,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { padding: .3rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { padding-left: 0; }
 thead th { font-weight: 600; font-size: 12.5px; color: var(--soft); vertical-align: bottom; }
-td { overflow-wrap: break-word; }
+td { max-width: 26rem; overflow-wrap: break-word; }
 .number { text-align: right; white-space: nowrap; }
 .time { min-width: 6.6rem; }
 .text { min-width: 6rem; max-width: 26rem; overflow-wrap: anywhere; }
