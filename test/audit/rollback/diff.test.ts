@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findHeadFault } from '../../../packages/server/src/audit/head-fault.js'
 import { createCheckpointEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
+import { RECOVERY_PAGE } from '../../../packages/server/src/recovery-page.js'
 import { copyTables, restoreTables, type Scene } from '../../support/audit/audit-scene.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
@@ -168,7 +169,10 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     const missing = await initech()
     expect(missing.code).toBe(1)
     expect(missing.stdout).toMatch(
-      /^Its entries agree through entry 1,.*\nBut the head is missing \(head_missing\)\..*Repair a log that does not verify/m,
+      new RegExp(
+        `^Its entries agree through entry 1,.*\\nBut the head is missing \\(head_missing\\)\\..*${RECOVERY_PAGE}`,
+        'm',
+      ),
     )
     expect(missing.stdout).not.toContain('No difference')
     await sql`insert into heads ${sql(head)}`

@@ -9,6 +9,7 @@ import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createCheckpointEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { RECOVERY_PAGE } from '../../../packages/server/src/recovery-page.js'
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
 import { insertFrom } from '../../support/database/migrations.js'
 import { runCommand } from '../../support/service/command-host.js'
@@ -26,6 +27,10 @@ function statementOf(heading: string, tenant_id: string, entry = 0): string {
 }
 
 const DELETE = 'Delete a row that no server wrote'
+
+it('has a page, which messages name by its title', () => {
+  expect(RECOVERY_PAGE).toContain(`"${PAGE.split('\n')[0]?.slice(2)}"`)
+})
 
 describe('a log that does not verify', () => {
   let service: Service
@@ -74,16 +79,13 @@ describe('a log that does not verify', () => {
     expect(covered).toEqual({ own: 4, other: true })
     expect(await doctor('audit chains')).toMatchObject({
       ok: false,
-      detail: expect.stringMatching(/entry 6 is beyond the head.*Repair a log that does not verify/),
+      detail: expect.stringMatching(`entry 6 is beyond the head.*${RECOVERY_PAGE}`),
     })
 
     expect((await owner.call('POST', '/v1/keys', { name: 'd' })).status).toBe(201)
     const { id } = (await owner.call('GET', '/v1/api-keys')).body.api_keys[0]
     const { code, stderr } = await eaas('api-key', 'revoke', id, '--tenant', tenant_id)
-    expect([code, stderr]).toEqual([
-      1,
-      expect.stringMatching(/audit_log has a row with its id.*Repair a log that does not verify/),
-    ])
+    expect([code, stderr]).toEqual([1, expect.stringMatching(`audit_log has a row with its id.*${RECOVERY_PAGE}`)])
     expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head', broken_at: 6 })
     await sql.unsafe(statementOf(DELETE, tenant_id, 6))
     expect(await ofTenant()).toMatchObject({ valid: true })
@@ -198,10 +200,7 @@ describe('a log that does not verify', () => {
     await sql`update audit_log set actor = 'nobody' where tenant_id = ${INSTALLATION_ID} and id = ${id}`
     const create = () => eaas('tenant', 'create', '--name', 'next')
     const refused = await create()
-    expect([refused.code, refused.stderr]).toEqual([
-      1,
-      expect.stringContaining('page "Repair a log that does not verify"'),
-    ])
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(RECOVERY_PAGE)])
     const accept = () => eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')
     expect((await accept()).stderr).toMatch(/entry_altered.*nothing can be accepted until it verifies/)
     await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${id}`
@@ -226,10 +225,7 @@ describe('a log that does not verify', () => {
       '--permissions',
       'encrypt',
     )
-    expect([code, stderr]).toEqual([
-      1,
-      expect.stringMatching(/a count in audit_counts.*Repair a log that does not verify/),
-    ])
+    expect([code, stderr]).toEqual([1, expect.stringMatching(`a count in audit_counts.*${RECOVERY_PAGE}`)])
     await sql.unsafe(statementOf('Count again', tenant_id))
     expect(await counts()).toEqual(before)
     expect((await owner.call('POST', '/v1/api-keys', { name: 'second', permissions: ['encrypt'] })).status).toBe(201)

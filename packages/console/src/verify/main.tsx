@@ -27,7 +27,8 @@ worker.onmessage = ({ data }: MessageEvent<Message>) => {
     progress.value = undefined
     if ('error' in data) error.value = data.error
     else if ('proof' in data) {
-      saved.value = `${`entries-${idsOf(wanted.value).join('-')}`.slice(0, 94)}.proof`
+      const name = `entries-${idsOf(wanted.value).join('-')}`.slice(0, 94)
+      saved.value = `${name}.proof`
       save(saved.value, data.proof, 'text/plain')
     } else made.value = data.page
   }
@@ -66,10 +67,10 @@ async function verify(event: Event): Promise<void> {
   const exports = filesOf('export')
   const kept = filesOf('checkpoints')
   const key = publicKey.value.trim() || undefined
+  const [begin = '', end = ''] = [from, to].map(({ value }) => parseRfc3339(value.trim(), 'down'))
   if (exports.length === 0) error.value = 'Drop an export first: what eaas audit export wrote.'
   else if (kept.length > 0 && !key) error.value = 'Checkpoints need the public key of the operator.'
-  const [begin = '', end = ''] = [from, to].map(({ value }) => parseRfc3339(value.trim(), 'down'))
-  if (error.value === '' && !(begin < end && begin !== ''))
+  else if (begin === '' || begin >= end)
     error.value = 'The period must be two times such as 2026-04-01T00:00:00Z, the later one second.'
   if (error.value !== '') return
   const names = Object.assign({}, ...(await Promise.all(filesOf('names').map(readNames))))
@@ -174,9 +175,9 @@ function Page() {
           </span>
         </p>
         <p role="status">
-          {progress.value &&
-            `${progress.value.entries.toLocaleString('en')} entries, ${Math.round(100 * progress.value.part)} %`}
-          {saved.value !== '' && `Saved ${saved.value}.`}
+          {progress.value
+            ? `${progress.value.entries.toLocaleString('en')} entries, ${Math.round(100 * progress.value.part)} %`
+            : saved.value !== '' && `Saved ${saved.value}.`}
         </p>
         {error.value !== '' && (
           <p class="fault" role="alert">
