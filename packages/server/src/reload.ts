@@ -32,47 +32,49 @@ export function startReload({
   intervalMs?: number
 }): Reload {
   let failure: string | undefined // logged already
-  function reloadTls(tls: TlsListener): void {
+  function reloadTls(tls: TlsListener): boolean {
     try {
       if (tls.reload()) {
         const expires_at = new Date(tls.state().expiresAt).toISOString()
         log.warn({ expires_at }, 'new connections get another certificate')
       }
       failure = undefined
+      return true
     } catch (error) {
       const { message } = error as Error
       if (message !== failure)
         log.error({ err: error }, 'the earlier certificate stays, because the files of TLS cannot be used')
       failure = message
+      return false
+    }
+  }
+  /** Returns whether the work was done; why it was not is logged. */
+  function attempt(failed: string, work: () => void): boolean {
+    try {
+      work()
+      return true
+    } catch (error) {
+      log.error({ err: error }, failed)
+      return false
     }
   }
   // Each new connection reads them by itself. Here is said what is wrong with them, before one fails.
-  function checkLogin(login: Login): void {
-    try {
-      readLogin(login)
-    } catch (error) {
-      log.error({ err: error }, 'the database is logged in to as before')
-    }
-  }
-  function takeSettings(read: () => Config): void {
-    try {
+  const checkLogin = (login: Login) => attempt('the database is logged in to as before', () => readLogin(login))
+  const takeSettings = (read: () => Config) =>
+    attempt('the settings stay as they are', () => {
       const now = read()
       setLogLevel(now.logLevel)
       const settings = findChanged(config, now)
       if (settings.length > 0) log.warn({ settings }, 'these settings changed, and take a restart')
-    } catch (error) {
-      log.error({ err: error }, 'the settings stay as they are')
-    }
-  }
+    })
   const timer = tls && setInterval(reloadTls, intervalMs, tls).unref()
   return {
     now(read) {
       failure = undefined
-      if (tls) reloadTls(tls)
       const { databaseUrl: url, databaseUrlFile: urlFile } = config
-      if (url !== undefined) checkLogin({ url, urlFile })
-      takeSettings(read)
-      log.warn({}, 'reloaded at SIGHUP')
+      const taken = [!tls || reloadTls(tls), url === undefined || checkLogin({ url, urlFile }), takeSettings(read)]
+      if (taken.includes(false)) log.error({}, 'not everything was reloaded at SIGHUP: see the errors before this line')
+      else log.warn({}, 'reloaded at SIGHUP')
     },
     stop: () => clearInterval(timer),
   }
