@@ -27,6 +27,21 @@ afterAll(() => service?.close())
 const search = (query: string) => thief.call('GET', `/v1/audit?${query}`)
 const rowQuery = (row: string) => `context=${encodeURIComponent(JSON.stringify({ row }))}`
 
+/** Lets no read of the log begin until it is told to. */
+function holdReads() {
+  const { readGate } = service.services
+  const begin = readGate.enter
+  let release: () => void = () => undefined
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const enter = vi.spyOn(readGate, 'enter').mockImplementation(async (...turn) => {
+    await held
+    return begin(...turn)
+  })
+  return { enter, release }
+}
+
 describe('a search of the log', () => {
   it('finds the same entries over several stretches, in both orders and by page', async () => {
     const all = `actor=${thief.tenant.api_key.id}`
@@ -49,16 +64,7 @@ describe('a search of the log', () => {
   })
 
   it('of thirty at once runs one and keeps seven, while the other tenant wraps', async () => {
-    const { readGate } = service.services
-    const begin = readGate.enter
-    let release: () => void = () => undefined
-    const held = new Promise<void>((resolve) => {
-      release = resolve
-    })
-    const enter = vi.spyOn(readGate, 'enter').mockImplementation(async (...turn) => {
-      await held
-      return begin(...turn)
-    })
+    const { enter, release } = holdReads()
     const refused: unknown[] = []
     const searches = Array.from({ length: 30 }, async () => {
       const { status, body } = await search(rowQuery('zzz'))
@@ -71,5 +77,25 @@ describe('a search of the log', () => {
     enter.mockRestore()
     release()
     expect((await Promise.all(searches)).filter((status) => status === 200)).toHaveLength(8)
+  })
+
+  it('leaves its place, and reads no more, once its client is gone', async () => {
+    const { enter, release } = holdReads()
+    const gone = new AbortController()
+    const ask = (signal: AbortSignal) =>
+      fetch(`${service.url}/v1/audit?${rowQuery('zzz')}`, { headers: { authorization: `Bearer ${thief.secret}` }, signal })
+    const searches = Array.from({ length: 8 }, () => ask(gone.signal).catch(() => 'gone'))
+    await vi.waitFor(async () => expect((await ask(AbortSignal.timeout(1_000))).status).toBe(503), { timeout: 10_000 })
+    gone.abort()
+    expect(await Promise.all(searches)).toEqual(Array(8).fill('gone'))
+    await vi.waitFor(
+      () => expect(ask(AbortSignal.timeout(500)).catch(({ name }: Error) => name)).resolves.toBe('TimeoutError'), // it waits
+      { timeout: 10_000 },
+    )
+    const begun = enter.mock.calls.length
+    enter.mockRestore()
+    release()
+    expect((await search(rowQuery('5'))).body.total).toBe(1_000)
+    expect(begun).toBe(1)
   })
 })

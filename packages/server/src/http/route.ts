@@ -29,8 +29,8 @@ export interface RouteInput<Body, Query> {
   version: string
   body: Body
   query: Query
-  /** only of a route with `timeoutMs`: aborted when the client disconnects or the time is over */
-  signal?: AbortSignal
+  /** aborted when the client disconnects, or when the time of a route with `timeoutMs` is over */
+  readonly signal: AbortSignal
   /** logs an unexpected error that does not fail the call as a whole */
   onError: (error: unknown) => void
 }

@@ -91,7 +91,9 @@ async function answer(
     version,
     body,
     query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
-    ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // only then, because accessing `request.signal` creates one
+    get signal() {
+      return request.signal // made when it is first read, so only for the calls that read it
+    },
     onError: (error) => noteFailure(request, error, UNEXPECTED),
   })
   if (row.contentType) holding.take(STREAMED_BYTES)

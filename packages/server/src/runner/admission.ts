@@ -87,10 +87,10 @@ export async function admitCall(
   { permissions, isBatch }: CallNeeds,
   identify: () => Credentials,
 ): Promise<Admitted & { holding: Holding }> {
-  if (isBatch) services.gate.assertRoom() // reading a large body only to refuse it would cost as much as a part of its work
   const credentials = identify()
   const admitted = await admitCaller(services, { credentials, permissions })
   assertOnBehalfOf(credentials, admitted)
+  if (isBatch) services.gate.assertRoom(credentials.tenant_id) // reading a large body only to refuse it would cost as much as a part of its work
   const { api_key_id, envelope_only } = admitted
   return { api_key_id, envelope_only, holding: services.hold(credentials.tenant_id, api_key_id) }
 }

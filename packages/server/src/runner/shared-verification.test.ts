@@ -76,6 +76,27 @@ describe('verifications of one tenant', () => {
   })
 })
 
+describe('a verification that nobody waits for any more', () => {
+  it('is not shared by who asks later, and leaves its place', async () => {
+    const { ask, runs } = makeTenant()
+    const running = ask()
+    await settled()
+    for (let at = 0; at < 9; at++) {
+      const gone = new AbortController()
+      const answer = ask('the end', gone.signal)
+      gone.abort()
+      await expect(answer).rejects.toMatchObject({ code: 'E_UNAVAILABLE' })
+    }
+    const later = ask('the end')
+    runs[0]?.end()
+    await running
+    await settled()
+    runs[1]?.end()
+    expect((await later).total_entries).toBe(2)
+    expect(runs).toHaveLength(2)
+  })
+})
+
 describe('verifications of many tenants', () => {
   it('are of two at once; a third one is refused until one of them has ended', async () => {
     const [a, b, c] = [makeTenant(), makeTenant(), makeTenant()]

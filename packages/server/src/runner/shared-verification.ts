@@ -45,7 +45,10 @@ export async function shareVerification(
     return await Promise.race([run.result, ...(signal ? [rejectOnAbort(signal)] : [])])
   } finally {
     run.callers -= 1
-    if (run.callers === 0) run.gone.abort(nobodyWaits())
+    if (run.callers === 0) {
+      if (log.waiting.get(scope) === run) log.waiting.delete(scope) // who comes later gets a run of its own
+      run.gone.abort(nobodyWaits())
+    }
   }
 }
 
@@ -60,8 +63,8 @@ function addRun(tenant_id: string, log: Log, scope: string, verify: Verify): Run
   if (log.waiting.size >= WAITING_OF_TENANT) throw tooMany()
   const gone = new AbortController()
   const result = log.last.then(() => {
-    log.waiting.delete(scope)
     gone.signal.throwIfAborted()
+    log.waiting.delete(scope)
     return verify(gone.signal)
   })
   const run = { callers: 0, gone, result }

@@ -59,19 +59,32 @@ describe('the gate of batches', () => {
   it('refuses at once what can not be begun in time, and says when to come back', async () => {
     let now = 0
     const gate = createWorkGate({ runningOperations: 1_000, mostWaitMs: 60_000, now: () => now })
-    gate.assertRoom()
+    gate.assertRoom('a')
     const leave = await gate.enter('a', 1_000)
     now = 1_000
     leave() // 1,000 operations in a second: the rate is taken for (5,000 + 1,000) / 2 now
     const working = await gate.enter('a', 1_000)
     const waiting = Array.from({ length: 180 }, () => gate.enter('a', 1_000))
-    const refused = await gate.enter('b', 1_000).catch((error: unknown) => error)
+    const refused = await gate.enter('a', 1_000).catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(OverloadError)
     expect(refused).toMatchObject({ retryAfterSeconds: 61 })
-    expect(() => gate.assertRoom()).toThrow(OverloadError)
+    expect(() => gate.assertRoom('a')).toThrow(OverloadError)
     working()
     for (const waiter of waiting) (await waiter)()
-    expect(() => gate.assertRoom()).not.toThrow()
+    expect(() => gate.assertRoom('a')).not.toThrow()
+  })
+
+  it('refuses a tenant for what begins before its batch, and not for all that another tenant has waiting', async () => {
+    const gate = createWorkGate({ runningOperations: 1_000, mostWaitMs: 1_000, now: () => 0 }) // 5,000 in a second
+    const running = await gate.enter('a', 1_000)
+    const wait = async (tenant_id: string) => (await gate.enter(tenant_id, 1_000))()
+    const waiting = Array.from({ length: 4 }, () => wait('a'))
+    await expect(gate.enter('a', 1_001)).rejects.toThrow(OverloadError)
+    gate.assertRoom('b')
+    waiting.push(wait('b'), wait('b'))
+    await expect(gate.enter('b', 1_000)).rejects.toThrow(OverloadError) // after three of a, and two of its own
+    running()
+    await Promise.all(waiting)
   })
 
   it('refuses what waited for too long, which then holds up nobody', async () => {

@@ -26,8 +26,8 @@ export interface WorkGate {
    * @throws OverloadError at once if the operations cannot begin in time
    */
   enter(tenant_id: string, operations: number): Promise<() => void>
-  /** To be called before a body is read. @throws OverloadError if not even a small batch would be admitted */
-  assertRoom(): void
+  /** To be called before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
+  assertRoom(tenant_id: string): void
 }
 
 interface Waiter {
@@ -71,14 +71,25 @@ export function createWorkGate({
   /** by tenant, in the order of turns */
   const waiters = new Map<string, Waiter[]>()
   let running = 0
-  let waiting = 0
   let rate = FIRST_RATE
   let done = 0
   let countedFrom = 0
 
-  function assertRoom(operations = 1): void {
-    const msToBegin = ((waiting + operations) * 1_000) / rate
-    if (waiting > 0 && msToBegin > mostWaitMs) throw overload(msToBegin)
+  function assertRoom(tenant_id: string, operations = 1): void {
+    const ahead = countAhead(tenant_id)
+    const msToBegin = ((ahead + operations) * 1_000) / rate
+    if (ahead > 0 && msToBegin > mostWaitMs) throw overload(msToBegin)
+  }
+
+  /** The operations that begin before a tenant's next batch: of each other tenant no more batches than have their turn until then. */
+  function countAhead(tenant_id: string): number {
+    const turns = (waiters.get(tenant_id)?.length ?? 0) + 1
+    let count = 0
+    for (const [other, batches] of waiters) {
+      const end = other === tenant_id ? batches.length : Math.min(turns, batches.length)
+      for (let at = 0; at < end; at++) count += batches[at]?.operations ?? 0
+    }
+    return count
   }
 
   function overload(ms: number): OverloadError {
@@ -129,16 +140,15 @@ export function createWorkGate({
 
   function remove(tenant_id: string, waiter: Waiter): void {
     const left = (waiters.get(tenant_id) ?? []).filter((other) => other !== waiter)
-    waiting -= waiter.operations
     if (left.length > 0) waiters.set(tenant_id, left)
     else waiters.delete(tenant_id)
   }
 
   return {
-    assertRoom: () => assertRoom(),
+    assertRoom: (tenant_id) => assertRoom(tenant_id),
     async enter(tenant_id, operations) {
       if (waiters.size === 0 && hasRoom(operations)) return begin(operations)
-      if (waiting > 0) assertRoom(operations)
+      assertRoom(tenant_id, operations)
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
           remove(tenant_id, waiter)
@@ -151,7 +161,6 @@ export function createWorkGate({
             resolve(begin(operations))
           },
         }
-        waiting += operations
         waiters.set(tenant_id, [...(waiters.get(tenant_id) ?? []), waiter])
       })
     },

@@ -130,8 +130,8 @@ function sharedComponents(schemas: Schemas, apiKey: string): OpenApiDocument['co
     schemas,
     headers: {
       RequestId: {
-        description: 'The id that the server logs this request under.',
-        schema: { type: 'string', format: 'uuid' },
+        description: 'The id that the server logs this request under: that of the request, or else a new UUID.',
+        schema: { type: 'string', minLength: 1, maxLength: 64 },
       },
     },
     responses: { Unauthorized: unauthorized() },
