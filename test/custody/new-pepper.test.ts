@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { apiKeyDigest, generateApiKey } from '../../packages/server/src/crypto/api-key.js'
 import { openSecret, type StoreKeys } from '../../packages/server/src/crypto/key-hierarchy.js'
-import { updateApiKey } from '../../packages/server/src/operations/update-api-key.js'
+import { expireApiKey, updateApiKey } from '../../packages/server/src/operations/update-api-key.js'
 import { pepperBinding } from '../../packages/server/src/runner/peppers.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { countFormer, getPeppers } from '../../packages/server/src/store/peppers.js'
@@ -72,6 +72,8 @@ describe('a new pepper', () => {
   it('leaves the former one while an API key needs it that is neither revoked nor expired', async () => {
     const unused = await create()
     const expiring = await create({ expires_at: new Date(Date.now() + 3_600_000).toISOString() })
+    const expired = await create()
+    await performAsSystem(service.services, acme.tenant.tenant_id, expireApiKey({ api_key_id: expired.id }))
     await rotate()
     expect(await status(acme.secret)).toBe(200)
     await flush()
@@ -86,8 +88,12 @@ describe('a new pepper', () => {
     await acme.call('DELETE', `/v1/api-keys/${expiring.id}`)
     await deleteFormer()
     expect(await hasFormer()).toBe(false)
-    // The refusal of one whose pepper is gone is that of any unknown one.
+    // Another process may have deleted it: nothing is said to be resumed that would be refused for ever.
+    const resume = (id: string) => acme.call('PATCH', `/v1/api-keys/${id}`, { expires_at: null })
     await service.refreshStoreKeys()
+    expect((await resume(expired.id)).body).toMatchObject({ code: 'E_STATE' })
+    expect((await acme.call('GET', '/v1/audit?action=api_key.update')).body.total).toBe(1) // the expiry
+    // The refusal of one whose pepper is gone is that of any unknown one.
     expect(await status(unused.secret)).toBe(401)
   })
 

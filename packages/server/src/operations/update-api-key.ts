@@ -24,6 +24,8 @@ import {
 } from './shared/api-key.js'
 import { recordGrant, recordGrantBefore } from './shared/recorded-values.js'
 
+const PEPPER_GONE = 'the API key expired before it took the pepper that replaced its own: create another API key'
+
 /** Updates an API key. @throws Refusal E_VALIDATION, E_NOT_FOUND, E_STATE, E_MISSING_PERMISSION, E_LIMIT */
 export function updateApiKey({
   api_key_id,
@@ -57,7 +59,10 @@ export function updateApiKey({
     }
     if (Object.keys(wanted).length === 0) return { entries: [], release: () => viewApiKey(row, now) }
     const isResumed = wanted.expires_at !== undefined && apiKeyStatus(row, now) === 'expired'
-    if (isResumed) await assertRoomForOne(sql, row.tenant_id, now)
+    if (isResumed) {
+      if (!services.peppers.accepts(row.pepper)) throw new Refusal('E_STATE', PEPPER_GONE)
+      await assertRoomForOne(sql, row.tenant_id, now)
+    }
     return decision({
       ...recordedChange(state, row, wanted),
       release: ({ apiKey }) => viewApiKey(apiKey, services.now()),

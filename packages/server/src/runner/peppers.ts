@@ -55,6 +55,11 @@ export class Peppers {
     return this.#accepted.map(({ number, key }) => ({ digest: apiKeyDigest(key, apiKey), pepper: number }))
   }
 
+  /** Whether an API key whose digest is under this pepper can be found. */
+  accepts(pepper: number): boolean {
+    return this.#accepted.some(({ number }) => number === pepper)
+  }
+
   /** Notes that an API key was admitted; its digest is written again if it is under the former pepper. */
   noteUse(row: ApiKeyRow, [newest]: readonly Digest[], rowKey: KeyObject): void {
     if (!newest || row.pepper >= newest.pepper || this.#noted.size >= MOST_NOTED) return
