@@ -203,13 +203,13 @@ def read_witnessed(line, public_keys, witnesses):
         timed = signed_by(key, name, b"\4", text, lines)
         demand(timed and len(timed) == 72 and int.from_bytes(timed[:8], "big") <= LAST_SECOND, f"{name} has not cosigned it: compare its key with EAAS_WITNESSES")
         check(key, timed[8:], f"cosignature/v1\ntime {int.from_bytes(timed[:8], 'big')}\n{text}".encode())
-    return note, last_id
+    return note, last_id, note.split("\n")[4]
 
 
 def find_witnessed(kept, public_key, witnesses, export):
-    """The newest such checkpoint; one that the export can be compared with comes first."""
+    """The newest such checkpoint; one that the export has, or of an entry that its log should have had when it was signed, comes first."""
     demand(public_key, "witnesses need the public key that the checkpoint is checked by")
-    header, ids, _ = read_beginning(export)
+    header, ids, end, time = read_beginning(export)
     changes = json.loads(f"[{header[4]}]") if header and header[4] else []
     keys = keys_of(follow(changes)) or [public_key]
     found, fault = [], "there is no checkpoint of the installation's log"
@@ -220,19 +220,20 @@ def find_witnessed(kept, public_key, witnesses, export):
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
-    return next((note for note, last_id in reversed(found) if last_id in ids), found[-1][0])
+    return next((note for note, last_id, at in reversed(found) if last_id in ids or last_id > end and at <= time), found[-1][0])
 
 
 def read_beginning(export):
-    """The match of the header, the entries of the installation's log that an export can be compared at, and where that log ended; checks nothing."""
+    """The match of the header, the entries of the installation's log that an export can be compared at, and where and when that log ended; checks nothing."""
     header, anchor, links = (form.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace")) for form in (HEADER, ANCHOR, LINKS))
     export.seek(0)
     if not anchor:
-        return header, set(), 0
+        return header, set(), 0, ""
     signed = json.loads(anchor.groups()[-1]).split("\n")
-    head = signed[2 if signed[0] == "eaas/audit/checkpoint/v1" else 4 : 5][:1]
+    at = 2 if signed[0] == "eaas/audit/checkpoint/v1" else 4
+    head, time = signed[at : at + 1], "".join(signed[at + 2 : at + 3])
     ends = [int(id_) for id_ in [anchor[1], *head, *(link[0] for link in LINK.findall(links[3] if links else ""))] if id_.isdigit()]
-    return header, set(ends), ends[1] if len(ends) > 1 else 0
+    return header, set(ends), ends[1] if len(ends) > 1 else 0, time
 
 
 def find_note(kept, export):
@@ -240,7 +241,7 @@ def find_note(kept, export):
     notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
     if len(notes) < 2:
         return kept
-    header, ids, end = read_beginning(export)
+    header, ids, end, _ = read_beginning(export)
     tenant = header and header[1]
     read_notes = []
     for note in notes:

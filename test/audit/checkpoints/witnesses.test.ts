@@ -373,6 +373,42 @@ describe('a server process with witnesses', () => {
     }
   })
 
+  it('keeps what shows that an export of today is of a log that was put back, though it has what they cosigned before', async () => {
+    const first = await startService()
+    const { database } = first
+    const own = await startWitness([encodeNoteKey(readTreeKey(encodePublicKey(first.services.signingKey)))])
+    const file = join(folder, 'went-back')
+    const exported = join(folder, 'went-back.ndjson')
+    const growBy = async (count: number) => {
+      for (let more = 0; more < count; more++) await anchorNow(first.services, { evenIfSame: true })
+    }
+    try {
+      const { tenant } = await first.createTenant()
+      await growBy(1)
+      expect(await kinds(roundOf(first, [known(own)], file))).toEqual(['cosigned'])
+      const head = await readHead(first)
+      await growBy(3)
+      expect(await kinds(roundOf(first, [known(own)], file))).toEqual(['cosigned'])
+      await replaceAfter(Number(head.last_id), { entries: [], head }, first)
+      await first.close()
+      const environment = { EAAS_CHECKPOINT_FILE: 'none' }
+      const options = { database, rootKey: ROOT_KEY, environment }
+      expect((await runCommand(['audit', 'checkpoint', '--installation'], options)).code).toBe(0)
+      const args = ['audit', 'export', '--tenant', tenant.tenant_id, '--since', file, '--out', exported]
+      expect((await runCommand(args, options)).code).toBe(0)
+      const publicKey = encodePublicKey(first.services.signingKey)
+      const compared = [exported, '--public-key', publicKey, '--checkpoint', file]
+      for (const more of [[], ['--witness', own.key]]) {
+        const { code, stdout, stderr } = await runAuditCommand(['verify', ...compared, ...more])
+        expect([code, stdout + stderr]).toEqual([1, expect.stringContaining('by these times, the log was rolled back')])
+        if (!obstacle) expect((await runOtherVerifier([...compared, ...more])).status).toBe(1)
+      }
+    } finally {
+      await own.remove()
+      await database.drop()
+    }
+  })
+
   it('says at level fatal, in its metrics and in doctor that it was put back, and serves', async () => {
     const first = await startService()
     const { database } = first

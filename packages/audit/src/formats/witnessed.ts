@@ -62,8 +62,8 @@ export function readWitnessed(
 }
 
 /**
- * Finds the newest of the lines that each of the witnesses cosigned, or the newest whose entry `prefer`
- * accepts if there is one.
+ * Finds the newest of the lines that each of the witnesses cosigned, or the newest that `prefer` accepts if
+ * there is one.
  *
  * @throws CheckpointError if there is none. The message names the required witnesses that no line names and
  * those that lines do name, or else what is wrong with the newest line
@@ -73,7 +73,7 @@ export function findWitnessed(
   {
     prefer,
     ...trusted
-  }: { publicKey: PublicKeys; witnesses: readonly NoteKey[]; prefer?: ((id: number) => boolean) | undefined },
+  }: { publicKey: PublicKeys; witnesses: readonly NoteKey[]; prefer?: ((known: Checkpoint) => boolean) | undefined },
 ): Witnessed {
   let newest: Witnessed | undefined
   let fault: CheckpointError | undefined
@@ -81,7 +81,7 @@ export function findWitnessed(
     try {
       const read = readWitnessed(line, trusted)
       newest ??= { ...read, note: line.checkpoint }
-      if (!prefer || prefer(read.last_id)) return { ...read, note: line.checkpoint }
+      if (!prefer || prefer(read)) return { ...read, note: line.checkpoint }
     } catch (error) {
       if (!(error instanceof CheckpointError)) throw error
       fault ??= error

@@ -61,16 +61,17 @@ export function assertLinks(
 }
 
 /**
- * Lists at which entries of the installation's log an export can be compared with a checkpoint, and where
+ * Lists at which entries of the installation's log an export can be compared with a checkpoint, and where and when
  * that log ended; checks no signature.
  */
 export function listComparable(
   { anchor, signed }: ExportAnchor,
   links: ExportLinks | undefined,
-): { ids: ReadonlySet<number>; head_id: number } {
+): { ids: ReadonlySet<number>; head_id: number; signed_at: string } {
   const lines = signed.split('\n')
-  const head_id = Number(lines[0] === ORIGIN ? lines[2] : lines[4])
-  return { ids: new Set([anchor.id, head_id, ...(links?.entries ?? []).map(({ id }) => id)]), head_id }
+  const [head, signed_at = ''] = lines[0] === ORIGIN ? [lines[2], lines[4]] : [lines[4], lines[6]]
+  const head_id = Number(head)
+  return { ids: new Set([anchor.id, head_id, ...(links?.entries ?? []).map(({ id }) => id)]), head_id, signed_at }
 }
 
 function endOf(note: string, publicKey: string): Stretch {

@@ -1,5 +1,5 @@
 /** Verifies an export with what was kept apart from it: checkpoints in any form, and what witnesses cosigned. Runs in browsers too. */
-import { type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -42,7 +42,7 @@ export async function verifyCompared(
       : findWitnessed(listWitnessedLines(kept), {
           publicKey: signers,
           witnesses: witnesses.map(readWitnessKey),
-          prefer: comparable && ((id) => comparable.ids.has(id)),
+          prefer: comparable && ((checkpoint) => isTold(comparable, checkpoint)),
         })
   const note =
     witnessed?.note ??
@@ -56,6 +56,17 @@ export async function verifyCompared(
     ...(onProgress === undefined ? {} : { onProgress }),
   })
   return { verdict, witnessed }
+}
+
+/**
+ * Whether an export tells of a checkpoint: it has its entry, or was signed after it and of a log that had ended
+ * before that entry, which shows that the log went back.
+ */
+function isTold(
+  { ids, head_id, signed_at }: NonNullable<Beginning['comparable']>,
+  { last_id, created_at }: Pick<Checkpoint, 'last_id' | 'created_at'>,
+): boolean {
+  return ids.has(last_id) || (last_id > head_id && created_at <= signed_at)
 }
 
 /** What the first lines of an export say. */
