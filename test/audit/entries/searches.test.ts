@@ -83,7 +83,10 @@ describe('a search of the log', () => {
     const { enter, release } = holdReads()
     const gone = new AbortController()
     const ask = (signal: AbortSignal) =>
-      fetch(`${service.url}/v1/audit?${rowQuery('zzz')}`, { headers: { authorization: `Bearer ${thief.secret}` }, signal })
+      fetch(`${service.url}/v1/audit?${rowQuery('zzz')}`, {
+        headers: { authorization: `Bearer ${thief.secret}` },
+        signal,
+      })
     const searches = Array.from({ length: 8 }, () => ask(gone.signal).catch(() => 'gone'))
     await vi.waitFor(async () => expect((await ask(AbortSignal.timeout(1_000))).status).toBe(503), { timeout: 10_000 })
     gone.abort()

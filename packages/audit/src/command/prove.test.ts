@@ -1,5 +1,5 @@
 // `eaas-audit prove` and `eaas-audit verify-proof` as the two sides of an erasure run them.
-import { randomUUID } from 'node:crypto'
+import { createSecretKey, randomUUID } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
 import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
-import { signCheckpoint } from '../formats/checkpoint.js'
+import { encodePublicKey, signCheckpoint } from '../formats/checkpoint.js'
+import { headerLine, trailerLine } from '../formats/export.js'
+import { signKeyChange } from '../formats/key-change.js'
+import { readEntryTree, signEntryTree } from '../formats/proof.js'
+import { readStretch, signStretch } from '../formats/stretch.js'
+import { signingKeyOf } from '../node/signing-key.js'
+import { readHeader } from '../verify/read-export.js'
 
 const KEY = ['--public-key', publicKey]
 let folder: string
@@ -126,6 +132,35 @@ describe('eaas-audit prove', () => {
       stdout: expect.stringContaining('NOT valid, so it proves nothing: entry 301 is missing'),
     })
     expect(await prove(first, '-', '1')).toMatchObject({ code: 2 })
+  })
+
+  it('proves entries of an archive that a key signed which was replaced since', async () => {
+    const before = signingKeyOf(createSecretKey(Buffer.alloc(32, 8)))
+    const former = encodePublicKey(before)
+    const [first = '', second = ''] = cutExport([...writeExport(reportedLog(), SIGNED_AT)], [467], SIGNED_AT)
+    const { stretch, tree } = JSON.parse(first.split('\n').at(-2) ?? '')
+    const trailer = trailerLine({
+      stretch: signStretch(before, readStretch(stretch, publicKey)),
+      public_key: former,
+      tree: signEntryTree(before, readEntryTree(tree, publicKey)),
+    })
+    const header = readHeader(second.split('\n')[0] ?? '')
+    const change = signKeyChange(before, signingKey, SIGNED_AT)
+    const [archive, today, proof] = [fresh('archive.ndjson'), fresh('today.ndjson'), fresh('former.proof')]
+    await writeFile(
+      archive,
+      first.replace(/\{"stretch".*\n$/, () => trailer),
+    )
+    await writeFile(
+      today,
+      second.replace(/^.*\n/, () => headerLine({ ...header, key_changes: [change] })),
+    )
+    expect(await runAuditCommand(['prove', archive, today, '17', ...KEY, '--out', proof])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`whoever verifies the proof gives that one, ${former}.`),
+    })
+    expect(await runAuditCommand(['verify-proof', proof, '--public-key', former])).toMatchObject({ code: 0 })
+    expect(await runAuditCommand(['verify-proof', proof, ...KEY])).toMatchObject({ code: 1 })
   })
 
   it('writes nothing from an export that does not verify, that has no such entry or no signed tree', async () => {

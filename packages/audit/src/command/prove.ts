@@ -1,9 +1,9 @@
 /** `eaas-audit prove` and `eaas-audit verify-proof`: single entries as evidence for somebody who gets nothing else of the log. */
 import type { Command } from 'commander'
-import { parseCheckpoint } from '../formats/checkpoint.js'
+import { type PublicKeys, parseCheckpoint } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
 import { findKeptNote, groupKeptNotes } from '../verify/kept-checkpoint.js'
-import { describeEntry, proveEntries, selectExport } from '../verify/prove-entries.js'
+import { describeEntry, proveEntries, selectExport, signersOf } from '../verify/prove-entries.js'
 import { readHeader } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
@@ -78,8 +78,10 @@ async function prove(
   ids: readonly number[],
   { out, publicKey, checkpoint }: ProveCommand,
 ): Promise<number> {
-  const file = files.length > 1 ? await findExport(files, ids, publicKey) : (files[0] ?? '')
-  if (file === undefined) return NOT_VALID
+  const found =
+    files.length > 1 ? await findExport(files, ids, publicKey) : { file: files[0] ?? '', signers: publicKey }
+  if (found === undefined) return NOT_VALID
+  const { file, signers } = found
   const { chunks } = await openGiven(file)
   const lines = splitLines(chunks)
   const { value: header } = await lines.next()
@@ -87,7 +89,7 @@ async function prove(
   const { verdict, proof, missing } = await proveEntries(joined(header, lines), {
     ids,
     links: checkpoint === undefined ? [] : await readLinkable(checkpoint, header ?? ''),
-    ...(publicKey === undefined ? {} : { publicKey }),
+    ...(signers === undefined ? {} : { publicKey: signers }),
     onProgress: (entries) => progress(`${entries} entries`),
   })
   progress.done()
@@ -107,6 +109,8 @@ async function prove(
   print(
     `Wrote ${out}: ${proof.entries.length} of the entries ${(verdict.after_id ?? 0) + 1} to ${verdict.last_id}, signed at ${verdict.signed_at}.`,
   )
+  if (signers !== publicKey && verdict.public_key !== publicKey)
+    print(`A key that was replaced since signed it: whoever verifies the proof gives that one, ${verdict.public_key}.`)
   return verdict.trusted_key ? VALID : UNTRUSTED_KEY
 }
 
@@ -115,25 +119,25 @@ async function findExport(
   files: readonly string[],
   ids: readonly number[],
   publicKey: string | undefined,
-): Promise<string | undefined> {
+): Promise<{ file: string; signers: PublicKeys | undefined } | undefined> {
   const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey })
   if (!verdict.valid) {
     print(notValid(verdict))
     return undefined
   }
-  const starts = await Promise.all(files.map(readStart))
-  const at = selectExport(starts, ids)
-  if (at === undefined)
+  const headers = await Promise.all(files.map(readFirst))
+  const starts = headers.map((header) => readHeader(header).after_id)
+  const file = files[selectExport(starts, ids) ?? -1]
+  if (file === undefined)
     throw new CommandError('no export has all of these entries: write a proof of those of each export')
-  return files[at]
+  return { file, signers: signersOf(headers.at(-1) ?? '', publicKey) }
 }
 
-/** The entry before the first one of an export. */
-async function readStart(file: string): Promise<number> {
+async function readFirst(file: string): Promise<string> {
   const lines = splitLines((await openGiven(file)).chunks)
   const { value = '' } = await lines.next()
   await lines.return(undefined)
-  return readHeader(value).after_id
+  return value
 }
 
 function notValid({ reason, line }: ExportVerdict): string {

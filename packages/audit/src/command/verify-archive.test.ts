@@ -63,10 +63,17 @@ describe('several exports of one log', () => {
     const altered = await made((parts[1] ?? '').replace('192.0.2.9', '192.0.2.8'))
     const cut = await made((parts[1] ?? '').replace(/\{"stretch".*\n$/, ''))
     const longer = await made(`${parts[1]}{"more":1}\n`)
+    const lines = [...writeExport(reportedLog(), SIGNED_AT)]
+    const repeating = [
+      cutExport(lines, [200], SIGNED_AT)[0] ?? '',
+      cutExport(lines, [60, 467], SIGNED_AT)[1] ?? '',
+    ] as const
     for (const [given, reason] of [
       [[one, three], 'entry 101 is missing'],
-      [[two, one, three], 'an export begins with entry 1, and the one before it ends with entry 467'],
-      [[one, one, two, three], 'give exports in the order of their entries, and none twice'],
+      [[two, one, three], 'an export ends with entry 100, and the one before it with entry 467'],
+      [[await made(repeating[0]), one, two, three], 'leave out what another one holds'],
+      [[one, await made(repeating[1].replace('"id":62,"action":"', '"id":62,"action":"x')), two, three], 'entry 62'],
+      [[one, await made(repeating[1].replace('"id":62,', '"id":63,')), two, three], 'another entry 62'],
       [
         [one, await made((parts[1] ?? '').replace(/"after_hash":"[0-9a-f]{8}/, '"after_hash":"00000000')), three],
         'does not continue the one before it',
@@ -116,6 +123,14 @@ describe('eaas-audit verify-archive', () => {
     const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...KEY])
     expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`${TENANT}  2 +1 to 467 .* valid\n`))])
     expect(await runAuditCommand(['verify-archive', archive])).toMatchObject({ code: 6 })
+  })
+
+  it('takes the archives of purges that were interrupted, each of which begins within the one before', async () => {
+    const lines = [...writeExport(reportedLog(), SIGNED_AT)]
+    const [[longer], [, marked]] = [cutExport(lines, [300], SIGNED_AT), cutExport(lines, [200, 467], SIGNED_AT)]
+    const archive = await archiveOf(marked ?? '', longer ?? '', parts[0] ?? '')
+    const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...KEY])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`${TENANT}  3 +1 to 467 .* valid\n`))])
   })
 
   it('finds one that is missing, altered, or the first', async () => {

@@ -19,7 +19,11 @@ interface Archive {
   path: string
   tenant_id: string
   after_id: number
+  /** the last entry, by the file's name */
+  through_id: number
 }
+
+const NAME = /-through-(\d{1,16})\.ndjson$/
 
 /** Adds `eaas-audit verify-archive`. */
 export function addVerifyArchive(program: Command): void {
@@ -57,7 +61,7 @@ async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchive
 /** The archives of each log, in the order of their entries. */
 function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   const logs = new Map<string, Archive[]>()
-  for (const archive of archives.toSorted((a, b) => a.after_id - b.after_id)) {
+  for (const archive of archives.toSorted((a, b) => a.after_id - b.after_id || a.through_id - b.through_id)) {
     logs.set(archive.tenant_id, [...(logs.get(archive.tenant_id) ?? []), archive])
   }
   return logs
@@ -70,7 +74,7 @@ async function listArchives(folder: string): Promise<Archive[]> {
   const archives: Archive[] = []
   for (const name of names.filter((name) => name.endsWith('.ndjson')).sort()) {
     const path = join(folder, name)
-    archives.push({ path, ...(await readBeginning(path)) })
+    archives.push({ path, ...(await readBeginning(path)), through_id: Number(NAME.exec(name)?.[1] ?? 0) })
   }
   return archives
 }

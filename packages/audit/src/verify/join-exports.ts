@@ -1,9 +1,10 @@
 /** Joins exports of one log, such as the archives of its purges and an export of today, so that they verify as one. Pure. */
 import { decodeHex } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
+import { entryHash } from '../formats/chain.js'
 import { type ExportHeader, headerLine, trailerLine } from '../formats/export.js'
 import { followKeyChanges, listKeys } from '../formats/key-change.js'
-import { ExportFault, isAnchor, isLinks, isTrailer, readHeader, readTrailer } from './read-export.js'
+import { ExportFault, isAnchor, isLinks, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
 import { readSigned } from './verify-export.js'
 
 const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
@@ -11,7 +12,8 @@ const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 /**
  * Joins the lines of exports, each as `splitLines` gives them, of which each continues the one before: the header of the first, the
  * entries of all, and what is signed in the last one, which covers all entries by their hashes. What the others end with is checked here.
- * Their trees, and their anchors, are left out.
+ * An export may repeat entries of the one before it, as the archive of a purge does that follows an interrupted one. Their trees, and
+ * their anchors, are left out.
  *
  * `verifyExport` reports what this throws, as it reports a missing entry.
  *
@@ -35,8 +37,14 @@ export async function* joinExports(exports: readonly AsyncGenerator<string>[]): 
   for (const part of parts) {
     assertContinuing(part.header, { end, last: last.header })
     let isEnded = false
+    const before = end
+    let repeated: Position = { id: part.header.after_id, hash: part.header.after_hash }
     for await (const line of linesOf(part)) {
       if (isEnded && part !== last) throw new ExportFault('there is something after the last line of an export')
+      if (repeated.id < before.id) {
+        repeated = readRepeated(line, { after: repeated, end: before, tenant_id: first.header.tenant_id })
+        continue
+      }
       if (isTrailer(line) && !isEnded) {
         isEnded = true
         if (part === last) yield withoutTree(line, keys)
@@ -100,14 +108,30 @@ function assertContinuing(header: ExportHeader, { end, last }: { end: Position; 
   if (key_changes.some((change, at) => change !== last.key_changes[at]))
     throw new ExportFault('the exports state different changes of the signing key')
   if (after_id > end.id) throw new ExportFault(`entry ${end.id + 1} is missing`, end.id + 1)
-  if (after_id < end.id) {
+  if (after_id === end.id) assertSame(after_hash, end)
+}
+
+function assertSame(hash: Uint8Array, end: Position): void {
+  if (!equalBytes(hash, end.hash))
+    throw new ExportFault(`an export does not continue the one before it, which ends with entry ${end.id}`)
+}
+
+/** Reads an entry that the exports before this one have too; that they are the same is known at the last of them. */
+function readRepeated(
+  line: string,
+  { after, end, tenant_id }: { after: Position; end: Position; tenant_id: string },
+): Position {
+  const id = after.id + 1
+  if (isTrailer(line)) {
     throw new ExportFault(
-      `an export begins with entry ${after_id + 1}, and the one before it ends with entry ${end.id}: give exports in the order of their entries, and none twice`,
+      `an export ends with entry ${after.id}, and the one before it with entry ${end.id}: give exports in the order of their entries, and leave out what another one holds`,
     )
   }
-  if (!equalBytes(after_hash, end.hash)) {
-    throw new ExportFault(`an export does not continue the one before it, which ends with entry ${end.id}`)
-  }
+  const entry = readEntry(line, { tenant_id, id })
+  if (entry.id !== id || !equalBytes(entry.hash, entryHash(after.hash, entry)))
+    throw new ExportFault(`an export has another entry ${id} than the one before it`, id)
+  if (id === end.id) assertSame(entry.hash, end)
+  return { id, hash: entry.hash }
 }
 
 /** Checks what an export that is not the last one ends with; returns the key that signed it. */

@@ -1,6 +1,8 @@
 /** Makes a file that proves entries from an export that verifies, see proof.md 3. Pure. */
 import { encodeHex } from '@eaas/protocol'
+import type { PublicKeys } from '../formats/checkpoint.js'
 import type { LinkedEntry } from '../formats/export.js'
+import { followKeyChanges, listKeys } from '../formats/key-change.js'
 import { GrowingLeaves, inclusionProof } from '../formats/merkle.js'
 import type { Proof, ProvenEntry } from '../formats/proof.js'
 import { type ExportedEntry, readHeader, readTrailer } from './read-export.js'
@@ -71,6 +73,16 @@ export async function proveEntries(
       links: [...hashes].map(linked),
     },
   }
+}
+
+/**
+ * The keys to trust for one of several exports that verified as one: a key signed some of them before it was replaced.
+ *
+ * @param header the first line of the last export, which tells of the changes
+ */
+export function signersOf(header: string, publicKey: string | undefined): PublicKeys | undefined {
+  const keys = listKeys(followKeyChanges(readHeader(header).key_changes))
+  return publicKey !== undefined && keys.includes(publicKey) ? keys : publicKey
 }
 
 /**

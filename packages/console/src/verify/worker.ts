@@ -9,6 +9,7 @@ import {
   mergeKept,
   proveEntries,
   selectExport,
+  signersOf,
   splitLines,
   verifyCompared,
   verifyExport,
@@ -78,7 +79,11 @@ async function prove({ exports, publicKey, ids, starts }: ProofTask): Promise<vo
     onProgress: (entries) => post({ entries, part: 0 }),
   })
   if (!whole.valid) throw new CheckpointError(`the export is NOT valid, so it proves nothing: ${whole.reason}`)
-  const { proof, missing } = await proveEntries(linesOf(found), { ...trusted, ids })
+  const { value: header = '' } = await linesOf(exports.at(-1) ?? found).next()
+  const signers = signersOf(header, publicKey)
+  const options = signers === undefined ? { ids } : { ids, publicKey: signers }
+  const { verdict, proof, missing } = await proveEntries(linesOf(found), options)
+  if (!verdict.valid) throw new CheckpointError(`${found.name} is NOT valid by itself: ${verdict.reason}`)
   if (missing.length > 0) throw new CheckpointError(`${found.name} has no entry ${missing.join(', ')}`)
   if (!proof)
     throw new CheckpointError(
