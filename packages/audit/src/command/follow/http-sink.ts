@@ -6,6 +6,8 @@ import type { Sink } from './sink.js'
 
 /** How long one attempt may take, in milliseconds. */
 const PATIENCE_MS = 20_000
+/** The collector takes smaller bodies only. */
+const TOO_LARGE = 413
 
 /**
  * Creates it; `tokenFile` has the bearer token, and is read for each attempt, so that the token may change.
@@ -14,7 +16,7 @@ const PATIENCE_MS = 20_000
  */
 export function httpSink(address: string, tokenFile: string | undefined, patienceMs = PATIENCE_MS): Sink {
   const url = readAddress(address, { given: '--http', secret: '--token-file' })
-  return async (batch) => {
+  const post: Sink = async (batch) => {
     const response = await send(url, {
       method: 'POST',
       headers: { 'content-type': 'application/x-ndjson' },
@@ -24,8 +26,14 @@ export function httpSink(address: string, tokenFile: string | undefined, patienc
     })
     await response.body?.cancel().catch(() => undefined)
     if (response.ok) return
+    if (response.status === TOO_LARGE && batch.length > 1) {
+      const half = batch.length >> 1
+      await post(batch.slice(0, half))
+      return post(batch.slice(half))
+    }
     throw new CommandError(`${withoutQuery(url)} answered ${response.status}, which another attempt would not change`)
   }
+  return post
 }
 
 function lineOf({ text }: Message): string {

@@ -4,6 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { ExportedEntry } from '../../verify/read-export.js'
 import { CommandError } from '../files.js'
@@ -121,6 +122,23 @@ describe('the HTTP sink', () => {
     ])
     writeFileSync(tokenFile, 'two words')
     await expect(sink([message])).rejects.toThrow(CommandError)
+  })
+
+  it('posts a batch that is too large for the collector in parts, in order; a message that is too large ends it', async () => {
+    const taken: string[] = []
+    const url = await serve(async (request, response) => {
+      const body = await text(request)
+      if (body.length > 2 * message.text.length + 2) return response.writeHead(413).end()
+      taken.push(...body.trimEnd().split('\n'))
+      response.writeHead(200).end()
+    })
+    const sink = httpSink(url, undefined)
+    const texts = ['1', '2', '3', '4', '5']
+    await sink(texts.map((text) => ({ ...message, text })))
+    const long = texts.map((id) => ({ ...message, text: message.text.replace('"id":7', `"id":${id}`) }))
+    await sink(long)
+    expect(taken).toEqual([...texts, ...long.map(({ text }) => text)])
+    await expect(sink([{ ...message, text: message.text.repeat(3) }])).rejects.toThrow('answered 413')
   })
 
   it.each([
