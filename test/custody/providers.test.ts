@@ -160,6 +160,21 @@ ${SEALS}`)
     await device.remove()
   })
 
+  it('that does not end when it is told to is killed, with all that it started', async () => {
+    const { path, remove } = await program(`
+import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+process.on('SIGTERM', () => undefined).stdout.on('error', () => undefined)
+const child = spawn('sh', ['-c', 'trap "" TERM; sleep 600 & wait; wait'], { stdio: 'inherit' })
+writeFileSync(process.argv[1] + '.pids', process.pid + ' ' + child.pid)
+setTimeout(() => process.stdout.write('x'.repeat(70_000)), 500)
+setInterval(() => undefined, 1_000)`)
+    await expect(open('command', JSON.stringify([path]))).rejects.toThrow('wrote more than 65536 bytes')
+    const pids = (await readFile(`${path}.pids`, 'utf8')).split(' ')
+    for (const pid of pids) await vi.waitUntil(() => !isAlive(Number(pid)), { timeout: 5_000 })
+    await remove()
+  })
+
   it('and hangs ends with the process that asked it, with all that it started', async () => {
     const { path, remove } = await program(`
 import { spawn, spawnSync } from 'node:child_process'

@@ -11,13 +11,14 @@ import {
   sealedUnder,
   UnknownStoreKeyError,
 } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { RootKeyError } from '../../packages/server/src/crypto/root-key.js'
 import { rotateRootKey } from '../../packages/server/src/operations/rotate-root-key.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
 import { openProvider } from '../../packages/server/src/root-key/open-provider.js'
 import type { RootKeyProvider } from '../../packages/server/src/root-key/provider.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../packages/server/src/runner/store-keys.js'
 import { findInstallationKey, findInstance } from '../../packages/server/src/store/instance.js'
-import { listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/store/store-keys.js'
+import { insertStoreKey, listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/store/store-keys.js'
 import { rotateAged } from '../support/custody/rotation.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
@@ -64,7 +65,7 @@ async function expectWhole(service: Service, { caller }: { caller: Caller }): Pr
 }
 
 /** A service in which something happens before a transaction, once it may. */
-function before(service: Service, happen: () => Promise<boolean>): Service {
+function beforeTransaction(service: Service, happen: () => Promise<boolean>): Service {
   let isOver = false
   const sql = new Proxy(service.services.sql, {
     get(target, name) {
@@ -86,7 +87,7 @@ it('a rotation seals again what a server seals under the old store key between t
   const versions = await sql<{ version: number; wrapped_kek: Uint8Array }[]>`
     select version, wrapped_kek from key_versions where key_id = ${used.key_id}`
   let written = 0
-  const late = before(service, async () => {
+  const late = beforeTransaction(service, async () => {
     const [left] = await sql`
       select from key_versions where store_key = 1 union all select from keys where store_key = 1
       union all select from tenants where store_key = 1 union all select from instance where store_key = 1`
@@ -181,6 +182,44 @@ describe('a root key that is rotated', () => {
     await expect(rotateRootKey(service.services, { from: provider, to: provider })).rejects.toThrow(
       'that is the root key of this database already',
     )
+    await service.close()
+  })
+
+  it('is not rotated to one that wraps and opens nothing, or something else', async () => {
+    const service = await startService()
+    const [row] = await listStoreKeys(service.services.sql)
+    const { to } = await newRootKey()
+    const wrapOnly = { ...to, unwrap: () => Promise.reject(new RootKeyError('no permission to unwrap')) }
+    const other = { ...to, unwrap: async (wrapped: Uint8Array) => (await to.unwrap(wrapped)).fill(7, 4) }
+    for (const wrong of [wrapOnly, other])
+      await expect(rotateRootKey(service.services, { from: provider, to: wrong })).rejects.toThrow(RootKeyError)
+    expect((await listStoreKeys(service.services.sql))[0]?.wrapped).toEqual(row?.wrapped)
+    await service.close()
+  })
+
+  it('leaves no store key behind that another command made under it meanwhile', async () => {
+    const service = await startService()
+    const used = await use(service)
+    const { to } = await newRootKey()
+    const begun = beforeTransaction(service, async () => {
+      const { row } = await makeStoreKey(provider, 2)
+      await service.services.sql.begin((sql) => insertStoreKey(sql, row))
+      return true
+    })
+    const rotated = rotateRootKey(begun.services, { from: provider, to })
+    await expect(rotated).rejects.toThrow('the store keys were changed meanwhile, and nothing was rotated')
+    expect(await rotateRootKey(service.services, { from: provider, to })).toBe(2)
+    // The other way round: the store key's rotation began before the root key was replaced.
+    const { to: next } = await newRootKey()
+    const late = beforeTransaction(service, async () => {
+      await rotateRootKey(service.services, { from: to, to: next })
+      return true
+    })
+    await expect(rotateAged(late, { provider: to })).rejects.toThrow('the store keys were changed meanwhile')
+    await expect(rotateAged(service, { provider: to })).rejects.toThrow('does not belong to this database')
+    expect(await rotateAged(service, { provider: next })).toMatchObject({ number: 3 })
+    await openStoreKeys(service.services.sql, next)
+    await expectWhole(service, used)
     await service.close()
   })
 

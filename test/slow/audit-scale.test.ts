@@ -176,7 +176,8 @@ onPostgres('a log of a million entries', () => {
     expect(after.result.body).toMatchObject({ valid: true, purged_through: plan.purged_through })
     const list = await get(scene, '/v1/audit?order=asc&limit=1')
     expect(list.body.logs[0].id).toBe(plan.purged_through + 1)
-    expect(await get(scene, `/v1/usage?month=${oldest}`)).toEqual(usage)
+    const { body } = await get(scene, `/v1/usage?month=${oldest}`)
+    expect(body.operations).toEqual(usage.body.operations)
     const until = new Date(Date.now() - 300 * DAY_MS).toISOString()
     for (const filter of ['', 'action=key.wrap', `key_id=${scene.log.bigKey}`, `action=key.wrap&date_to=${until}`]) {
       const { total } = (await get(scene, `/v1/audit?limit=1&${filter}`)).body

@@ -58,7 +58,7 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
   try {
     const rows = await copyUnlessThere(from, target)
     const { logs, entries, database } = await verify(target)
-    markAsMoved(config.dataDir, `The installation was moved to ${database} on ${new Date().toISOString()}.`)
+    await markAsMoved(config.dataDir, `The installation was moved to ${database} on ${new Date().toISOString()}.`)
     if (json) return printJson({ database, rows, logs, entries })
     print(
       `${rows === undefined ? 'The rows had been copied before' : `${counted(rows, 'row was', 'rows were')} copied`} to ${database}; ${counted(logs, 'log')} with ${entries} entries verify there.`,
@@ -102,13 +102,15 @@ async function* bytesOf(lines: AsyncIterable<string>): AsyncGenerator<Uint8Array
 /** Verifies every log in the new database, with what the checkpoint file knows. @throws Refusal */
 async function verify(target: Config): Promise<{ logs: number; entries: number; database: string }> {
   const progress = showProgress('verified')
-  const { verdicts, unverified } = await withServices(target, async (services) => {
+  const work = async (services: Services) => {
     const found = await verifyAll(services, { onProgress: (name, entries) => progress(`${name}: ${entries} entries`) })
     const invalid = found.verdicts.filter(({ valid }) => !valid).length
     const metadata = { logs: found.verdicts.length, invalid, unverified: found.unverified.length }
     await recordOperation(services, { action: 'installation.verify', metadata })
     return found
-  }).finally(progress.done)
+  }
+  // The file is still that of the embedded database, which has no such entry if the move is given up.
+  const { verdicts, unverified } = await withServices(target, work, { keepsCommitted: false }).finally(progress.done)
   const invalid = verdicts.filter(({ valid }) => !valid)
   if (invalid.length + unverified.length > 0) {
     throw new Refusal(

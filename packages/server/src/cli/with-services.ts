@@ -23,6 +23,8 @@ interface OpenedBy {
   mayCreate?: boolean
   /** compare every log with what the checkpoint file and the anchors know first, and raise the alarms */
   comparesAll?: boolean
+  /** keep in the checkpoint file what the work wrote to the logs, as is done by default */
+  keepsCommitted?: boolean
   /** called with each alarm; by default standard error says it */
   onAlarm?: typeof printAlarm
 }
@@ -34,7 +36,7 @@ interface OpenedBy {
 export async function withServices<T>(
   config: Config,
   work: (services: Services) => Promise<T>,
-  { mayCreate = false, comparesAll = false, onAlarm = printAlarm }: OpenedBy = {},
+  { mayCreate = false, comparesAll = false, keepsCommitted = true, onAlarm = printAlarm }: OpenedBy = {},
 ): Promise<T> {
   const installation = await openInstallation({
     config,
@@ -49,7 +51,7 @@ export async function withServices<T>(
     if (comparesAll) await compareAll(installation)
     return await work(installation.services)
   } finally {
-    await keepCommitted(installation.services, config.checkpointFile)
+    if (keepsCommitted) await keepCommitted(installation.services, config.checkpointFile)
     await installation.close()
   }
 }

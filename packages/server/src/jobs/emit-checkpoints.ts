@@ -151,14 +151,15 @@ export function createLineWriter(file: string): (line: KeptLine) => Promise<void
   let isLastLineEnded = false
   return async (line) => {
     if (!isLastLineEnded) await endLastLine(file)
-    isLastLineEnded = true
+    isLastLineEnded = false // where the disk is full, a part of the line is written
     const text = `${JSON.stringify(line)}\n`
     if (file === STANDARD_OUTPUT) await print(text)
     else await appendFile(file, text, { mode: 0o644, flush: true })
+    isLastLineEnded = true
   }
 }
 
-// A crash may have cut the last line short: the next one must begin on a line of its own.
+// A crash or a full disk may have cut the last line short: the next one must begin on a line of its own.
 async function endLastLine(file: string): Promise<void> {
   if (file === STANDARD_OUTPUT) return
   const handle = await open(file, 'a+', 0o644)

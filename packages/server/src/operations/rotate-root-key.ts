@@ -7,7 +7,8 @@ import type { Services } from '../runner/operation.js'
 import { systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { rewrap } from '../runner/store-keys.js'
-import { listStoreKeys, rewrapStoreKey } from '../store/store-keys.js'
+import { rewrapStoreKey } from '../store/store-keys.js'
+import { assertStoreKeys, listUsable } from './shared/store-keys.js'
 
 /**
  * Rotates the root key: nothing else is sealed under it, so servers that run go on, and those that start need the
@@ -20,23 +21,23 @@ export async function rotateRootKey(
   services: Services,
   { from, to }: Record<'from' | 'to', RootKeyProvider>,
 ): Promise<number> {
-  // One that was refused seals nothing, and is deleted by the next rotation of the store key.
-  const rows = (await listStoreKeys(services.sql)).filter(({ is_refused }) => !is_refused)
+  const rows = await listUsable(services.sql)
   const [newest] = rows.slice(-1)
   if (newest && (await opens(to, newest.wrapped))) {
     throw new Refusal('E_STATE', 'that is the root key of this database already; nothing was changed')
   }
   // Before the transaction, because a provider may be slow.
-  const rewrapped = await Promise.all(rows.map(async (row) => ({ row, next: await rewrap(row, { from, to }) })))
+  const rewrapped = await Promise.all(
+    rows.map(async (row) => ({ number: row.number, wrapped: await rewrap(row, { from, to }) })),
+  )
   const head = await services.sql.begin(async (sql) => {
-    for (const { row, next } of rewrapped) {
-      if (await rewrapStoreKey(sql, row, next)) continue
-      throw new Refusal('E_STATE', 'the store keys were changed meanwhile, and nothing was rotated; repeat the command')
-    }
     const metadata = { from: from.kind, to: to.kind }
-    return recordForInstallation(services, sql, systemCaller(services), [
+    const recorded = await recordForInstallation(services, sql, systemCaller(services), [
       { action: 'installation.root_key_rotate', metadata },
     ])
+    await assertStoreKeys(sql, rows)
+    for (const row of rewrapped) await rewrapStoreKey(sql, row)
+    return recorded
   })
   services.committer.watches.get(INSTALLATION_ID).commit(head)
   return rows.length

@@ -12,7 +12,7 @@ import { recordForInstallation } from '../runner/installation-log.js'
 import type { EntryNote, Services } from '../runner/operation.js'
 import { performAsSystem, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { makeStoreKey, refreshStoreKeys } from '../runner/store-keys.js'
+import { assertOpens, makeStoreKey, refreshStoreKeys } from '../runner/store-keys.js'
 import type { Transaction } from '../store/db.js'
 import { listKeysUnderEarlier } from '../store/keys.js'
 import {
@@ -31,6 +31,7 @@ import { TamperedRowError } from '../store/tampered-row.js'
 import { rotateKeyUnderEarlier } from './rotate-key.js'
 import { renewInstallation } from './shared/renew-installation.js'
 import { renewTenants } from './shared/renew-tenants.js'
+import { assertStoreKeys, listUsable } from './shared/store-keys.js'
 
 /** Rows of one statement: few enough that other calls hardly wait for it. */
 const PAGE_ROWS = 100
@@ -206,8 +207,12 @@ async function begin(services: Services, provider: RootKeyProvider): Promise<num
     const message = `the store key ${number - 1} is not one that eaas made: delete its row from store_keys`
     throw new Refusal('E_STATE', message)
   }
+  const rows = await listUsable(services.sql)
+  const [newest] = rows.slice(-1)
+  if (newest) await assertOpens(provider, newest)
   const { row } = await makeStoreKey(provider, number)
   await recordWith(services, { step: 'begun', number }, async (transaction) => {
+    await assertStoreKeys(transaction, rows)
     if (await insertStoreKey(transaction, row)) return
     throw new Refusal('E_STATE', 'another rotation of the store key has just begun; wait until it has ended')
   })
@@ -220,9 +225,10 @@ async function recordWith(
   change: (transaction: Transaction) => Promise<void>,
 ): Promise<void> {
   const head = await services.sql.begin(async (transaction) => {
-    await change(transaction)
     const note: EntryNote = { action: 'installation.store_key_rotate', metadata }
-    return recordForInstallation(services, transaction, systemCaller(services), [note])
+    const recorded = await recordForInstallation(services, transaction, systemCaller(services), [note])
+    await change(transaction)
+    return recorded
   })
   services.committer.watches.get(INSTALLATION_ID).commit(head)
 }

@@ -6,6 +6,8 @@ import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 
 /** How long a program may take, in milliseconds: somebody may have to touch a token. */
 const PATIENCE_MS = 60_000
+/** How long one may take to end by SIGTERM, in milliseconds. */
+const GRACE_MS = 2_000
 /** The exit code of a program that was refused its PIN: it is not called again, or a device could lock itself. */
 export const PIN_REFUSED = 6
 /** What a program may answer with, in bytes. */
@@ -96,9 +98,21 @@ interface Conversation {
 async function converse(child: ChildProcess, { input, chunks, said, detached }: Conversation) {
   let length = 0
   let excess: string | undefined
+  let grace: NodeJS.Timeout | undefined
+  const closed = once(child, 'close') as Promise<[number | null, string | null]>
+  let abandon: (ended: [null, null]) => void
+  const abandoned = new Promise<[null, null]>((resolve) => {
+    abandon = resolve
+  })
+  const giveUp = () => {
+    endProgram(child, { detached, signal: 'SIGKILL' })
+    child.unref() // where it runs as another user, it goes on
+    abandon([null, null])
+  }
   const end = (why?: string) => {
     excess ??= why
-    endProgram(child, detached)
+    endProgram(child, { detached, signal: 'SIGTERM' })
+    grace ??= setTimeout(giveUp, GRACE_MS)
     child.stdout?.destroy() // what it started may hold it open
     child.stderr?.destroy()
   }
@@ -114,18 +128,20 @@ async function converse(child: ChildProcess, { input, chunks, said, detached }: 
     child.stderr?.on('data', take(said))
     child.stdin?.on('error', () => undefined) // it ended without reading; its exit code says more
     child.stdin?.end(input)
-    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    const [code, signal] = await Promise.race([closed, abandoned])
     return { code, signal, excess }
   } finally {
     clearTimeout(timer)
+    clearTimeout(grace)
     release()
   }
 }
 
-function endProgram({ pid }: ChildProcess, detached: boolean): void {
+function endProgram({ pid }: ChildProcess, { detached, signal }: { detached: boolean; signal: NodeJS.Signals }): void {
   try {
-    if (pid !== undefined) process.kill(detached ? -pid : pid)
+    if (pid !== undefined) process.kill(detached ? -pid : pid, signal)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it has ended by itself
+    // It has ended by itself, or runs as another user.
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }

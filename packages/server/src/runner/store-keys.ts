@@ -2,6 +2,7 @@
  * The store keys that this process holds: read at the start, and once a second after it, so that all processes
  * know one before any seals under it.
  */
+import { timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
 import { importKey, randomKey } from '../crypto/aead.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
@@ -34,17 +35,33 @@ export async function makeStoreKey(provider: RootKeyProvider, number: number): P
   }
 }
 
-/** Wraps a store key under another root key. @throws RootKeyError */
+/**
+ * Wraps a store key under another root key, and has that one open it: it may be allowed to wrap alone. @throws RootKeyError
+ */
 export async function rewrap(
   { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
   { from, to }: Record<'from' | 'to', RootKeyProvider>,
 ): Promise<Uint8Array> {
   const numbered = await unwrap(from, { number, wrapped })
   try {
-    return await to.wrap(numbered)
+    const next = await to.wrap(numbered)
+    const opened = await unwrap(to, { number, wrapped: next })
+    const isSame = timingSafeEqual(opened, numbered)
+    opened.fill(0)
+    if (!isSame) throw new RootKeyError('The new root key opens something else than what it wrapped.')
+    return next
   } finally {
     numbered.fill(0)
   }
+}
+
+/** Checks that a root key opens a store key. @throws RootKeyError */
+export async function assertOpens(
+  provider: RootKeyProvider,
+  row: Pick<StoreKeyRow, 'number' | 'wrapped'>,
+): Promise<void> {
+  const numbered = await unwrap(provider, row)
+  numbered.fill(0)
 }
 
 /** Opens all store keys. @throws RootKeyError if there is none, or the root key does not open one */

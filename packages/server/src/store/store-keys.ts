@@ -62,14 +62,12 @@ export async function insertStoreKey(
   return result.count === 1
 }
 
-/** Replaces how a store key is wrapped; false if that is another way by now. */
+/** Replaces how a store key is wrapped. */
 export async function rewrapStoreKey(
   sql: Transaction,
   { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
-  next: Uint8Array,
-): Promise<boolean> {
-  const result = await sql`update store_keys set wrapped = ${next} where number = ${number} and wrapped = ${wrapped}`
-  return result.count === 1
+): Promise<void> {
+  await sql`update store_keys set wrapped = ${wrapped} where number = ${number}`
 }
 
 /** Deletes the store keys before a number. The database refuses it while a secret is sealed under one. */

@@ -5,6 +5,7 @@
 // of git).
 
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -14,6 +15,7 @@ import {
   findLockHolder,
   lockDataDirectory,
   shortSocketPath,
+  syncDirectory,
 } from '@eaas/audit/node'
 import type { PGlite } from '@electric-sql/pglite'
 import { EMBEDDED_PATH } from '../search-path.js'
@@ -312,9 +314,10 @@ export class MovedInstallationError extends Error {
 }
 
 /** Has every later opening of the data directory refused: its log would go on differently from the real one. */
-export function markAsMoved(dataDir: string, text: string): void {
-  const path = join(resolve(dataDir), MOVED_NAME)
-  writeFileSync(path, `${text}\n`, { mode: 0o600, flush: true })
+export async function markAsMoved(dataDir: string, text: string): Promise<void> {
+  const directory = resolve(dataDir)
+  await writeFile(join(directory, MOVED_NAME), `${text}\n`, { mode: 0o600, flush: true })
+  await syncDirectory(directory)
 }
 
 function assertNotMoved(directory: string): void {
