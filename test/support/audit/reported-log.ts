@@ -153,3 +153,59 @@ export function* reportedLog(busy = 1): Generator<Draft> {
       })
   }
 }
+
+/** The last entry of `purgedLog` that a purge took. */
+export const PURGED_THROUGH = 6
+
+/**
+ * A history of which a purge took the first six entries: the beginning of each key and API key but SHOP, and an export. In February
+ * CLERK opens; the purge of 1 March restates CUSTOMERS, OWNER and CLERK; SHOP is made on 2 March.
+ */
+export function purgedLog(): Draft[] {
+  const granted = { expires_at: null, allowed_ips: null }
+  const owner = { ...granted, api_key_id: OWNER, permissions: ALL, name: 'owner' }
+  const clerk = { ...granted, api_key_id: CLERK, permissions: 'unwrap', name: 'clerk' }
+  const restated = { created_at: '2026-03-01T00:00:00.000Z', actor: 'system' }
+  const aboutKey = { key_id: CUSTOMERS, key_version: 2 }
+  const settings = { status: 'active', envelope_only: true, monthly_encrypt_quota: null, plaintext_encoding: 'utf8' }
+  return [
+    { action: 'api_key.create', created_at: '2026-01-01T00:00:00.000Z', metadata: { ...owner, envelope_only: true } },
+    {
+      ...{
+        action: 'key.create',
+        created_at: '2026-01-01T00:00:01.000Z',
+        key_id: CUSTOMERS,
+        key_version: 1,
+        actor: OWNER,
+      },
+      metadata: { name: 'customers', folder: '' },
+    },
+    {
+      ...{ action: 'key.rotation_policy', created_at: '2026-01-02T00:00:00.000Z', key_id: CUSTOMERS, key_version: 1 },
+      ...{ actor: OWNER, metadata: { interval_days: 30, interval_days_before: null, status: 'active', replaces: 2 } },
+    },
+    {
+      ...{ action: 'key.rotate', created_at: '2026-01-03T00:00:00.000Z', ...aboutKey, actor: OWNER },
+      metadata: { replaces: 3 },
+    },
+    { action: 'key.export', created_at: '2026-01-04T00:00:00.000Z', ...aboutKey, actor: OWNER },
+    { action: 'api_key.create', created_at: '2026-01-05T00:00:00.000Z', actor: OWNER, metadata: clerk },
+    { action: 'key.unwrap', created_at: '2026-02-10T00:00:00.000Z', ...aboutKey, actor: CLERK },
+    { action: 'api_key.restate', ...restated, metadata: { ...owner, revoked_at: null, replaces: 1 } },
+    { action: 'api_key.restate', ...restated, metadata: { ...clerk, revoked_at: null, replaces: 6 } },
+    {
+      ...{ action: 'key.restate', ...restated, ...aboutKey },
+      metadata: { name: 'customers', folder: '', status: 'active', interval_days: 30, destroy_at: null, replaces: 4 },
+    },
+    { action: 'tenant.restate', ...restated, metadata: { ...settings, replaces: 1 } },
+    {
+      ...{ action: 'audit.purge', created_at: '2026-03-01T00:00:01.000Z' },
+      metadata: { purged_through: PURGED_THROUGH, entries: PURGED_THROUGH, cutoff: '2026-02-01T00:00:00.000Z' },
+    },
+    {
+      ...{ action: 'api_key.create', created_at: '2026-03-02T00:00:00.000Z', actor: OWNER },
+      metadata: { ...granted, api_key_id: SHOP, permissions: 'decrypt encrypt', name: 'shop' },
+    },
+    { action: 'key.unwrap', created_at: '2026-03-03T00:00:00.000Z', ...aboutKey, actor: SHOP },
+  ]
+}

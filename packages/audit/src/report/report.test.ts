@@ -10,11 +10,13 @@ import {
   HOSTILE_NAME,
   ORDERS,
   OWNER,
+  PURGED_THROUGH,
+  purgedLog,
   reportedLog,
   SHOP,
   SIGNED_AT,
 } from '../../../../test/support/audit/reported-log.js'
-import { type Draft, publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import { cutExport, type Draft, publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import type { ExportedEntry } from '../verify/read-export.js'
 import { verifyExport } from '../verify/verify-export.js'
 import { writeCsv } from './csv.js'
@@ -38,16 +40,20 @@ interface Options {
   to?: string
   key?: string | undefined
   signed_at?: string
+  /** the export begins after this entry */
+  after?: number
   alter?: (line: string) => string
 }
 
 async function reportOn(
   drafts: Iterable<Draft> = reportedLog(),
-  { from = FROM, to = TO, key = publicKey, signed_at = SIGNED_AT, alter = (line) => line }: Options = {},
+  { from = FROM, to = TO, key = publicKey, signed_at = SIGNED_AT, after = 0, alter = (line) => line }: Options = {},
 ) {
   const reader = createReportReader({ from, to })
   const entries: ExportedEntry[] = []
-  const lines = [...writeExport(drafts, signed_at)].map((line) => alter(line.slice(0, -1)))
+  const written = [...writeExport(drafts, signed_at)]
+  const file = after === 0 ? written.join('') : (cutExport(written, [after], signed_at)[1] ?? '')
+  const lines = file.slice(0, -1).split('\n').map(alter)
   const verdict = await verifyExport(lines, {
     ...(key === '' ? {} : { publicKey: key }),
     onEntry(entry) {
@@ -218,6 +224,27 @@ describe('a report', () => {
     expect(persons?.rows.length).toBe(10_000)
     expect(persons?.notes).toEqual(['50 entries of further ones are not in this table: it has the first 10000.'])
     expect(writePage(report, { files: ['acme.ndjson'] }).length).toBeLessThan(2_000_000)
+  })
+})
+
+describe('a report of a purged log', () => {
+  const purged = (options: Options = {}) => reportOn(purgedLog(), { after: PURGED_THROUGH, ...options })
+
+  it('calls created only those API keys whose creation it has, and unknown what it learned of the others', async () => {
+    const { report } = await purged()
+    const changes = rowsOf(report, 'rights-changes').map(({ api_key, what, before }) => [api_key, what, before])
+    expect(changes).toEqual([
+      [CLERK, 'what is known', 'unknown'],
+      [OWNER, 'what is known', 'unknown'],
+      [SHOP, 'created', 'did not exist'],
+    ])
+  })
+
+  it('does not call an API key created that first acts in the period', async () => {
+    const { report } = await purged({ to: '2026-02-20T00:00:00.000Z' })
+    expect(rowsOf(report, 'rights-changes')).toMatchObject([
+      { api_key: CLERK, what: 'what is known', before: 'unknown', after: 'unknown, unknown' },
+    ])
   })
 })
 

@@ -30,9 +30,12 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
   const after = createRightsReader(to)
   /** by API key and permission, the entry since which it has it without a break */
   const since = new Map<string, Map<string, number>>()
+  /** the API keys whose `api_key.create` was read; another one is older than what a part or a purged log begins with */
+  const created = new Set<string>()
 
   function readGrant(entry: FilteredEntry): void {
     const { api_key_id, permissions } = readMetadata(entry)
+    if (entry.action === 'api_key.create') created.add(String(api_key_id))
     if (typeof api_key_id !== 'string' || typeof permissions !== 'string') return
     const held = since.get(api_key_id)
     const granted = permissions.split(' ').filter((name) => name !== '')
@@ -111,7 +114,10 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
               ['after', 'After', 'text'],
               ['entry', 'Entry', 'entry'],
             ),
-            rows: later.api_keys.flatMap((apiKey) => differences(known.get(apiKey.api_key_id), apiKey)),
+            rows: later.api_keys.flatMap((apiKey) => {
+              const was = known.get(apiKey.api_key_id)
+              return was ? differences(was, apiKey) : [firstKnown(apiKey, created.has(apiKey.api_key_id))]
+            }),
             empty: 'No API key had other rights at the end than at the beginning.',
             notes: [
               'What was granted and taken back in between is not a difference: the annex and the command entries have it.',
@@ -123,14 +129,16 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
   }
 }
 
-function differences(before: ApiKeyRights | undefined, after: ApiKeyRights): Row[] {
+/** The row of an API key that no entry until the beginning of the period names. */
+function firstKnown({ api_key_id, status, permissions, entry_id }: ApiKeyRights, isCreated: boolean): Row {
+  const is = `${status ?? 'unknown'}, ${permissions?.join(' ') ?? 'unknown'}`
+  const [what, was] = isCreated ? ['created', 'did not exist'] : ['what is known', 'unknown']
+  return { cells: [api_key_id, what, was, is, entry_id] }
+}
+
+function differences(before: ApiKeyRights, after: ApiKeyRights): Row[] {
   const { api_key_id, entry_id } = after
   const row = (what: string, was: string, is: string): Row => ({ cells: [api_key_id, what, was, is, entry_id] })
-  if (!before) {
-    return [
-      row('created', 'did not exist', `${after.status ?? 'unknown'}, ${after.permissions?.join(' ') ?? 'unknown'}`),
-    ]
-  }
   const had = before.permissions
   const has = after.permissions
   const gained = had && has ? has.filter((name) => !had.includes(name)) : []
