@@ -1,5 +1,5 @@
 /** `eaas-audit rights`: who could do what with which key at a time, from an export that verifies. */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, type Permission } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
 import {
@@ -63,7 +63,7 @@ async function rightsOfFiles(files: readonly string[], command: RightsCommand): 
 
 interface Shown {
   json: boolean
-  keyId?: string
+  keyId?: string | undefined
   /** names the tenant, if it is known by more than its id */
   owner?: string | undefined
 }
@@ -79,7 +79,7 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
       `the log was signed at ${signed_at}, which is before ${report.at}: nothing proves what happened in between. Ask for a time until then, or export the log again`,
     )
   }
-  const shown = keyId === undefined ? report : ofKey(report, keyId)
+  const shown = keyId === undefined ? report : ofKey(report, keyId, after_id)
   if (!valid) {
     if (json) printJson({ valid, tenant_id, reason, broken_at, line })
     else
@@ -87,31 +87,39 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
         `The log${owner ? ` of ${owner}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
       )
   } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
-  else print(...describe(verdict, shown, owner))
+  else print(...describe(verdict, shown, { keyId, owner }))
   return exitCode(verdict)
 }
 
-/** The key alone, with the API keys that could do anything with it. */
-function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string): RightsReport {
-  const found = keys.filter((key) => key.key_id === key_id)
-  const [key] = found
-  const could = (apiKey: ApiKeyRights) =>
-    (apiKey.status === 'active' || apiKey.status === null) &&
-    (!key || mayUse(apiKey, key)) &&
-    (apiKey.permissions === null || apiKey.permissions.some((name) => key?.permissions.includes(name as never)))
+/** The key alone, with the API keys that could do anything with it, as far as the entries after `after_id` say. */
+function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string, after_id: number): RightsReport {
+  const found = keys.find((key) => key.key_id === key_id)
+  // Where no entry names the key, a missing one may have created it.
+  const key = found ?? (after_id > 0 ? { key_id, folder: null, status: null, permissions: [] } : undefined)
   const isServed = report.tenant.status === 'active' || report.tenant.status === null
   return {
     ...report,
-    keys: found,
-    api_keys: key && isServed ? api_keys.filter(could) : [],
+    keys: found ? [found] : [],
+    api_keys: key && isServed ? api_keys.filter((apiKey) => couldUse(apiKey, key)) : [],
     exports: exports.filter((copy) => copy.key_id === key_id),
   }
+}
+
+type UsableKey = Pick<KeyRights, 'key_id' | 'folder' | 'status' | 'permissions'>
+
+const USEFUL_IN_ANY_STATE: readonly Permission[] = KEY_STATUSES.flatMap(findUsefulPermissions)
+
+/** Whether an API key could do anything with a key. What is not known counts as what allows it. */
+function couldUse(apiKey: ApiKeyRights, key: UsableKey): boolean {
+  if (apiKey.status !== 'active' && apiKey.status !== null) return false
+  const useful: readonly string[] = key.status === null ? USEFUL_IN_ANY_STATE : key.permissions
+  return mayUse(apiKey, key) && (apiKey.permissions?.some((name) => useful.includes(name)) ?? true)
 }
 
 function describe(
   { tenant_id, after_id = 0, trusted_key, key_changes, missing }: ExportVerdict,
   report: RightsReport,
-  owner: string | undefined,
+  { keyId, owner }: Pick<Shown, 'keyId' | 'owner'>,
 ): string[] {
   const { at, through_id, tenant, api_keys, keys, exports } = report
   const mode =
@@ -170,6 +178,11 @@ function describe(
           '',
           'A copy opens what its versions encrypted for ever, whatever becomes of the API key and of the key.',
         ]),
+    ...(after_id > 0 && keyId !== undefined && keys.length === 0
+      ? [
+          `UNKNOWN  the state of key ${keyId}, which no entry names by then: the API keys are those whose grants allow it`,
+        ]
+      : []),
     ...(after_id === 0 ? [] : [`UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`]),
     ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
     ...(trusted_key

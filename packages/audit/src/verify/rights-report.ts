@@ -195,7 +195,10 @@ function statusAfter(action: string, { step, status }: Record<string, unknown>):
 }
 
 /** Whether an API key may use a key, by their lines in the report. */
-export function mayUse({ permissions, keys }: ApiKeyRights, { key_id, folder }: KeyRights): boolean {
+export function mayUse(
+  { permissions, keys }: ApiKeyRights,
+  { key_id, folder }: Pick<KeyRights, 'key_id' | 'folder'>,
+): boolean {
   return permissions === null || isListed(keys, { key_id, folder: folder ?? undefined })
 }
 

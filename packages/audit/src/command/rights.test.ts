@@ -1,0 +1,68 @@
+// `eaas-audit rights` as an auditor runs it, of a log whose beginning a purge took.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  CLERK,
+  CUSTOMERS,
+  ORDERS,
+  OWNER,
+  PURGED_THROUGH,
+  purgedLog,
+  SHOP,
+  SIGNED_AT,
+} from '../../../../test/support/audit/reported-log.js'
+import { cutExport, publicKey, writeExport } from '../../../../test/support/audit/written-export.js'
+import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+
+const READER = '6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f04'
+const RESTATED_THROUGH = 11
+const LATE = '2026-06-01T00:00:00.000Z'
+
+let folder: string
+let whole: string
+let purged: string
+/** begins after the restatements, so it never says in which state CUSTOMERS is */
+let part: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-rights-'))
+  const reader = { api_key_id: READER, permissions: 'audit:read', expires_at: null, allowed_ips: null }
+  const created = { action: 'api_key.create', created_at: '2026-03-04T00:00:00.000Z', actor: OWNER, metadata: reader }
+  const lines = [...writeExport([...purgedLog(), created], SIGNED_AT)]
+  whole = join(folder, 'whole.ndjson')
+  purged = join(folder, 'purged.ndjson')
+  part = join(folder, 'part.ndjson')
+  await writeFile(whole, lines.join(''))
+  await writeFile(purged, cutExport(lines, [PURGED_THROUGH], SIGNED_AT)[1] ?? '')
+  await writeFile(part, cutExport(lines, [RESTATED_THROUGH], SIGNED_AT)[1] ?? '')
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const rights = (file: string, at: string, ...more: string[]) =>
+  runAuditCommand(['rights', file, '--at', at, '--public-key', publicKey, ...more])
+
+async function whoCouldUse(file: string, at: string, key_id: string): Promise<string[]> {
+  const { stdout } = await rights(file, at, '--key-id', key_id, '--json')
+  return JSON.parse(stdout).api_keys.map(({ api_key_id }: { api_key_id: string }) => api_key_id)
+}
+
+describe('eaas-audit rights --key-id', () => {
+  it('lists who could use a key whose state is not known, by what each API key was granted', async () => {
+    expect(await whoCouldUse(part, LATE, CUSTOMERS)).toEqual([OWNER, SHOP])
+    expect(await whoCouldUse(purged, LATE, CUSTOMERS)).toEqual([CLERK, OWNER, SHOP])
+  })
+
+  it('lists who could use a key that no entry names by then, if entries before are missing', async () => {
+    expect(await whoCouldUse(purged, LATE, ORDERS)).toEqual([CLERK, OWNER, SHOP])
+    expect((await rights(purged, LATE, '--key-id', ORDERS)).stdout).toContain(
+      `UNKNOWN  the state of key ${ORDERS}, which no entry names by then: the API keys are those whose grants allow it`,
+    )
+  })
+
+  it('lists nobody for a key that did not exist by then', async () => {
+    expect(await whoCouldUse(whole, LATE, ORDERS)).toEqual([])
+    expect((await rights(whole, LATE, '--key-id', ORDERS)).stdout).not.toContain('UNKNOWN')
+  })
+})
