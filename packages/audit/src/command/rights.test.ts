@@ -66,3 +66,11 @@ describe('eaas-audit rights --key-id', () => {
     expect((await rights(whole, LATE, '--key-id', ORDERS)).stdout).not.toContain('UNKNOWN')
   })
 })
+
+describe('eaas-audit rights', () => {
+  it('says which copies of keys are not known', async () => {
+    const line = `UNKNOWN  copies of keys that were exported by the entries through ${PURGED_THROUGH}: they are not in this log`
+    expect((await rights(purged, LATE)).stdout).toContain(line)
+    expect((await rights(whole, LATE)).stdout).not.toContain('UNKNOWN')
+  })
+})

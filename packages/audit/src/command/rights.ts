@@ -183,7 +183,12 @@ function describe(
           `UNKNOWN  the state of key ${keyId}, which no entry names by then: the API keys are those whose grants allow it`,
         ]
       : []),
-    ...(after_id === 0 ? [] : [`UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`]),
+    ...(after_id === 0
+      ? []
+      : [
+          `UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`,
+          `UNKNOWN  copies of keys that were exported by the entries through ${after_id}: they are not in this log`,
+        ]),
     ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
     ...(trusted_key
       ? []

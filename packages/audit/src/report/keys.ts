@@ -21,7 +21,8 @@ interface KeyRecord {
   changed: Deed | undefined
   rotated: Deed | undefined
   destroyed: Deed | undefined
-  interval_days: number | null
+  /** undefined if no entry that was read states it */
+  interval_days: number | null | undefined
   exported: Figure
   opened: Figure
   sealed: Figure
@@ -29,8 +30,11 @@ interface KeyRecord {
 
 export interface KeysReader {
   read(entry: FilteredEntry): void
-  /** @param keys the state of each key at the end of the period */
-  section(keys: readonly KeyRights[]): Section
+  /**
+   * @param keys the state of each key at the end of the period
+   * @param after_id the entry after which the log that was read begins; 0 for the first one
+   */
+  section(keys: readonly KeyRights[], after_id: number): Section
 }
 
 /** Reads the history of keys until the end of a period, and how often each was used in it. */
@@ -45,6 +49,7 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
     switch (entry.action) {
       case 'key.create':
         record.created = deed
+        record.interval_days = null
         record.rotated = deed
         record.changed = deed
         return
@@ -79,12 +84,12 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
         if (created_at >= from) countEntry(record.sealed, entry)
       } else readChange(record, entry)
     },
-    section: (keys) => ({
+    section: (keys, after_id) => ({
       id: 'keys',
       title: 'Register of keys',
       about: [
         `State of ${to}. Since: the entry after which the state is as it is. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
-        'Exports count from the beginning of the log: a copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.',
+        `${describeExports(after_id)} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
       ],
       tables: [
         {
@@ -113,7 +118,12 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
             return rowOf(key, record ?? createRecord(key.key_id, period), to)
           }),
           empty: 'There is no key.',
-          notes: keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : [],
+          notes: [
+            ...(keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : []),
+            ...(after_id > 0
+              ? [`Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`]
+              : []),
+          ],
         },
       ],
     }),
@@ -126,16 +136,22 @@ function createRecord(key_id: string, { from, to }: { from: string; to: string }
     changed: undefined,
     rotated: undefined,
     destroyed: undefined,
-    interval_days: null,
+    interval_days: undefined,
     exported: createFigure('Exported until the end of the period', { key_id, actions: EXPORTING, to }),
     opened: createFigure('Opened', { key_id, actions: OPENING, from, to }),
     sealed: createFigure('Sealed', { key_id, actions: SEALING, from, to }),
   }
 }
 
+function describeExports(after_id: number): string {
+  return after_id === 0
+    ? 'Exports count from the beginning of the log.'
+    : `Exports count from entry ${after_id + 1} on; earlier exports are not known.`
+}
+
 function rowOf(key: KeyRights, record: KeyRecord, to: string): Row {
-  const { changed, rotated, destroyed, interval_days, exported, opened, sealed } = record
-  const overdue = key.status === 'active' && rotated ? overdueDays(rotated.created_at, interval_days, to) : null
+  const { created, changed, rotated, destroyed, interval_days, exported, opened, sealed } = record
+  const overdue = overdueDays(key, record, to)
   return {
     cells: [
       key.key_id,
@@ -147,9 +163,10 @@ function rowOf(key: KeyRights, record: KeyRecord, to: string): Row {
       key.version,
       rotated?.created_at ?? null,
       rotated?.id ?? null,
-      interval_days,
+      interval_days === undefined ? 'unknown' : interval_days,
       overdue,
-      exported,
+      // Entries from before the log that was read may have exported an older key.
+      created === undefined && exported.count === 0 ? 'unknown' : exported,
       destroyed?.created_at ?? null,
       destroyed?.id ?? null,
       opened,
@@ -157,14 +174,19 @@ function rowOf(key: KeyRights, record: KeyRecord, to: string): Row {
     ],
     tones: {
       ...(exported.count > 0 && { exported: 'alarm' as const }),
-      ...(overdue !== null && { overdue_days: 'due' as const }),
+      ...(typeof overdue === 'number' && { overdue_days: 'due' as const }),
     },
   }
 }
 
-/** By how many whole days a rotation is overdue; null if it is not. */
-function overdueDays(rotated: string, interval_days: number | null, at: string): number | null {
-  if (interval_days === null) return null
-  const late = Math.floor((Date.parse(at) - Date.parse(rotated)) / DAY_MS - interval_days)
+/** By how many whole days the rotation of an active key is overdue; null if it is not. */
+function overdueDays(
+  { status }: KeyRights,
+  { rotated, interval_days }: KeyRecord,
+  at: string,
+): number | 'unknown' | null {
+  if (interval_days === null || (status !== 'active' && status !== null)) return null
+  if (status === null || interval_days === undefined || !rotated) return 'unknown'
+  const late = Math.floor((Date.parse(at) - Date.parse(rotated.created_at)) / DAY_MS - interval_days)
   return late > 0 ? late : null
 }

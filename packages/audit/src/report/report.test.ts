@@ -228,7 +228,8 @@ describe('a report', () => {
 })
 
 describe('a report of a purged log', () => {
-  const purged = (options: Options = {}) => reportOn(purgedLog(), { after: PURGED_THROUGH, ...options })
+  const purged = (options: Options = {}, drafts = purgedLog()) =>
+    reportOn(drafts, { after: PURGED_THROUGH, ...options })
 
   it('calls created only those API keys whose creation it has, and unknown what it learned of the others', async () => {
     const { report } = await purged()
@@ -245,6 +246,42 @@ describe('a report of a purged log', () => {
     expect(rowsOf(report, 'rights-changes')).toMatchObject([
       { api_key: CLERK, what: 'what is known', before: 'unknown', after: 'unknown, unknown' },
     ])
+  })
+
+  it('says that exports before it are not known, and shows no 0 for a key that is older', async () => {
+    const { report } = await purged()
+    expect(rowsOf(report, 'keys')).toMatchObject([{ key: CUSTOMERS, exported: 'unknown' }])
+    const section = report.sections.find(({ id }) => id === 'keys')
+    expect(section?.about.join(' ')).toContain('Exports count from entry 7 on; earlier exports are not known.')
+    expect(section?.about.join(' ')).not.toContain('from the beginning of the log')
+    expect(section?.tables[0]?.notes).toEqual([
+      'Exports count from entry 7 on: a key that is older may have been exported before.',
+    ])
+  })
+
+  it('counts the exports of a key whose creation it has, and those that it has of an older one', async () => {
+    const drafts = [
+      ...purgedLog(),
+      ...[{ action: 'key.export', created_at: '2026-03-04T00:00:00.000Z', key_id: CUSTOMERS, key_version: 2 }],
+      ...[{ action: 'key.create', created_at: '2026-03-04T00:00:00.000Z', key_id: ORDERS, key_version: 1 }],
+    ]
+    const { report } = await purged({}, drafts)
+    expect(rowsOf(report, 'keys')).toMatchObject([
+      { key: CUSTOMERS, exported: 1 },
+      { key: ORDERS, exported: 0 },
+    ])
+    const whole = await reportOn(purgedLog())
+    expect(rowsOf(whole.report, 'keys')).toMatchObject([{ key: CUSTOMERS, exported: 1 }])
+    expect(whole.report.sections[1]?.about.join(' ')).toContain('Exports count from the beginning of the log')
+    expect(whole.report.sections[1]?.tables[0]?.notes).toEqual([])
+  })
+
+  it('does not know whether a rotation is overdue if it has neither the last one nor the interval', async () => {
+    const known = { key: CUSTOMERS, interval_days: 30, rotated: null, overdue_days: 'unknown' }
+    expect(rowsOf((await purged()).report, 'keys')).toMatchObject([known])
+    const earlier = (await purged({ to: '2026-02-20T00:00:00.000Z' })).report
+    const unknown = { ...known, state: 'unknown', interval_days: 'unknown' }
+    expect(rowsOf(earlier, 'keys')).toMatchObject([unknown])
   })
 })
 

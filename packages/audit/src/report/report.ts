@@ -51,9 +51,9 @@ export function createReportReader(period: { from: string; to: string }): Report
     },
     report(source) {
       const whole = { ...source, ...period, first_at, last_at }
-      const { valid } = source.verdict
+      const { valid, after_id = 0 } = source.verdict
       const sections = valid
-        ? [access.section(), keys.section(rights.keys()), rights.section(), refusals.section()]
+        ? [access.section(), keys.section(rights.keys(), after_id), rights.section(), refusals.section()]
         : []
       return {
         evidence: createEvidence(whole),

@@ -1,7 +1,7 @@
 /** What the sections of a report consist of. Each table becomes a table of the page, a file of CSV, and a member of the JSON. */
 import type { Figure } from './figure.js'
 
-/** A figure stands in a column of kind `count`. */
+/** A figure stands in a column of kind `count`, or `unknown`. */
 export type Cell = string | number | null | Figure
 
 /**
