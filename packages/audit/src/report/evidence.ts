@@ -33,19 +33,30 @@ export interface Evidence {
 }
 
 /** Why a valid export says nothing of a part of the period; undefined if it covers it. */
-export function findUncovered({ verdict, from, to, first_at, last_at }: EvidenceSource): string | undefined {
-  const { after_id = 0, missing = [], signed_at = '' } = verdict
-  if (missing.includes('end') ? (last_at ?? '') < to : signed_at < to) {
-    const end = missing.includes('end')
-      ? `with entry ${verdict.last_id} of ${last_at}`
-      : `where it was signed, at ${signed_at}`
-    return `the export ends ${end}, which is before the end of the period`
+export function findUncovered(source: EvidenceSource): string | undefined {
+  return findUncoveredEnd(source) ?? findUncoveredBeginning(source)
+}
+
+function findUncoveredEnd({ verdict, to, last_at = '' }: EvidenceSource): string | undefined {
+  const { last_id, missing = [], signed_at = '' } = verdict
+  if (!missing.includes('end')) {
+    const end = `where it was signed, at ${signed_at}`
+    return signed_at < to ? `the export ends ${end}, which is before the end of the period` : undefined
   }
-  if (after_id > 0 && (first_at ?? to) > from) {
-    const why = verdict.purged_through === after_id ? 'were purged' : 'are missing'
-    return `entries through ${after_id} ${why}, and the first that is left is of ${first_at ?? 'no time'}, after the beginning of the period`
-  }
+  // The next entry may be of the same millisecond, and the rights at the end of the period include it.
+  if (last_at <= to)
+    return `the export ends with entry ${last_id} of ${last_at}, which is not after the end of the period`
+  if (last_at > signed_at)
+    return `a clock was ahead: entry ${last_id}, the last one, is dated ${last_at}, after the export was signed at ${signed_at}, and what follows may be of the period`
   return undefined
+}
+
+function findUncoveredBeginning({ verdict, from, to, first_at }: EvidenceSource): string | undefined {
+  const { after_id = 0, purged_through } = verdict
+  // The entry before may be of the same millisecond: a purge of many entries that was interrupted ends anywhere.
+  if (after_id === 0 || (first_at ?? to) < from) return undefined
+  const why = purged_through === after_id ? 'were purged' : 'are missing'
+  return `entries through ${after_id} ${why}, and the first that is left is of ${first_at ?? 'no time'}, not before the beginning of the period`
 }
 
 /** Makes the sheet. */
@@ -161,9 +172,14 @@ function describeKept({ tenant_id, id, hash, signed_at }: KeptStatement): string
 }
 
 function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: string | undefined): string[] {
-  const { trusted_key, checkpoint_compared, after_id = 0 } = verdict
+  const { trusted_key, checkpoint_compared, after_id = 0, last_id, missing = [] } = verdict
   return [
     ...(uncovered === undefined ? [] : [`The whole period: ${uncovered}.`]),
+    ...(missing.includes('end')
+      ? [
+          `That the entries after ${last_id} are of after the period: they are not in the file, and a clock that was ahead may have dated entry ${last_id}.`,
+        ]
+      : []),
     ...(trusted_key ? [] : ['Who signed: the public key came from the file itself, or a statement of an earlier key.']),
     checkpoint_compared
       ? `That nothing was rewritten after the checkpoint${witnessed ? ' that witnesses saw' : ''}, by whoever held the server's keys.`

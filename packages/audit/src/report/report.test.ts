@@ -42,17 +42,29 @@ interface Options {
   signed_at?: string
   /** the export begins after this entry */
   after?: number
+  /** and ends with this one, if the log went on */
+  until?: number
   alter?: (line: string) => string
 }
 
 async function reportOn(
   drafts: Iterable<Draft> = reportedLog(),
-  { from = FROM, to = TO, key = publicKey, signed_at = SIGNED_AT, after = 0, alter = (line) => line }: Options = {},
+  {
+    from = FROM,
+    to = TO,
+    key = publicKey,
+    signed_at = SIGNED_AT,
+    after = 0,
+    until,
+    alter = (line) => line,
+  }: Options = {},
 ) {
   const reader = createReportReader({ from, to })
   const entries: ExportedEntry[] = []
   const written = [...writeExport(drafts, signed_at)]
-  const file = after === 0 ? written.join('') : (cutExport(written, [after], signed_at)[1] ?? '')
+  const last_id = written.length - 2
+  const ends = [after, until ?? last_id].filter((id) => id > 0 && id < last_id)
+  const file = cutExport(written, ends, signed_at)[after === 0 ? 0 : 1] ?? ''
   const lines = file.slice(0, -1).split('\n').map(alter)
   const verdict = await verifyExport(lines, {
     ...(key === '' ? {} : { publicKey: key }),
@@ -224,6 +236,61 @@ describe('a report', () => {
     expect(persons?.rows.length).toBe(10_000)
     expect(persons?.notes).toEqual(['50 entries of further ones are not in this table: it has the first 10000.'])
     expect(writePage(report, { files: ['acme.ndjson'] }).length).toBeLessThan(2_000_000)
+  })
+})
+
+describe('the period of a report', () => {
+  const FIRST_AT = '2026-02-10T00:00:00.000Z'
+  const unlessPurged = purgedLog().filter(({ action }) => action !== 'audit.purge')
+  const judge = async (drafts: Draft[], options: Options) => {
+    const { report } = await reportOn(drafts, options)
+    return [report.isCovered, report.evidence.tone, report.evidence.verdict]
+  }
+
+  it.each([
+    ['missing', 'are missing', unlessPurged],
+    ['purged', 'were purged', purgedLog()],
+  ])('is not covered if the first entry is of its beginning, and entries before are %s', async (_, why, drafts) => {
+    const said = `entries through ${PURGED_THROUGH} ${why}, and the first that is left is of ${FIRST_AT}, not before the beginning of the period`
+    const begun = { after: PURGED_THROUGH, from: FIRST_AT }
+    expect(await judge(drafts, begun)).toEqual([false, 'due', expect.stringContaining(said)])
+    expect(await judge(drafts, { ...begun, from: '2026-02-10T00:00:00.001Z' })).toEqual([
+      true,
+      'good',
+      expect.anything(),
+    ])
+  })
+
+  it('is not covered if the end is missing and the last entry is of the end of the period', async () => {
+    const ended = { until: 14, from: '2026-01-01T00:00:00.000Z' }
+    const last_at = '2026-03-03T00:00:00.000Z'
+    const end = `the export ends with entry 14 of ${last_at}, which is not after the end of the period`
+    const drafts = [...purgedLog(), { action: 'key.unwrap', created_at: last_at, key_id: CUSTOMERS, key_version: 2 }]
+    expect(await judge(drafts, { ...ended, to: last_at })).toEqual([false, 'due', expect.stringContaining(end)])
+    expect(await judge(drafts, { ...ended, to: '2026-03-02T23:59:59.999Z' })).toEqual([true, 'good', expect.anything()])
+  })
+
+  it('is not covered if the end is missing and the last entry is dated after the signature', async () => {
+    const ahead = { action: 'key.unwrap', created_at: '2027-01-01T00:00:00.000Z', key_id: CUSTOMERS, key_version: 2 }
+    const accepted = {
+      ...{ action: 'audit.clock_accepted', created_at: '2026-03-04T00:00:00.000Z' },
+      metadata: { ahead_until: ahead.created_at, reason: 'battery' },
+    }
+    const drafts = [...purgedLog(), ahead, accepted, { ...ahead, created_at: '2026-03-05T00:00:00.000Z' }]
+    const given = { from: '2026-01-01T00:00:00.000Z', until: 15 }
+    const said = `a clock was ahead: entry 15, the last one, is dated ${ahead.created_at}, after the export was signed at ${SIGNED_AT}, and what follows may be of the period`
+    expect(await judge(drafts, given)).toEqual([false, 'due', expect.stringContaining(said)])
+    expect(await judge(drafts, { ...given, until: 17 })).toEqual([true, 'good', expect.anything()])
+  })
+
+  it('is said to rest on the clock where the end is missing', async () => {
+    const { report } = await reportOn(undefined, { until: 600, to: '2026-03-01T00:00:00.000Z' })
+    expect(report.isCovered).toBe(true)
+    expect(report.evidence.not_proven).toContainEqual(
+      expect.stringMatching(/^That the entries after 600 are of after the period: /),
+    )
+    const whole = (await reportOn()).report
+    expect(whole.evidence.not_proven.join()).not.toContain('are of after the period')
   })
 })
 
