@@ -1,6 +1,6 @@
 /** The section of a report that says who opened what: by end user and API key, by key, by day and hour. Pure. */
 import { readMetadata } from '../formats/chain.js'
-import { type EntryFilter, EXPORTING, type FilteredEntry, findUser, OPENING, SEALING } from './entry-filter.js'
+import { type EntryFilter, EXPORTING, type FilteredEntry, findUser, kindOf, OPENING, SEALING } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
 import { type Cell, columns, type Day, type Row, type Section } from './table.js'
 
@@ -208,12 +208,6 @@ export function createAccessReader(period: { from: string; to: string }): Access
       }
     },
   }
-}
-
-function kindOf(action: string): keyof Counted | undefined {
-  if ((OPENING as readonly string[]).includes(action)) return 'opened'
-  if ((SEALING as readonly string[]).includes(action)) return 'sealed'
-  return (EXPORTING as readonly string[]).includes(action) ? 'exported' : undefined
 }
 
 function createCounted(filter: EntryFilter): Counted {

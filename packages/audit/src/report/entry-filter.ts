@@ -32,6 +32,13 @@ export const OPENING = ['key.unwrap', 'decrypt'] as const
 export const SEALING = ['key.wrap', 'encrypt'] as const
 export const EXPORTING = ['key.export'] as const
 
+/** Which use of a key an action is; undefined for none. */
+export function kindOf(action: string): 'opened' | 'sealed' | 'exported' | undefined {
+  if ((OPENING as readonly string[]).includes(action)) return 'opened'
+  if ((SEALING as readonly string[]).includes(action)) return 'sealed'
+  return (EXPORTING as readonly string[]).includes(action) ? 'exported' : undefined
+}
+
 /** Whether an entry is one of those that a filter is about. */
 export function matchesFilter(filter: EntryFilter, entry: FilteredEntry): boolean {
   const { key_id, actor, actions, from, to, user, address, told: pairs = [] } = filter

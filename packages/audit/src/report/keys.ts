@@ -1,7 +1,8 @@
 /** The section of a report that is the register of keys: state, since when, by whom, rotations, exports, destruction. Pure. */
 import { readMetadata } from '../formats/chain.js'
 import type { KeyRights } from '../verify/rights-report.js'
-import { EXPORTING, type FilteredEntry, OPENING, SEALING } from './entry-filter.js'
+import { createStateReader } from '../verify/state-reader.js'
+import { EXPORTING, type FilteredEntry, kindOf, OPENING, SEALING } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
 import { columns, type Row, type Section } from './table.js'
 
@@ -15,14 +16,19 @@ interface Deed {
   actor: string
 }
 
-interface KeyRecord {
-  created: Deed | undefined
+/** The changes of a key that were read. */
+interface KeyChanges {
+  created?: Deed
   /** the change after which the state is as it is */
-  changed: Deed | undefined
-  rotated: Deed | undefined
-  destroyed: Deed | undefined
+  changed?: Deed
+  rotated?: Deed
+  destroyed?: Deed | undefined
   /** undefined if no entry that was read states it */
-  interval_days: number | null | undefined
+  interval_days?: number | null
+}
+
+/** Its uses by the times of their entries, as the command of each figure lists them. */
+interface KeyUses {
   exported: Figure
   opened: Figure
   sealed: Figure
@@ -40,103 +46,109 @@ export interface KeysReader {
 /** Reads the history of keys until the end of a period, and how often each was used in it. */
 export function createKeysReader(period: { from: string; to: string }): KeysReader {
   const { from, to } = period
-  const records = new Groups<KeyRecord>(MOST_KEYS)
+  const changes = new Map<string, KeyChanges>()
+  const uses = new Groups<KeyUses>(MOST_KEYS)
 
-  function readChange(record: KeyRecord, entry: FilteredEntry): void {
-    const told = readMetadata(entry)
-    const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }
-    if (typeof told.interval_days === 'number' || told.interval_days === null) record.interval_days = told.interval_days
-    switch (entry.action) {
-      case 'key.create':
-        record.created = deed
-        record.interval_days = null
-        record.rotated = deed
-        record.changed = deed
-        return
-      case 'key.rotate':
-        record.rotated = deed
-        return
-      case 'key.enable':
-      case 'key.disable':
-        record.changed = deed
-        return
-      case 'key.destroy':
-        if (told.step === 'version') return
-        record.changed = deed
-        record.destroyed = told.step === 'completed' ? deed : undefined
-        return
-      case 'key.export':
-        countEntry(record.exported, entry)
-        return
-      default:
-    }
+  function change(entry: FilteredEntry): void {
+    const { key_id } = entry
+    if (key_id === null) return
+    const known = changes.get(key_id)
+    // Most entries are uses, which change nothing.
+    if (known ? kindOf(entry.action) === undefined : changes.size < MOST_KEYS)
+      changes.set(key_id, { ...known, ...readChange(entry) })
   }
+
+  function readUse(entry: FilteredEntry): void {
+    const { key_id, action, created_at } = entry
+    if (key_id === null) return
+    // Made at the first entry of a key, so that these are the keys that the table has.
+    const found = uses.get([key_id], () => createUses(key_id, period))
+    const kind = kindOf(action)
+    if (!found || !kind || created_at >= to || (kind !== 'exported' && created_at < from)) return
+    countEntry(found[kind], entry)
+  }
+
+  const history = createStateReader(to, { change, copy: () => new Map(changes) })
 
   return {
     read(entry) {
-      const { key_id, action, created_at } = entry
-      if (key_id === null || created_at >= to) return
-      const record = records.get([key_id], () => createRecord(key_id, period))
-      if (!record) return
-      if ((OPENING as readonly string[]).includes(action)) {
-        if (created_at >= from) countEntry(record.opened, entry)
-      } else if ((SEALING as readonly string[]).includes(action)) {
-        if (created_at >= from) countEntry(record.sealed, entry)
-      } else readChange(record, entry)
+      history.read(entry)
+      readUse(entry)
     },
-    section: (keys, after_id) => ({
-      id: 'keys',
-      title: 'Register of keys',
-      about: [
-        `State of ${to}. Since: the entry after which the state is as it is. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
-        `${describeExports(after_id)} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
-      ],
-      tables: [
-        {
-          name: 'keys',
-          title: 'Keys',
-          columns: columns(
-            ['key', 'Key', 'id'],
-            ['folder', 'Folder', 'text'],
-            ['state', 'State', 'text'],
-            ['since', 'Since', 'time'],
-            ['by', 'By', 'id'],
-            ['entry', 'Entry', 'entry'],
-            ['version', 'Version', 'number'],
-            ['rotated', 'Last rotated', 'time'],
-            ['rotation_entry', 'Entry', 'entry'],
-            ['interval_days', 'Interval, days', 'number'],
-            ['overdue_days', 'Overdue, days', 'number'],
-            ['exported', 'Exported', 'count'],
-            ['destroyed', 'Destroyed', 'time'],
-            ['destruction_entry', 'Entry', 'entry'],
-            ['opened', 'Opened', 'count'],
-            ['sealed', 'Sealed', 'count'],
-          ),
-          rows: keys.slice(0, MOST_KEYS).map((key) => {
-            const record = records.get([key.key_id], () => createRecord(key.key_id, period))
-            return rowOf(key, record ?? createRecord(key.key_id, period), to)
-          }),
-          empty: 'There is no key.',
-          notes: [
-            ...(keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : []),
-            ...(after_id > 0
-              ? [`Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`]
-              : []),
-          ],
-        },
-      ],
-    }),
+    section(keys, after_id) {
+      const known = history.state()
+      return {
+        id: 'keys',
+        title: 'Register of keys',
+        about: [
+          `State of ${to}. Since: the entry after which the state is as it is. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
+          `${describeExports(after_id)} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
+        ],
+        tables: [
+          {
+            name: 'keys',
+            title: 'Keys',
+            columns: columns(
+              ['key', 'Key', 'id'],
+              ['folder', 'Folder', 'text'],
+              ['state', 'State', 'text'],
+              ['since', 'Since', 'time'],
+              ['by', 'By', 'id'],
+              ['entry', 'Entry', 'entry'],
+              ['version', 'Version', 'number'],
+              ['rotated', 'Last rotated', 'time'],
+              ['rotation_entry', 'Entry', 'entry'],
+              ['interval_days', 'Interval, days', 'number'],
+              ['overdue_days', 'Overdue, days', 'number'],
+              ['exported', 'Exported', 'count'],
+              ['destroyed', 'Destroyed', 'time'],
+              ['destruction_entry', 'Entry', 'entry'],
+              ['opened', 'Opened', 'count'],
+              ['sealed', 'Sealed', 'count'],
+            ),
+            rows: keys.slice(0, MOST_KEYS).map((key) => {
+              const { key_id } = key
+              const used = uses.get([key_id], () => createUses(key_id, period)) ?? createUses(key_id, period)
+              return rowOf(key, { ...known.get(key_id), ...used }, to)
+            }),
+            empty: 'There is no key.',
+            notes: [
+              ...(keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : []),
+              ...(after_id > 0
+                ? [`Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`]
+                : []),
+            ],
+          },
+        ],
+      }
+    },
   }
 }
 
-function createRecord(key_id: string, { from, to }: { from: string; to: string }): KeyRecord {
+/** What an entry of a key changes; nothing if it is a use. */
+function readChange(entry: FilteredEntry): KeyChanges {
+  const { interval_days, step } = readMetadata(entry)
+  const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }
+  switch (entry.action) {
+    case 'key.create':
+      return { created: deed, changed: deed, rotated: deed, interval_days: null }
+    case 'key.rotate':
+      return { rotated: deed }
+    case 'key.enable':
+    case 'key.disable':
+      return { changed: deed }
+    case 'key.destroy':
+      if (step === 'version') return {}
+      return step === 'completed'
+        ? { changed: deed, destroyed: deed, interval_days: null }
+        : { changed: deed, destroyed: undefined }
+    default:
+      return typeof interval_days === 'number' || interval_days === null ? { interval_days } : {}
+  }
+}
+
+function createUses(key_id: string, { from, to }: { from: string; to: string }): KeyUses {
   return {
-    created: undefined,
-    changed: undefined,
-    rotated: undefined,
-    destroyed: undefined,
-    interval_days: undefined,
     exported: createFigure('Exported until the end of the period', { key_id, actions: EXPORTING, to }),
     opened: createFigure('Opened', { key_id, actions: OPENING, from, to }),
     sealed: createFigure('Sealed', { key_id, actions: SEALING, from, to }),
@@ -149,7 +161,7 @@ function describeExports(after_id: number): string {
     : `Exports count from entry ${after_id + 1} on; earlier exports are not known.`
 }
 
-function rowOf(key: KeyRights, record: KeyRecord, to: string): Row {
+function rowOf(key: KeyRights, record: KeyChanges & KeyUses, to: string): Row {
   const { created, changed, rotated, destroyed, interval_days, exported, opened, sealed } = record
   const overdue = overdueDays(key, record, to)
   return {
@@ -182,7 +194,7 @@ function rowOf(key: KeyRights, record: KeyRecord, to: string): Row {
 /** By how many whole days the rotation of an active key is overdue; null if it is not. */
 function overdueDays(
   { status }: KeyRights,
-  { rotated, interval_days }: KeyRecord,
+  { rotated, interval_days }: KeyChanges,
   at: string,
 ): number | 'unknown' | null {
   if (interval_days === null || (status !== 'active' && status !== null)) return null

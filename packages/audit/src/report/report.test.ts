@@ -133,6 +133,44 @@ describe('a report', () => {
     ])
   })
 
+  describe('of a change at the very end of the period, or that a clock dated ahead', () => {
+    const AHEAD = '2027-01-01T00:00:00.000Z'
+    const accepted = {
+      ...{ action: 'audit.clock_accepted', created_at: '2026-06-01T00:00:00.000Z' },
+      metadata: { ahead_until: AHEAD, reason: 'battery' },
+    }
+    const aboutKey = { key_id: CUSTOMERS, key_version: 2, actor: OWNER }
+    const clerk = { api_key_id: CLERK, permissions: 'hash unwrap', expires_at: null, allowed_ips: null, replaces: 9 }
+    // The last entry of the history is 14.
+    const changesAt = (created_at: string): Draft[] => [
+      ...purgedLog(),
+      { action: 'key.rotate', created_at, ...aboutKey, key_version: 3, metadata: { replaces: 10 } },
+      { action: 'key.disable', created_at, ...aboutKey, key_version: 3, metadata: { replaces: 15 } },
+      { action: 'api_key.update', created_at, actor: OWNER, metadata: clerk },
+    ]
+    const used = (created_at: string) => ({ action: 'key.unwrap', created_at, ...aboutKey, key_version: 3 })
+
+    it.each([
+      ['at the end', TO, [...changesAt(TO), used(TO)]],
+      ['dated ahead', AHEAD, [...changesAt(AHEAD), used(AHEAD), accepted]],
+    ])('says in register and rights the same: %s', async (_, since, drafts) => {
+      const { report, verdict } = await reportOn(drafts)
+      expect(verdict.valid).toBe(true)
+      expect(rowsOf(report, 'keys')).toMatchObject([
+        { state: 'disabled', since, by: OWNER, entry: 16, version: 3, rotated: since, rotation_entry: 15, opened: 2 },
+      ])
+      const rights = rowsOf(report, 'rights').find(({ api_key }) => api_key === CLERK)
+      expect(rights).toMatchObject({ unwrap: 6, hash: 17 })
+    })
+
+    it('leaves out what is dated ahead of the period, if nothing within it follows', async () => {
+      const { report } = await reportOn([...changesAt(AHEAD), { ...accepted, created_at: '2026-07-01T00:00:00.001Z' }])
+      const state = { state: 'active', version: 2, rotation_entry: 4 }
+      expect(rowsOf(report, 'keys')).toMatchObject([state])
+      expect(rowsOf(report, 'rights').find(({ api_key }) => api_key === CLERK)).toMatchObject({ unwrap: 6, hash: null })
+    })
+  })
+
   it('registers the keys as they were at the end of the period, whatever came later', async () => {
     const { report } = await reportOn(undefined, { to: '2026-04-20T00:00:00.000Z' })
     expect(rowsOf(report, 'keys')[2]).toMatchObject({ state: 'pending_destruction', by: OWNER, destroyed: null })

@@ -2,6 +2,7 @@
 import { BUDGET_KINDS, PERMISSIONS } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { type ApiKeyRights, createRightsReader, type KeyRights } from '../verify/rights-report.js'
+import { createStateReader } from '../verify/state-reader.js'
 import type { FilteredEntry } from './entry-filter.js'
 import { type Cell, type Column, columns, type Row, type Section } from './table.js'
 
@@ -29,11 +30,12 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
   const before = createRightsReader(from)
   const after = createRightsReader(to)
   /** by API key and permission, the entry since which it has it without a break */
-  const since = new Map<string, Map<string, number>>()
+  const since = new Map<string, ReadonlyMap<string, number>>()
   /** the API keys whose `api_key.create` was read; another one is older than what a part or a purged log begins with */
   const created = new Set<string>()
 
-  function readGrant(entry: FilteredEntry): void {
+  function change(entry: FilteredEntry): void {
+    if (!entry.action.startsWith('api_key.')) return
     const { api_key_id, permissions } = readMetadata(entry)
     if (entry.action === 'api_key.create') created.add(String(api_key_id))
     if (typeof api_key_id !== 'string' || typeof permissions !== 'string') return
@@ -42,11 +44,13 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
     since.set(api_key_id, new Map(granted.map((name) => [name, held?.get(name) ?? entry.id])))
   }
 
+  const grants = createStateReader(to, { change, copy: () => new Map(since) })
+
   return {
     read(entry) {
       before.read(entry)
       after.read(entry)
-      if (entry.action.startsWith('api_key.') && entry.created_at <= to) readGrant(entry)
+      grants.read(entry)
     },
     keys: () => after.report().keys,
     names() {
@@ -59,6 +63,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
     },
     section() {
       const [earlier, later] = [before.report(), after.report()]
+      const granted = grants.state()
       const known = new Map(earlier.api_keys.map((apiKey) => [apiKey.api_key_id, apiKey]))
       return {
         id: 'rights',
@@ -82,7 +87,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
                 ...PERMISSIONS.map((name): Cell => {
                   if (apiKey.permissions === null) return 'unknown'
                   if (!apiKey.permissions.includes(name)) return null
-                  return since.get(apiKey.api_key_id)?.get(name) ?? apiKey.entry_id
+                  return granted.get(apiKey.api_key_id)?.get(name) ?? apiKey.entry_id
                 }),
               ],
             })),

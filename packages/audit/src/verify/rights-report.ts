@@ -10,6 +10,7 @@ import {
   readKeyList,
 } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
+import { createStateReader } from './state-reader.js'
 
 /** What is null was recorded by entries that were not read. */
 export interface RightsReport {
@@ -88,11 +89,14 @@ const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown,
   ['completed', 'destroyed'],
 ])
 
+/** The fields of an entry that are read; an export may hold actions that this version does not know. */
+type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & {
+  action: string
+}
+
 export interface RightsReader {
   /** Reads the next entry of a log that verifies. */
-  read(
-    entry: Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & { action: string },
-  ): void
+  read(entry: RightsEntry): void
   report(): RightsReport
 }
 
@@ -103,8 +107,6 @@ export function createRightsReader(at: string): RightsReader {
   const keys = new Map<string, KeyRights>()
   const exports: KeyExport[] = []
   let through_id = 0
-  /** the report as of before the entries that are later than `at` */
-  let reported: RightsReport | undefined
 
   function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
     const api_key_id = String(told.api_key_id)
@@ -145,7 +147,24 @@ export function createRightsReader(at: string): RightsReader {
     })
   }
 
-  const report = (): RightsReport => ({
+  function change({ id, action, actor, key_id, key_version, metadata, created_at }: RightsEntry): void {
+    through_id = id
+    if (isUuid(actor) && !apiKeys.has(actor)) {
+      apiKeys.set(actor, { api_key_id: actor, name: null, status: null, ...UNKNOWN_GRANT, entry_id: null })
+    }
+    if (key_id !== null && action === 'key.export') {
+      exports.push({ key_id, entry_id: id, actor, created_at, through_version: key_version })
+    }
+    if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
+    if (!/^(api_key|tenant)\./.test(action)) return
+    const told = readMetadata({ metadata })
+    if (action.startsWith('api_key.')) readApiKey(id, action, told)
+    if (id === 1) tenant.status = 'active'
+    if (typeof told.status === 'string') tenant.status = told.status
+    if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
+  }
+
+  const copy = (): RightsReport => ({
     at,
     through_id,
     tenant: { ...tenant },
@@ -154,28 +173,8 @@ export function createRightsReader(at: string): RightsReader {
     exports: [...exports],
   })
 
-  return {
-    read({ id, action, actor, key_id, key_version, metadata, created_at }) {
-      // An operator may have accepted that a clock was ahead (chain.md 4): what stands before such an entry
-      // was before it, whatever its time is.
-      reported = created_at > at ? (reported ?? report()) : undefined
-      through_id = id
-      if (isUuid(actor) && !apiKeys.has(actor)) {
-        apiKeys.set(actor, { api_key_id: actor, name: null, status: null, ...UNKNOWN_GRANT, entry_id: null })
-      }
-      if (key_id !== null && action === 'key.export') {
-        exports.push({ key_id, entry_id: id, actor, created_at, through_version: key_version })
-      }
-      if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
-      if (!/^(api_key|tenant)\./.test(action)) return
-      const told = readMetadata({ metadata })
-      if (action.startsWith('api_key.')) readApiKey(id, action, told)
-      if (id === 1) tenant.status = 'active'
-      if (typeof told.status === 'string') tenant.status = told.status
-      if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
-    },
-    report: () => reported ?? report(),
-  }
+  const { read, state } = createStateReader(at, { change, copy })
+  return { read, report: state }
 }
 
 function nameOf({ name }: Record<string, unknown>, before: { name: string | null } | undefined): string | null {
