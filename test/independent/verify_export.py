@@ -6,7 +6,7 @@ compared with the checkpoint if one was given; 1: not valid; 2: not understood; 
 cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: the
 checkpoint could not be compared; 6: only the file itself vouches for the key, or a statement of the key that was given.
 """
-import argparse, base64, hashlib, json, os, re, sys
+import argparse, base64, datetime, hashlib, json, os, re, sys
 try:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -254,6 +254,7 @@ def find_note(kept, export):
 
 
 def chained(before, tenant, id_, columns):
+    datetime.datetime(*map(int, re.findall("[0-9]+", columns[-1])[:6]))  # raises where the time does not exist (export.md 3)
     written = ",".join(['["eaas/audit/entry/v1"', f'"{tenant}"', id_, *columns]) + "]"
     return hashlib.sha256(b"eaas/audit/hash/v1" + before + written.encode()).digest()
 

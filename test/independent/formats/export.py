@@ -1133,6 +1133,13 @@ def export_vectors():
     signed("time in other digits", 4, changed(2, created_at="\u0662026-08-11T09:30:00.001Z"))
     signed("a time with a line feed behind", 4, changed(2, created_at="2026-08-11T09:30:00.001Z\n"))
     signed("no time", 4, changed(2, created_at=""))
+    for name, time in (
+        ("a month that does not exist", "2026-13-01T00:00:00.000Z"), ("a month of 0", "2027-00-01T00:00:00.000Z"),
+        ("a day that the month does not have", "2026-09-31T00:00:00.000Z"), ("29 February of no leap year", "2027-02-29T00:00:00.000Z"),
+        ("an hour of 24", "2026-08-11T24:00:00.000Z"), ("a minute of 60", "2026-08-11T09:60:00.000Z"),
+        ("a second of 61", "2026-08-11T09:30:61.000Z"),
+    ):
+        signed(name, 4, changed(2, created_at=time))
     signed("a key in upper case", 4, changed(2, key_id=KEY.upper()))
     signed("a key without dashes", 4, changed(2, key_id=KEY.replace("-", "")))
     signed("a key that is no UUID", 4, changed(2, key_id="users"))

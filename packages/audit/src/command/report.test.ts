@@ -96,6 +96,15 @@ describe('eaas-audit report', () => {
     )
   })
 
+  it('ends with 1 if a time in the export does not exist', async () => {
+    const forged = fresh('forged.ndjson')
+    const unwrap = { action: 'key.unwrap', created_at: '2026-13-01T00:00:00.000Z', key_id: ORDERS, key_version: 1 }
+    await writeFile(forged, [...writeExport([...reportedLog(), unwrap], SIGNED_AT)].join(''))
+    const period = ['--from', '2026-02-01T00:00:00Z', '--to', '2027-07-01T00:00:00Z']
+    const ended = await runAuditCommand(['report', forged, ...period, '--html', fresh('report.html')])
+    expect(ended).toMatchObject({ code: 1, stdout: expect.stringContaining('NOT valid'), stderr: '' })
+  })
+
   it('ends with 6 without the key, which only the file itself vouches for', async () => {
     expect(await runAuditCommand(['report', file, ...PERIOD, '--html', fresh('report.html')])).toMatchObject({
       code: 6,

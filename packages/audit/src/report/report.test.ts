@@ -235,6 +235,16 @@ describe('a report', () => {
     expect(writePage(report, { files: ['acme.ndjson'] })).not.toContain('<table')
   })
 
+  it.each([
+    { action: 'key.unwrap', key_id: CUSTOMERS, key_version: 2, actor: SHOP },
+    { action: 'budget.refused', actor: SHOP },
+  ])('says nothing of a log with a time that does not exist: $action', async (draft) => {
+    const drafts = [...purgedLog(), { ...draft, created_at: '2026-13-01T00:00:00.000Z' }]
+    const { report } = await reportOn(drafts, { to: '2027-01-01T00:00:00.000Z', key: '' })
+    expect(report.evidence).toMatchObject({ tone: 'alarm', not_proven: [] })
+    expect(report.evidence.verdict).toContain('the line is not an entry (line 16, entry 15)')
+  })
+
   it('does not cover a period that ends after the export was signed', async () => {
     const { report } = await reportOn(undefined, { signed_at: '2026-06-30T23:00:00.000Z' })
     expect(report.isCovered).toBe(false)

@@ -2,7 +2,7 @@
  * Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it.
  * Pure.
  */
-import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
+import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed, parseRfc3339 } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from '../formats/chain.js'
 import {
@@ -33,7 +33,8 @@ export class ExportFault extends Error {
 export const hash = z.string().check(z.regex(/^[0-9a-f]{64}$/))
 const uuid = z.string().check(z.refine(isUuid))
 export const integer = z.int().check(z.gte(0))
-const time = z.string().check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/))
+// A time that does not exist, as 30 February, is no RFC 3339: those who read the entries may calculate with it.
+const time = z.string().check(z.refine((value) => parseRfc3339(value, 'down') === value))
 export const text = z.string().check(z.refine((value) => !value.includes('\0') && isWellFormed(value)))
 const headerSchema = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
