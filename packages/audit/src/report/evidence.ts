@@ -191,7 +191,9 @@ function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: 
     'What was done with an exported key: it opens data without the server, and so without an entry.',
     'Which calls were refused for an unknown API key or a missing permission: such calls leave no entry.',
     ...(after_id > 0
-      ? [`What only the entries through ${after_id} recorded: rights and states that they set are shown as unknown.`]
+      ? [
+          `What only the entries through ${after_id} recorded: rights and states that they set are shown as unknown, and a key or an API key that no later entry names is in no table.`,
+        ]
       : []),
     'What a name stands for: whoever makes or renames a key or an API key chooses it, and two may have one name. The id beside it tells them apart.',
     ...(names.size > 0

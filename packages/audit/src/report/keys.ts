@@ -81,7 +81,7 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
         id: 'keys',
         title: 'Register of keys',
         about: [
-          `State of ${to}. Since: the entry after which the state is as it is. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
+          `State of ${to}. Since: the entry after which the state is as it is; where the time is blank, the entry is the last one that states it. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
           `${describeExports(after_id)} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
         ],
         tables: [
@@ -111,7 +111,7 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
               const used = uses.get([key_id], () => createUses(key_id, period)) ?? createUses(key_id, period)
               return rowOf(key, { ...known.get(key_id), ...used }, to)
             }),
-            empty: 'There is no key.',
+            empty: after_id === 0 ? 'There is no key.' : `No entry from ${after_id + 1} on names a key until then.`,
             notes: [
               ...(keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : []),
               ...(after_id > 0

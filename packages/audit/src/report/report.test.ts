@@ -363,6 +363,27 @@ describe('a report of a purged log', () => {
     ])
   })
 
+  it('does not call absent what only the entries before it name', async () => {
+    const nothing = { after: 11, from: '2026-03-01T06:00:00.000Z', to: '2026-03-01T12:00:00.000Z' }
+    const { report } = await purged(nothing)
+    const emptyOf = (name: string) =>
+      report.sections.flatMap(({ tables }) => tables).find((table) => table.name === name)?.empty
+    expect(emptyOf('keys')).toBe('No entry from 12 on names a key until then.')
+    expect(emptyOf('rights')).toBe('No entry from 12 on names an API key until then.')
+    expect(emptyOf('limits')).toBe('No entry from 12 on names an API key until then.')
+    expect(emptyOf('rights-changes')).toBe('The entries from 12 on show no difference.')
+    expect(report.evidence.not_proven).toContainEqual(
+      expect.stringContaining('a key or an API key that no later entry names is in no table'),
+    )
+  })
+
+  it('shows which permissions became known of an API key that acted before', async () => {
+    const { report } = await purged({ from: '2026-02-20T00:00:00.000Z' })
+    expect(rowsOf(report, 'rights-changes')).toContainEqual({
+      ...{ api_key: CLERK, what: 'permissions', before: 'unknown', after: 'unwrap', entry: 9 },
+    })
+  })
+
   it('says that exports before it are not known, and shows no 0 for a key that is older', async () => {
     const { report } = await purged()
     expect(rowsOf(report, 'keys')).toMatchObject([{ key: CUSTOMERS, exported: 'unknown' }])

@@ -53,7 +53,7 @@ export function createReportReader(period: { from: string; to: string }): Report
       const whole = { ...source, ...period, first_at, last_at }
       const { valid, after_id = 0 } = source.verdict
       const sections = valid
-        ? [access.section(), keys.section(rights.keys(), after_id), rights.section(), refusals.section()]
+        ? [access.section(), keys.section(rights.keys(), after_id), rights.section(after_id), refusals.section()]
         : []
       return {
         evidence: createEvidence(whole),

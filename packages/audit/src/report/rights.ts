@@ -8,7 +8,8 @@ import { type Cell, type Column, columns, type Row, type Section } from './table
 
 export interface RightsSectionReader {
   read(entry: FilteredEntry & { key_version: number | null }): void
-  section(): Section
+  /** @param after_id the entry after which the log that was read begins; 0 for the first one */
+  section(after_id: number): Section
   /** the state of each key at the end of the period */
   keys(): KeyRights[]
   /** the names of keys and API keys at the end of the period, by their ids */
@@ -61,7 +62,9 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
       ]
       return new Map(named.filter((pair): pair is [string, string] => pair[1] !== null))
     },
-    section() {
+    section(after_id) {
+      const first = after_id + 1
+      const none = after_id === 0 ? 'There was no API key.' : `No entry from ${first} on names an API key until then.`
       const [earlier, later] = [before.report(), after.report()]
       const granted = grants.state()
       const known = new Map(earlier.api_keys.map((apiKey) => [apiKey.api_key_id, apiKey]))
@@ -69,7 +72,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
         id: 'rights',
         title: 'Rights',
         about: [
-          `Which API key could do what at ${to}${from === to ? '' : `, and how that differs from ${from}`}. Each cell of the table names the entry by which the API key has the permission; an API key that is revoked or expired can do nothing. encrypt includes wrap and hash, decrypt includes unwrap.`,
+          `Which API key could do what at ${to}${from === to ? '' : `, and how that differs from ${from}`}. Each cell of the table names the entry by which the API key has the permission, or the first that is left which states it; an API key that is revoked or expired can do nothing. encrypt includes wrap and hash, decrypt includes unwrap.`,
           `The tenant was ${later.tenant.status ?? 'in an unknown state'}; server mode was ${describeMode(later.tenant.envelope_only)}.`,
         ],
         tables: [
@@ -91,7 +94,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
                 }),
               ],
             })),
-            empty: 'There was no API key.',
+            empty: none,
           },
           {
             name: 'limits',
@@ -107,7 +110,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
             rows: later.api_keys.map((apiKey) => ({
               cells: [apiKey.api_key_id, ...ASPECTS.slice(2).map(([, describe]) => describe(apiKey)), apiKey.entry_id],
             })),
-            empty: 'There was no API key.',
+            empty: none,
           },
           {
             name: 'rights-changes',
@@ -123,7 +126,10 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
               const was = known.get(apiKey.api_key_id)
               return was ? differences(was, apiKey) : [firstKnown(apiKey, created.has(apiKey.api_key_id))]
             }),
-            empty: 'No API key had other rights at the end than at the beginning.',
+            empty:
+              after_id === 0
+                ? 'No API key had other rights at the end than at the beginning.'
+                : `The entries from ${first} on show no difference.`,
             notes: [
               'What was granted and taken back in between is not a difference: the annex and the command entries have it.',
             ],
@@ -149,6 +155,7 @@ function differences(before: ApiKeyRights, after: ApiKeyRights): Row[] {
   const gained = had && has ? has.filter((name) => !had.includes(name)) : []
   const lost = had && has ? had.filter((name) => !has.includes(name)) : []
   return [
+    ...(had === null && has !== null ? [row('permissions', 'unknown', has.join(' ') || 'none')] : []),
     ...(gained.length > 0 ? [row('permissions gained', 'no', gained.join(' '))] : []),
     ...(lost.length > 0 ? [row('permissions lost', lost.join(' '), 'no')] : []),
     ...ASPECTS.flatMap(([name, describe]) => {
