@@ -41,7 +41,8 @@ describe.runIf(backend() === 'postgres').each(Object.entries(ORMS))('%s', (_, te
     scene = await createScene(tested.connect, tested.format ?? 'full')
   })
   beforeEach(
-    () => scene.sql`truncate users, posts, samples, people, leads, pairs, vaults, tickets, drafts, locals, logs`,
+    () =>
+      scene.sql`truncate users, posts, samples, people, leads, pairs, vaults, places, tickets, drafts, locals, logs`,
   )
   afterAll(() => scene.close())
 

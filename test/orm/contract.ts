@@ -439,6 +439,24 @@ update(
     expect((await orm.byId(ada.id))?.nick).toBe('countess')
   },
 )
+update(
+  'refuses a text or a list where an encrypted field is inside of an object',
+  ['insertPlace', 'updatePlace', 'placeById'],
+  async ({ orm, sql }) => {
+    const place = { id: randomUUID(), address: { street: 'Secret Lane', town: 'London' } }
+    await orm.insertPlace(place)
+    const { address } = place
+    for (const other of [JSON.stringify(address), [address]]) {
+      await refused(orm.updatePlace(place.id, other), /address must be an object, got (string|an array)/)
+    }
+    expect(await orm.placeById(place.id)).toEqual(place)
+    await orm.updatePlace(place.id, { ...address, street: 'Hidden Road' })
+    expect(JSON.stringify(await sql`select * from places`)).not.toMatch(/Secret|Hidden/)
+    expect((await orm.placeById(place.id))?.address).toEqual({ street: 'Hidden Road', town: 'London' })
+    await orm.updatePlace(place.id, { town: 'Paris' })
+    expect((await orm.placeById(place.id))?.address).toEqual({ town: 'Paris' })
+  },
+)
 update('refuses to change what values are bound to', ['insert', 'update'], async ({ orm }) => {
   const user = userOf()
   await orm.insert(user)

@@ -27,7 +27,7 @@ import postgres from 'postgres'
 import { expect } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
 import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
-import type { Models, Orm, Prefs, Tree } from './scene.js'
+import type { Models, Orm, Place, Prefs, Tree } from './scene.js'
 
 export const users = pgTable('users', {
   id: uuid().primaryKey(),
@@ -86,6 +86,11 @@ export const vaults = pgTable('vaults', {
   row_seal: jsonb(),
 })
 
+export const places = pgTable('places', {
+  id: uuid().primaryKey(),
+  address: jsonb().$type<NonNullable<Place['address']>>(),
+})
+
 export const logs = pgTable('logs', {
   id: uuid().primaryKey(),
   fault: jsonb().$type<string>().notNull(),
@@ -130,6 +135,7 @@ export async function connectDrizzle(url: string, models: Models): Promise<Orm> 
     [leads, models.leads],
     [vaults, models.vaults],
     [pairs, models.pairs],
+    [places, models.places],
     [tickets, models.tickets],
     [drafts, models.drafts],
     [locals, models.locals],
@@ -266,6 +272,13 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     insertVault: (vault) => db.insert(vaults).values(vault),
     vaultById: async (id) => (await db.select().from(vaults).where(eq(vaults.id, id)))[0],
     updateVault: (id, changes) => db.update(vaults).set(changes).where(eq(vaults.id, id)),
+    insertPlace: (place) => db.insert(places).values(place),
+    placeById: async (id) => (await db.select().from(places).where(eq(places.id, id)))[0],
+    updatePlace: (id, address) =>
+      db
+        .update(places)
+        .set({ address: address as Place['address'] })
+        .where(eq(places.id, id)),
     insertMade: (table, labels) =>
       db
         .insert(madeOf(table))

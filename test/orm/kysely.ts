@@ -13,7 +13,7 @@ import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { encrypted } from '../../packages/kysely/src/index.js'
 import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
-import type { Lead, Log, Models, Orm, Person, Post, Sample, User } from './scene.js'
+import type { Lead, Log, Models, Orm, Person, Place, Post, Sample, User } from './scene.js'
 
 interface Database {
   users: { [K in keyof User]: K extends 'prefs' ? Generated<User[K]> : User[K] } & {
@@ -26,6 +26,7 @@ interface Database {
   leads: Lead & { envelope: Generated<null> }
   pairs: Lead
   vaults: Lead & { mail_index: Generated<string>; row_seal: Generated<null> }
+  places: Place
   tickets: MadeRow<number>
   drafts: MadeRow<string>
   locals: MadeRow<string>
@@ -265,6 +266,14 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     insertVault: (vault) => db.insertInto('vaults').values(vault).execute(),
     vaultById: (id) => db.selectFrom('vaults').selectAll().where('id', '=', id).executeTakeFirst(),
     updateVault: (id, changes) => db.updateTable('vaults').set(changes).where('id', '=', id).execute(),
+    insertPlace: (place) => db.insertInto('places').values(place).execute(),
+    placeById: (id) => db.selectFrom('places').selectAll().where('id', '=', id).executeTakeFirst(),
+    updatePlace: (id, address) =>
+      db
+        .updateTable('places')
+        .set({ address: address as Place['address'] })
+        .where('id', '=', id)
+        .execute(),
     // Kysely makes no ids itself: those of `locals` are the application's.
     insertMade: (table, labels) => {
       const rows = labels.map((label) => ({ label, ...(table === 'locals' ? { id: randomUUID() } : {}) }))

@@ -4,7 +4,7 @@ import { PrismaPg } from '@prisma/adapter-pg'
 import { encrypted } from '../../packages/prisma/src/index.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
 import { expectRefused, NO_OR } from './refused.js'
-import type { Lead, LogSearch, Models, Orm, Post, Sample, User } from './scene.js'
+import type { Lead, LogSearch, Models, Orm, Place, Post, Sample, User } from './scene.js'
 
 export async function connectPrisma(url: string, models: Models): Promise<Orm> {
   const db = connect(url, models)
@@ -22,6 +22,7 @@ function connect(url: string, models: Models) {
       Lead: models.leads,
       Vault: models.vaults,
       Pair: models.pairs,
+      Place: models.places,
       Ticket: models.tickets,
       Draft: models.drafts,
       Local: models.locals,
@@ -39,6 +40,7 @@ type Inner = Pick<
   | 'lead'
   | 'pair'
   | 'vault'
+  | 'place'
   | 'ticket'
   | 'draft'
   | 'local'
@@ -167,6 +169,9 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       const data = Object.entries(changes).map(([field, value]) => [field, value ?? Prisma.DbNull] as const)
       return db.vault.update({ where: { id }, data: Object.fromEntries(data) })
     },
+    insertPlace: ({ id, address }) => db.place.create({ data: { id, address: address ?? Prisma.DbNull } }),
+    placeById: async (id) => ((await db.place.findUnique({ where: { id } })) as Place | null) ?? undefined,
+    updatePlace: (id, address) => db.place.update({ where: { id }, data: { address: address as never } }),
     insertMade: (table, labels) => {
       const data = labels.map((label) => ({ label }))
       if (table === 'tickets') return db.ticket.createManyAndReturn({ data })

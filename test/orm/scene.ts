@@ -70,6 +70,12 @@ export interface Log {
   amount: number
 }
 
+/** A row with an encrypted field inside of a column. */
+export interface Place {
+  id: string
+  address: { street?: string | undefined; town?: string } | null
+}
+
 /** What of the logs to find; all of it. */
 export interface LogSearch {
   starts?: string
@@ -137,11 +143,13 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     sealed: 'row',
     fields: { mail: text({ index: 'mail_index' }), note: text().nullable() },
   })
+  const inside = { 'address.street': text().optional() }
+  const places = eaas.model({ name: 'places', keyId, bind: ['id'], warn: false, fields: inside })
   const label = { label: text({ index: 'label_index' }) }
   const tickets = eaas.model({ name: 'tickets', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
   const drafts = eaas.model({ name: 'drafts', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
   const locals = eaas.model({ name: 'locals', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
-  return { users, posts, samples, people, leads, pairs, vaults, tickets, drafts, locals }
+  return { users, posts, samples, people, leads, pairs, vaults, places, tickets, drafts, locals }
 }
 
 /** Values of all kinds in columns of type text. */
@@ -272,6 +280,10 @@ export interface Orm {
   insertVault(vault: Lead): Promise<unknown>
   vaultById(id: string): Promise<Lead | undefined>
   updateVault(id: string, changes: Partial<Lead>): Promise<unknown>
+  insertPlace(place: Place): Promise<unknown>
+  placeById(id: string): Promise<Place | undefined>
+  /** Sets the whole column, to an address or to what is none. */
+  updatePlace(id: string, address: unknown): Promise<unknown>
   /** Inserts rows without ids, and returns them. */
   insertMade(table: MadeTable, labels: readonly string[]): Promise<Made[]>
   made(table: MadeTable): Promise<Made[]>
@@ -357,6 +369,9 @@ const ALL: Record<keyof Orm, true> = {
   insertVault: true,
   vaultById: true,
   updateVault: true,
+  insertPlace: true,
+  placeById: true,
+  updatePlace: true,
   insertMade: true,
   made: true,
   upsertMade: true,
@@ -412,6 +427,7 @@ export const tables = (format: UserFormat) => `
   create table leads (id uuid primary key, mail jsonb not null, note jsonb, envelope jsonb);
   create table pairs (id uuid primary key, mail jsonb not null, note jsonb, pair_index text);
   create table vaults (id uuid primary key, mail jsonb not null, mail_index text, note jsonb, row_seal jsonb);
+  create table places (id uuid primary key, address jsonb);
   create table tickets (id serial primary key, ${LABEL}, parent_id integer references tickets);
   create table drafts (id uuid primary key default gen_random_uuid(), ${LABEL});
   create table locals (id text primary key, ${LABEL});

@@ -16,7 +16,7 @@ import {
 } from 'typeorm'
 import { encrypted } from '../../packages/typeorm/src/index.js'
 import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
-import type { Lead, Log, Models, Orm, Person, Post, Sample, User } from './scene.js'
+import type { Lead, Log, Models, Orm, Person, Place, Post, Sample, User } from './scene.js'
 
 interface UserRow extends User {
   email_index?: string | null
@@ -118,6 +118,12 @@ export const vaults = new EntitySchema<Lead & { mail_index?: string; row_seal?: 
   },
 })
 
+export const places = new EntitySchema<Place>({
+  name: 'Place',
+  tableName: 'places',
+  columns: { id: { type: 'uuid', primary: true }, address: { type: 'jsonb', nullable } },
+})
+
 interface MadeRow {
   id: string | number
   label: string
@@ -165,7 +171,7 @@ export const logs = new EntitySchema<LogRow>({
 })
 
 export async function connectTypeorm(url: string, models: Models): Promise<Orm> {
-  const entities = [users, posts, samples, people, leads, pairs, vaults, tickets, drafts, locals, logs]
+  const entities = [users, posts, samples, people, leads, pairs, vaults, places, tickets, drafts, locals, logs]
   const source = new DataSource({ type: 'postgres', url, entities, poolSize: 3 })
   const db = encrypted(source, [
     [users, models.users],
@@ -175,6 +181,7 @@ export async function connectTypeorm(url: string, models: Models): Promise<Orm> 
     [leads, models.leads],
     [vaults, models.vaults],
     [pairs, models.pairs],
+    [places, models.places],
     [tickets, models.tickets],
     [drafts, models.drafts],
     [locals, models.locals],
@@ -358,6 +365,9 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     insertVault: (vault) => db.insert(vaults, { ...vault }),
     vaultById: async (id) => (await db.findOne(vaults, { where: { id } })) ?? undefined,
     updateVault: (id, changes) => db.update(vaults, id, changes),
+    insertPlace: (place) => db.insert(places, { ...place }),
+    placeById: async (id) => (await db.findOneBy(places, { id })) ?? undefined,
+    updatePlace: (id, address) => db.update(places, id, { address: address as never }),
     insertMade: async (table, labels) => {
       const rows: MadeRow[] = labels.map((label) => ({ label }) as MadeRow)
       await db.insert(MADE[table], rows as never)

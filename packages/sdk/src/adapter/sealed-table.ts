@@ -245,14 +245,15 @@ export function createSealedTable(model: object): SealedTable {
       return bound
     })
     const names = namesIn(access, changes)
-    if (names.length === 0) return known.map(() => changes)
+    if (names.length === 0 && !setsSealed(changes)) return known.map(() => changes)
     const rows = await access.load()
     const all = bounds.map((bound) => ({ ...bound, ...changes }))
     const made = await rows.seal(all, names).catch((error: unknown) => explainBound(access, error))
     return bounds.map((bound, at) => {
-      // The row's own columns, which are only known from the condition, are not changed.
-      const own = Object.entries(made[at] ?? {}).filter(([column]) => column in changes || !(column in bound))
-      return Object.fromEntries(own)
+      // The row's own columns, which are only known from the condition, are not changed. Nor is the seal of a row, where
+      // an object is set without a field.
+      const isSet = (column: string) => column in changes || (names.length > 0 && !(column in bound))
+      return Object.fromEntries(Object.entries(made[at] ?? {}).filter(([column]) => isSet(column)))
     })
   }
 

@@ -127,6 +127,11 @@ describe('some fields of a row', () => {
       expect(service.requests).toEqual([])
     }
 
+    it('inside of what is no object, which would be stored in plain', async () => {
+      for (const address of [JSON.stringify({ street: 'x' }), [{ street: 'x' }]]) {
+        await refused({ id: 7, address }, /field "address.street": address must be an object, got (string|an array)/)
+      }
+    })
     it('with a number that is no whole one in a column of bind, by its kind', async () => {
       await refused(
         { id: 1.5, email: 'x' },

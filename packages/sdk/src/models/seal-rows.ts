@@ -83,6 +83,7 @@ function assertPicked({ fields, columns, names }: Definition, whole: Definition,
     throw new InvalidInputError(message, 'Give what belongs together, and only that.', { index, field })
   }
   for (const field of others) {
+    assertPath(row, field.path, index)
     if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
     assertNoLookalike(row, field, names, index)
   }

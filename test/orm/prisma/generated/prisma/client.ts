@@ -72,6 +72,11 @@ export type Lead = Prisma.LeadModel
  */
 export type Pair = Prisma.PairModel
 /**
+ * Model Place
+ * 
+ */
+export type Place = Prisma.PlaceModel
+/**
  * Model Vault
  * 
  */

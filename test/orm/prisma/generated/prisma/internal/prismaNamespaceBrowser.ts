@@ -57,6 +57,7 @@ export const ModelName = {
   Person: 'Person',
   Lead: 'Lead',
   Pair: 'Pair',
+  Place: 'Place',
   Vault: 'Vault',
   Log: 'Log',
   Ticket: 'Ticket',
@@ -148,6 +149,14 @@ export const PairScalarFieldEnum = {
 } as const
 
 export type PairScalarFieldEnum = (typeof PairScalarFieldEnum)[keyof typeof PairScalarFieldEnum]
+
+
+export const PlaceScalarFieldEnum = {
+  id: 'id',
+  address: 'address'
+} as const
+
+export type PlaceScalarFieldEnum = (typeof PlaceScalarFieldEnum)[keyof typeof PlaceScalarFieldEnum]
 
 
 export const VaultScalarFieldEnum = {
