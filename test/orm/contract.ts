@@ -818,6 +818,12 @@ approximate('finds by a range of dates and of numbers, with its bounds', needs, 
   expect(await scene.orm.findLogs?.({ amount: [50, 150] })).toEqual([logs[1], logs[2], logs[3]])
   expect(await scene.orm.findLogs?.({ amount: [50, 150], contains: 'blocked', due })).toEqual([])
 })
+approximate('goes by each of two lower bounds', needs, async (scene) => {
+  const logs = await writeLogs(scene)
+  const [early, late, end] = [logs[0]?.due, logs[2]?.due, logs[4]?.due] as [Date, Date, Date]
+  expect(await scene.orm.findLogs?.({ due: [early, end], since: late })).toEqual([logs[2], logs[3]])
+  expect(await scene.orm.findLogs?.({ due: [late, end], since: early })).toEqual([logs[2], logs[3]])
+})
 approximate('fills a page, and counts, by what is right alone', needs, async (scene) => {
   const logs = await writeLogs(scene, 300)
   const right = logs.filter(({ fault }) => fault.toLowerCase().startsWith('pump'))

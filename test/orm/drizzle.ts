@@ -291,11 +291,12 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .values({ label })
         .onConflictDoUpdate({ target: madeOf(table).label, set: { label: changed } }),
     insertLogs: async (list) => db.insert(logs).values(list),
-    findLogs: async ({ starts, contains, due, amount }, { skip, take } = {}) => {
+    findLogs: async ({ starts, contains, due, since, amount }, { skip, take } = {}) => {
       const where = and(
         starts === undefined ? undefined : ilike(logs.fault, `${starts}%`),
         contains === undefined ? undefined : like(logs.fault, `%${contains}%`),
         due && and(gte(logs.due, due[0]), lt(logs.due, due[1])),
+        since && gte(logs.due, since),
         amount && between(logs.amount, ...amount),
       )
       const query = db.select({ fault: logs.fault, due: logs.due, amount: logs.amount }).from(logs).where(where)

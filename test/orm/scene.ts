@@ -82,6 +82,8 @@ export interface LogSearch {
   contains?: string
   /** From the first, and before the second. */
   due?: readonly [Date, Date]
+  /** Besides `due`, with its upper bound: a second lower one. */
+  since?: Date
   /** From the first to the second. */
   amount?: readonly [number, number]
 }

@@ -381,14 +381,15 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       return db.upsert(entity, { label } as never, ['label_index'])
     },
     insertLogs: (list) => db.insert(logs, list.map((log) => ({ ...log })) as never),
-    findLogs: async ({ starts, contains, due, amount }, page = {}) => {
+    findLogs: async ({ starts, contains, due, since, amount }, page = {}) => {
       const faults = [
         ...(starts === undefined ? [] : [{ fault: ILike(`${starts}%`) }]),
         ...(contains === undefined ? [] : [{ fault: Like(`%${contains}%`) }]),
       ]
       const query = db.createQueryBuilder(logs, 'log').select(['log.fault', 'log.due', 'log.amount'])
       for (const one of faults) query.andWhere(one)
-      if (due) query.andWhere({ due: And(MoreThanOrEqual(due[0]), LessThan(due[1])) })
+      const lower = [due?.[0] ?? [], since ?? []].flat().map((one) => MoreThanOrEqual(one))
+      if (due) query.andWhere({ due: And(...lower, LessThan(due[1])) })
       if (amount) query.andWhere({ amount: Between(...amount) })
       const found = await query.orderBy('log.number').limit(page.take).offset(page.skip).getMany()
       return found.map(({ fault, due, amount }) => ({ fault, due, amount }))

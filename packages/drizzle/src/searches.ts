@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
  * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
  */
-import { type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
 import { isBlank, type Rewriting, textOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
@@ -19,18 +19,13 @@ const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=':
 /** Takes the searches out of a condition, where they stand alone or are joined by `and`; returns the rest. */
 export function takeSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: Asked[] } {
   const asked: Asked[] = []
-  const bounds = new Map<Column, Row>()
+  const bounds: Asked[] = []
   const left = conjunctsOf(where).filter((part) => {
     const one = readSearch(tables, part)
-    if (!one) return true
-    const known = bounds.get(one.column)
-    if (one.isBound && known) Object.assign(known, one.query)
-    else {
-      asked.push(one)
-      if (one.isBound) bounds.set(one.column, one.query as Row)
-    }
-    return false
+    if (one) (one.isBound ? bounds : asked).push(one)
+    return !one
   })
+  asked.push(...joinBounds(bounds, (one, other) => one.column === other.column))
   return { rest: asked.length === 0 ? where : and(...(left as SQL[])), asked }
 }
 

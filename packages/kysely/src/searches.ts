@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
  * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
  */
-import { type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
 import {
   AliasNode,
   AndNode,
@@ -45,19 +45,13 @@ export async function takeSearches(select: Node, scope: Scope): Promise<{ rest: 
   if (select.kind !== 'SelectQueryNode' || !where) return { rest: select, asked: [] }
   const all = conjunctsOf(where.where as Node)
   const asked: Asked[] = []
-  const bounds = new Map<string, Asked>()
+  const bounds: Asked[] = []
   const left = all.filter((part) => {
     const one = readSearch(scope, part)
-    if (!one) return true
-    const { instance, column } = one.source
-    const known = [...bounds].find(([name, { source }]) => name === column && source.instance === instance)?.[1]
-    if (one.isBound && known) Object.assign(known.query as Row, one.query)
-    else {
-      asked.push(one)
-      if (one.isBound) bounds.set(column, one)
-    }
-    return false
+    if (one) (one.isBound ? bounds : asked).push(one)
+    return !one
   })
+  asked.push(...joinBounds(bounds, isSameColumn))
   if (asked.length === 0) return { rest: select, asked }
   return {
     rest: {
@@ -66,6 +60,10 @@ export async function takeSearches(select: Node, scope: Scope): Promise<{ rest: 
     } as unknown as Node,
     asked,
   }
+}
+
+function isSameColumn({ source: one }: Asked, { source: other }: Asked): boolean {
+  return one.instance === other.instance && one.column === other.column
 }
 
 /** The conditions on indexes, for a select without its searches. */

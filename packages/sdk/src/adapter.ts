@@ -31,7 +31,15 @@ export {
   type SealedTable,
   type StoredColumn,
 } from './adapter/sealed-table.js'
-export { BOUNDS, type Filter, readPage, readPattern, type SearchCondition, type Searches } from './adapter/searches.js'
+export {
+  BOUNDS,
+  type Filter,
+  joinBounds,
+  readPage,
+  readPattern,
+  type SearchCondition,
+  type Searches,
+} from './adapter/searches.js'
 export {
   isPlainSpelling,
   isSpelledUuid,

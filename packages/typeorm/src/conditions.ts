@@ -3,7 +3,7 @@
  * answer.
  */
 
-import { isClosedSql, namesInSql, type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
+import { isClosedSql, joinBounds, namesInSql, type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
 import { once, Pending } from './pending.js'
@@ -45,10 +45,10 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
     case 'moreThanOrEqual':
     case 'lessThan':
     case 'lessThanOrEqual':
-      return search(builder, located, [value])
+      return search(builder, located, value.type, queryOf(located, value))
     case 'and':
       if (list().every((one) => isOperator(one) && one.type in BOUNDS)) {
-        return search(builder, located, list() as FindOperator<unknown>[])
+        return searchRanges(builder, located, list() as FindOperator<unknown>[])
       }
       return { operator: 'and', parameters: list().map(text) }
     case 'or':
@@ -68,12 +68,22 @@ const BOUNDS: Readonly<Record<string, string>> = {
 /** How TypeORM writes a comparison with the column of an index. */
 const COMPARED = { equal: 'equal', in: 'any', all: 'arrayContains' }
 
+/** Searches by bounds that must all hold. */
+function searchRanges(builder: Builder, located: Located, operators: readonly FindOperator<unknown>[]): Condition {
+  const bounds = operators.map((one) => ({ type: one.type, query: queryOf(located, one) }))
+  const ranges = joinBounds(bounds, () => true)
+  const [first, ...others] = ranges.map(({ type, query }) => search(builder, located, type, query))
+  if (!first) return refuse(located, 'and')
+  if (others.length === 0) return first
+  const texts = [first, ...others].map((one) => builder.createWhereConditionExpression(one))
+  return { operator: 'and', parameters: texts }
+}
+
 /** Searches by an index that finds more rows than match: they are filtered after they are opened. */
-function search(builder: Builder, located: Located, operators: readonly FindOperator<unknown>[]): Condition {
+function search(builder: Builder, located: Located, operator: string, query: unknown): Condition {
   const { known, name, alias, quote } = located
   const { searches } = known.sealed
-  const query = operators.map((one) => queryOf(located, one)).reduce((all, one) => Object.assign(all as Row, one))
-  const type = capitalized(operators[0]?.type ?? '')
+  const type = capitalized(operator)
   const [first, ...others] = searches.plan(name, query, type)
   if (!first) return refuse(located, type)
   if (others.length > 0) {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createClient, number, text } from '../index.js'
 import { createTestService } from '../testing.js'
 import { createSealedTable } from './sealed-table.js'
-import { readPage, readPattern } from './searches.js'
+import { joinBounds, readPage, readPattern } from './searches.js'
 
 describe('a page of filtered rows', () => {
   const all = Array.from({ length: 1_000 }, (_, at) => at)
@@ -32,6 +32,45 @@ describe('a page of filtered rows', () => {
     const { reads, read } = reader()
     await readPage(read, isRight, { take: 5 })
     expect(reads).toEqual([100])
+  })
+})
+
+describe('bounds of a range', () => {
+  const join = (...queries: object[]) =>
+    joinBounds(
+      queries.map((query) => ({ query })),
+      () => true,
+    ).map(({ query }) => query)
+
+  it.each<[object[], object[]]>([
+    [[], []],
+    [[{ gte: 1 }, { lt: 9 }], [{ gte: 1, lt: 9 }]],
+    [
+      [{ gte: 1 }, { gte: 3 }, { lt: 9 }],
+      [
+        { gte: 1, lt: 9 },
+        { gte: 3, lt: 9 },
+      ],
+    ],
+    [
+      [{ lt: 9 }, { gt: 1 }, { gte: 3 }, { lte: 8 }],
+      [
+        { gt: 1, lt: 9 },
+        { gte: 3, lte: 8 },
+      ],
+    ],
+    [
+      [{ gte: 1 }, { gt: 3 }],
+      [{ gte: 1 }, { gt: 3 }],
+    ],
+  ])('%j are ranges that keep each: %j', (bounds, ranges) => expect(join(...bounds)).toEqual(ranges))
+
+  it('are joined only within one column', () => {
+    const bounds = [
+      { column: 'due', query: { gte: 1 } },
+      { column: 'paid', query: { lt: 9 } },
+    ]
+    expect(joinBounds(bounds, (one, other) => one.column === other.column)).toEqual(bounds)
   })
 })
 

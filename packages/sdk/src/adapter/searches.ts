@@ -93,6 +93,28 @@ export function readPattern(
 /** The bounds of a range, as models name them. */
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
 
+/**
+ * Joins searches by one bound each, which must all hold, to searches by ranges with both. A bound too many is in a
+ * range of its own, with the other bound of another one.
+ *
+ * @param isSame whether two of them search the same column
+ */
+export function joinBounds<S extends { query: unknown }>(
+  bounds: readonly S[],
+  isSame: (one: S, other: S) => boolean,
+): S[] {
+  const firsts = bounds.filter((one, at) => bounds.findIndex((other) => isSame(one, other)) === at)
+  return firsts.flatMap((first) => {
+    const queries = bounds.filter((one) => isSame(one, first)).map(({ query }) => query as Row)
+    const lower = queries.filter((query) => 'gte' in query || 'gt' in query)
+    const upper = queries.filter((query) => !lower.includes(query))
+    return Array.from({ length: Math.max(lower.length, upper.length) }, (_, at) => ({
+      ...first,
+      query: { ...(lower[at] ?? lower[0]), ...(upper[at] ?? upper[0]) },
+    }))
+  })
+}
+
 function kindsFor(query: unknown): string[] {
   const names = namesIn(query)
   if (names.includes('startsWith')) return ['prefix']
