@@ -211,6 +211,34 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       })
     expect((await db.select().from(users).where(eq(users.email, 'upserted'))).map(({ id }) => id)).toEqual([ADA])
   })
+  it('changes no other row where what values are bound to does not identify one', async () => {
+    const { raw, client, eaas, keyId } = scene
+    await client`create table if not exists towns (id integer primary key, city text not null, nick text)`
+    const towns = pgTable('towns', { id: integer().primaryKey(), city: text().notNull(), nick: text() })
+    const nick = sealedText().nullable()
+    const model = eaas.model({ name: 'towns', keyId, bind: ['city'], format: 'text', fields: { nick } })
+    const db = encrypted(raw, [[towns, model]])
+    const nicks = async () => (await db.select().from(towns).orderBy(towns.id)).map((one) => one.nick)
+    await db.insert(towns).values([1, 2].map((id) => ({ id, city: 'Rome', nick: `old ${id}` })))
+    const update = () => db.update(towns).set({ nick: 'new' })
+    const upsert = db.insert(towns).values({ id: 1, city: 'Oslo', nick: 'x' })
+    const calls = [
+      update().where(eq(towns.id, 1)),
+      update().where(eq(towns.id, 1)).returning({ nick: towns.nick }),
+      upsert.onConflictDoUpdate({ target: towns.id, set: { nick: 'new' } }),
+    ]
+    for (const call of calls) {
+      await expect((async () => await call)()).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message: expect.stringMatching(/towns: 2 rows, and not 1, have the values of city by which/),
+      })
+    }
+    expect(await nicks()).toEqual(['old 1', 'old 2'])
+    await update().where(and(eq(towns.id, 1), eq(towns.city, 'Rome')))
+    expect(await nicks()).toEqual(['new', 'old 2'])
+    await update().where(gt(towns.id, 0))
+    expect(await nicks()).toEqual(['new', 'new'])
+  })
   it('returns an encrypted field without what it is bound to', async () => {
     const { db } = scene
     const id = randomUUID()

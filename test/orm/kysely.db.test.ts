@@ -316,6 +316,28 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       /an update of many rows with another write in `with`/,
     )
   })
+  it('changes no other row where what values are bound to does not identify one', async () => {
+    const { id: keyId } = await eaas.keys.create({ name: 'towns' })
+    const model = eaas.model({ name: 'people', keyId, bind: ['city'], format: 'text', fields: { nick: text() } })
+    const towns = new Kysely<Database>({ dialect: encrypted(new PostgresDialect({ pool }), { people: model }) })
+    await pool.query('truncate people')
+    const two = [ADA, { ...BEN, city: ADA.city }]
+    await towns.insertInto('people').values(two).execute()
+    const update = towns.updateTable('people').set({ nick: 'new' })
+    const message = /people: 2 rows, and not 1, have the values of city by which the update found its rows/
+    await refused(update.where('id', '=', 'ada').execute(), message)
+    await refused(update.where('id', '=', 'ada').returning('nick').execute(), message)
+    await pool.query('create unique index if not exists of_boss on people (boss)')
+    const upsert = towns.insertInto('people').values({ ...ADA, id: 'eve', city: 'Rome' })
+    await refused(upsert.onConflict((on) => on.column('boss').doUpdateSet({ nick: 'new' })).execute(), message)
+    await pool.query('drop index of_boss')
+    expect(await towns.selectFrom('people').select('nick').orderBy('id').execute()).toMatchObject(
+      two.map(({ nick }) => ({ nick })),
+    )
+    await update.where('city', '=', ADA.city).where('id', '=', 'ada').execute()
+    await update.where('boss', 'is', null).where('city', '=', ADA.city).execute()
+    expect((await towns.selectFrom('people').select('nick').execute()).map(({ nick }) => nick)).toEqual(['new', 'new'])
+  })
   it('takes a part of a JSON column, to which values are bound, as it is given', async () => {
     await pool.query('create table if not exists parted (meta jsonb, note text)')
     const { id: keyId } = await eaas.keys.create({ name: 'parted' })

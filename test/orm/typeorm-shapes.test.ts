@@ -631,6 +631,39 @@ describe('TypeORM', () => {
   it.each(COUNTS)('finds the row in %s', async (_, run) => {
     expect([1, true, 3, [{ city: 'London' }]]).toContainEqual(await run(db))
   })
+  it('changes no other row where what values are bound to does not identify one', async () => {
+    const nick = text().nullable()
+    const model = eaas.model({ name: 'users', keyId, bind: ['city'], warn: false, fields: { nick } })
+    const towns = encrypted(open([users, posts] as never), [[users, model]])
+    await towns.initialize()
+    onTestFinished(() => towns.destroy())
+    const { manager } = towns
+    const ids = [randomUUID(), randomUUID()]
+    const row = (id = '') => ({ ...user(id), nick: 'old', city: 'Rome', email_index: id }) as never
+    await manager.insert(users, ids.map(row))
+    const nicks = async () => (await manager.findBy(users, { city: 'Rome' })).map((one) => one.nick)
+    await postgres.exec('create unique index of_email on users (email_index)')
+    onTestFinished(() => postgres.exec('drop index of_email').then(() => undefined))
+    const calls = [
+      () => manager.update(users, { id: ids[0] }, { nick: 'new' }),
+      () => {
+        const values = { ...(row(ids[0]) as object), nick: 'new' } as never
+        const insert = manager.createQueryBuilder().insert().into(users).values(values)
+        return insert.orUpdate(['nick'], ['email_index']).execute()
+      },
+    ]
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message: expect.stringMatching(/users: 2 rows, and not 1, have the values of city by which/),
+      })
+    }
+    expect(await nicks()).toEqual(['old', 'old'])
+    await manager.update(users, { id: ids[0], city: 'Rome' }, { nick: 'new' })
+    expect((await nicks()).sort()).toEqual(['new', 'old'])
+    await manager.update(users, { id: In(ids) }, { nick: 'all' })
+    expect(await nicks()).toEqual(['all', 'all'])
+  })
   it('leaves an index alone that a loaded entity has from before', async () => {
     const found = await db.findOneByOrFail(users, { id: ID })
     found.email = 'new@x.org'

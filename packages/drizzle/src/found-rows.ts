@@ -3,7 +3,7 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { inBatches, type Row, refuseCall, refuseRace, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import { assertOnlyFound, inBatches, type Row, refuseCall, refuseRace, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { rewrite, run } from './conditions.js'
 import { boundToMany, takesMany } from './many-rows.js'
@@ -72,9 +72,16 @@ async function updateFound(written: Written, calls: readonly Call[]): Promise<un
   const results: unknown[] = []
   for (const some of takesMany(known) ? inBatches(rows) : rows.map((row) => [row])) {
     const where = some[1] ? boundToMany(known) : boundTo(known, some[0] as Row)
-    results.push(await runWrite(written, [...rest, ['where', [where]]], some))
+    results.push(await changeFound(written, [...rest, ['where', [where]]], some))
   }
   return results.length > 0 ? merge(results) : runNone(written, rest)
+}
+
+/** Changes rows that were read, and no others. */
+async function changeFound(written: Written, calls: readonly Call[], rows: readonly Row[]): Promise<unknown> {
+  const result = await runWrite(written, calls, rows)
+  assertOnlyFound(written.known.sealed, rows.length, findCount(result))
+  return result
 }
 
 /** Changes nothing, for a result as the driver returns it. */
@@ -158,7 +165,7 @@ async function upsertOne(written: Written, calls: readonly Call[], { conflict, r
       const set = Object.fromEntries(
         Object.entries(conflict.set).map(([key, value]) => [key, ofRow(known, row, [key, value])]),
       )
-      return runWrite({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
+      return changeFound({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
     }
     const insert: Call[] = [['values', [row]], ['onConflictDoNothing', [{ target: columns }]], ...returning]
     const result = await runWrite(written, insert)
@@ -178,10 +185,15 @@ const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected'] as const
 
 /** How many rows a write has changed. Drivers say it in different ways. */
 function changedRows(result: unknown): number {
+  return findCount(result) ?? refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
+}
+
+/** The same; undefined where the driver does not say. */
+function findCount(result: unknown): number | undefined {
   const own = Array.isArray(result) && typeof result[0] === 'object' && 'affectedRows' in result[0] ? result[0] : result
   const name = COUNTS.find((one) => typeof (own as Row)[one] === 'number' || typeof (own as Row)[one] === 'bigint')
   if (name !== undefined) return Number((own as Row)[name])
-  return Array.isArray(own) ? own.length : refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
+  return Array.isArray(own) ? own.length : undefined
 }
 
 /** One result of several: their rows, or how many rows they changed together. */

@@ -3,7 +3,15 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { inBatches, type Row, refuseCall, refuseRace, type SealedTable, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import {
+  assertOnlyFound,
+  inBatches,
+  type Row,
+  refuseCall,
+  refuseRace,
+  type SealedTable,
+  UPSERT_ATTEMPTS,
+} from '@eaas/sdk/adapter'
 import {
   AndNode,
   BinaryOperationNode,
@@ -68,10 +76,17 @@ function planUpdate(models: Models, statement: Node): ((steps: Steps) => Promise
     for (const some of steps.takesMany && isOnly ? inBatches(rows) : rows.map((row) => [row])) {
       const own = some[1] ? boundToMany(table, names.alias) : boundTo(table, names.alias, some[0] as Row)
       const where = isOnly ? own : joined(own, statement.where as Node | undefined)
-      results.push(await steps.run({ ...others, where: WhereNode.create(where as never) } as Node, some))
+      results.push(await change(steps, table, { ...others, where: WhereNode.create(where as never) } as Node, some))
     }
     return sum(results)
   }
+}
+
+/** Changes rows that were read, and no others. */
+async function change(steps: Steps, table: SealedTable, update: Node, rows: readonly Row[]): Promise<Result> {
+  const result = await steps.run(update, rows)
+  assertOnlyFound(table, rows.length, result.numAffectedRows ?? result.rows.length)
+  return result
 }
 
 /** Selects the rows that an update finds, by its own condition, and locks them. */
@@ -188,10 +203,8 @@ async function upsertOne(
       const own = boundTo(table, alias, found)
       const where = WhereNode.create(joined(own, conflict.updateWhere as Node | undefined) as never)
       const { with: common, returning, into } = statement
-      return steps.run(
-        { kind: 'UpdateQueryNode', table: into, updates, where, returning, with: common } as unknown as Node,
-        [found],
-      )
+      const update = { kind: 'UpdateQueryNode', table: into, updates, where, returning, with: common }
+      return change(steps, table, update as unknown as Node, [found])
     }
     const result = await steps.run(insert)
     if (result.rows.length > 0 || (result.numAffectedRows ?? 0n) > 0n) return result

@@ -12,6 +12,9 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
   replaceWithNoncontingentExpression,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
   sql,
   WithSchemaPlugin,
 } from 'kysely'
@@ -542,6 +545,37 @@ describe('Kysely', () => {
     await new Kysely<Qualified>({ dialect }).insertInto('app.users').values(user).execute()
     expect(sent.join()).toMatch(/into .{0,2}app.{0,5}users/)
     expect(sent.join()).not.toContain(SECRET)
+  })
+  it('rolls an update back that changed other rows than it found, also where rows cannot be locked', async () => {
+    const calls: string[] = []
+    const driver = {
+      ...recording.createDriver(),
+      acquireConnection: async () => ({
+        ...(await recording.createDriver().acquireConnection()),
+        executeQuery: async <R>(query: { sql: string }) => {
+          calls.push(query.sql.split(' ', 1)[0] ?? '')
+          return query.sql.startsWith('select')
+            ? { rows: [{ id: 7 }] as R[] }
+            : { rows: [] as R[], numAffectedRows: changed }
+        },
+      }),
+      beginTransaction: async () => void calls.push('begin'),
+      commitTransaction: async () => void calls.push('commit'),
+      rollbackTransaction: async () => void calls.push('rollback'),
+    }
+    const sqlite = {
+      createAdapter: () => new SqliteAdapter(),
+      createQueryCompiler: () => new SqliteQueryCompiler(),
+      createIntrospector: (database: Kysely<unknown>) => new SqliteIntrospector(database),
+      createDriver: () => driver,
+    }
+    const other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: users as never }) })
+    const update = () => other.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
+    let changed = 2n
+    await expect(update()).rejects.toMatchObject({ message: expect.stringContaining('users: 2 rows, and not 1, have') })
+    changed = 1n
+    await update()
+    expect(calls).toEqual(['begin', 'select', 'update', 'rollback', 'begin', 'select', 'update', 'commit'])
   })
   it('refuses what is not a model', () => {
     expect(() => encrypted(recording, { users: {} as never })).toThrow(/expected a model/)

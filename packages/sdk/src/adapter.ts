@@ -14,7 +14,15 @@ export {
   type RunSql,
   refuseUnbindable,
 } from './adapter/made-ids.js'
-export { inBatches, MANY_ROWS, type ManyRows, manyRowsColumn, manyRowsSql, sealMany } from './adapter/many-rows.js'
+export {
+  assertOnlyFound,
+  inBatches,
+  MANY_ROWS,
+  type ManyRows,
+  manyRowsColumn,
+  manyRowsSql,
+  sealMany,
+} from './adapter/many-rows.js'
 export {
   refuseCall,
   refuseComputed,

@@ -3,7 +3,7 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
@@ -66,7 +66,7 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
   })
 }
 
-/** Changes rows by one statement. */
+/** Changes rows that were read, and no others, by one statement. */
 async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
@@ -77,7 +77,9 @@ async function updateRows(
   // Of several rows, `write-builders.ts` makes the condition.
   own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
   stateOf(own).rows = rows
-  return (await own.execute()) as Result
+  const result = (await own.execute()) as Result
+  assertOnlyFound(known.sealed, rows.length, result.affected)
+  return result
 }
 
 function boundTo({ sealed }: KnownTable, row: Row, nameOf: (name: string) => string): Row {

@@ -2,7 +2,8 @@
  * The values of many rows for one update of PostgreSQL. They are one parameter of JSON, which PostgreSQL reads as
  * rows of the table itself: so each value has the type of its column.
  */
-import type { Row } from '../input.js'
+import { InvalidInputError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
 import { quoteName } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 
@@ -47,6 +48,26 @@ const MOST_ROWS = 1_000
 export function inBatches<T>(rows: readonly T[]): T[][] {
   return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
     rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
+  )
+}
+
+/**
+ * Refuses an update that changed more rows than were read for it, since its columns of `bind` do not tell one row from
+ * another. Call it within the transaction, which is then rolled back.
+ *
+ * @param changed how many rows the driver says that it changed; missing where the driver does not say
+ * @throws InvalidInputError
+ */
+export function assertOnlyFound(
+  { name, bind }: SealedTable,
+  found: number,
+  changed: number | bigint | null | undefined,
+): void {
+  if (isMissing(changed) || changed <= found) return
+  const columns = bind.join(', ')
+  throw new InvalidInputError(
+    `${name}: ${changed} rows, and not ${found}, have the values of ${columns} by which the update found its rows`,
+    `Name ${columns} in its condition too, or bind values to columns that identify a row. Roll a transaction of your own back.`,
   )
 }
 
