@@ -316,6 +316,42 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       /an update of many rows with another write in `with`/,
     )
   })
+  it('takes of a row that was to be inserted what SQL computes, and the default of what it lacks', async () => {
+    await pool.query(`create unique index if not exists of_email on people (email_index);
+      alter table people alter column boss set default 'none'`)
+    const { boss: _, ...row } = ADA
+    const upsert = db.insertInto('people').values({ ...row, id: 'eve', city: sql<string>`upper(${'oslo'})` } as never)
+    const taken = await upsert
+      .onConflict((on) =>
+        on.column('email_index' as 'email').doUpdateSet((eb) => ({
+          nick: 'new',
+          city: eb.ref('excluded.city'),
+          boss: eb.ref('excluded.boss'),
+        })),
+      )
+      .returning(['id', 'nick', 'city', 'boss'])
+      .execute()
+    expect(taken).toEqual([{ id: 'ada', nick: 'new', city: 'OSLO', boss: 'none' }])
+    const computed = db.insertInto('people').values({ ...ADA, id: 'eve', nick: sql<string>`upper(${'x'})` })
+    await refused(
+      computed
+        .onConflict((on) =>
+          on.column('email_index' as 'email').doUpdateSet((eb) => ({ nick: eb.ref('excluded.nick'), email: 'x' })),
+        )
+        .execute(),
+      /people\.nick: the database cannot compute its value/,
+    )
+    const moved = db.insertInto('people').values({ ...ADA, id: 'eve' })
+    await refused(
+      moved
+        .onConflict((on) =>
+          on.column('email_index' as 'email').doUpdateSet((eb) => ({ city: eb.ref('excluded.email'), nick: 'x' })),
+        )
+        .execute(),
+      /people\.email is encrypted: it cannot be part of an expression/,
+    )
+    await pool.query('drop index of_email; alter table people alter column boss drop default')
+  })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const { id: keyId } = await eaas.keys.create({ name: 'towns' })
     const model = eaas.model({ name: 'people', keyId, bind: ['city'], format: 'text', fields: { nick: text() } })

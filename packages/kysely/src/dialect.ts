@@ -34,6 +34,7 @@ interface Context {
   callers: Callers
   compiler: QueryCompiler
   locks: boolean
+  takesDefault: boolean
   isPostgres: boolean
   /** Makes what spells the ids of one query, by a function that runs others before it. */
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
@@ -54,6 +55,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     compiler: dialect.createQueryCompiler(),
     isPostgres: database.isPostgres,
     locks: database.isPostgres || adapter instanceof MysqlAdapter,
+    takesDefault: database.isPostgres || database.isSqlServer || adapter instanceof MysqlAdapter, // SQLite does not
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
   return {
@@ -150,7 +152,7 @@ function wrapConnection(
   context: Context,
   transactions: Transactions,
 ): DatabaseConnection {
-  const { models, callers, compiler, spellingsBy, locks, isPostgres: takesMany } = context
+  const { models, callers, compiler, spellingsBy, locks, takesDefault, isPostgres: takesMany } = context
   const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
   const translate = async (given: CompiledQuery, rows?: readonly Row[]): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
@@ -181,7 +183,10 @@ function wrapConnection(
         if (!change) return execute<R>(given, options)
         const run = (statement: Node, rows?: readonly Row[]) =>
           execute({ ...given, query: statement as never }, options, { rows }) as Promise<Result>
-        return transactions.within(connection, () => change({ locks, takesMany, run }) as Promise<QueryResult<R>>)
+        return transactions.within(
+          connection,
+          () => change({ locks, takesMany, takesDefault, run }) as Promise<QueryResult<R>>,
+        )
       })
     },
     async *streamQuery<R>(given: CompiledQuery, ...options: [chunkSize: number]) {

@@ -8,6 +8,7 @@ import {
   inBatches,
   type Row,
   refuseCall,
+  refuseExpression,
   refuseRace,
   type SealedTable,
   UPSERT_ATTEMPTS,
@@ -16,6 +17,7 @@ import {
   AndNode,
   BinaryOperationNode,
   ColumnNode,
+  DefaultInsertValueNode,
   OnConflictNode,
   OperatorNode,
   ParensNode,
@@ -30,7 +32,7 @@ import { boundToMany } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { isOneRow, pinnedBy } from './one-row.js'
 import { findTable, type Models } from './tables.js'
-import { nameOf, readRow, readUpdates } from './writes.js'
+import { type Given, nameOf, readRow, readUpdates } from './writes.js'
 
 /** What the statements of one change run on. */
 export interface Steps {
@@ -38,6 +40,8 @@ export interface Steps {
   locks: boolean
   /** Whether one statement may change many rows, each to values of its own. */
   takesMany: boolean
+  /** Whether an update may set a column to `default`. */
+  takesDefault: boolean
   /** Runs a statement through the adapter. `rows` are those that it changes: one, or many where `takesMany`. */
   run(statement: Node, rows?: readonly Row[]): Promise<Result>
 }
@@ -167,7 +171,7 @@ function planUpsert(models: Models, statement: Node): ((steps: Steps) => Promise
   return async (steps) => {
     const results: Result[] = []
     for (const row of values.values as readonly Node[]) {
-      results.push(await upsertOne(steps, table, { statement, row, plain: readRow(columns, row).values, targets }))
+      results.push(await upsertOne(steps, table, { statement, row, given: readRow(columns, row), targets }))
     }
     return sum(results)
   }
@@ -176,18 +180,18 @@ function planUpsert(models: Models, statement: Node): ((steps: Steps) => Promise
 interface Upsert {
   statement: Node
   row: Node
-  plain: Row
+  given: Given
   targets: readonly string[]
 }
 
 async function upsertOne(
   steps: Steps,
   table: SealedTable,
-  { statement, row, plain, targets }: Upsert,
+  { statement, row, given, targets }: Upsert,
 ): Promise<Result> {
   const conflict = statement.onConflict as Node
   const alias = tableNames(statement.into as Node)?.alias ?? ''
-  const target = await table.findTarget(plain, targets)
+  const target = await table.findTarget(given.values, targets)
   const condition = equal(Object.entries(target).map(([column, value]) => [ColumnNode.create(column), value]))
   const select = {
     ...selectFrom([statement.into as Node], table, alias, steps.locks),
@@ -199,7 +203,10 @@ async function upsertOne(
   for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
     const [found] = (await steps.run(select as unknown as Node)).rows
     if (found) {
-      const updates = (conflict.updates as readonly Node[]).map((one) => ({ ...one, value: ofRow(one, plain) }))
+      const updates = (conflict.updates as readonly Node[]).map((one) => ({
+        ...one,
+        value: ofRow(one, { table, given, takesDefault: steps.takesDefault }),
+      }))
       const own = boundTo(table, alias, found)
       const where = WhereNode.create(joined(own, conflict.updateWhere as Node | undefined) as never)
       const { with: common, returning, into } = statement
@@ -223,10 +230,27 @@ function isExcluded(node: Node): boolean {
   return qualifierOf(node) === 'excluded'
 }
 
-function ofRow({ value }: Node, plain: Row): Node {
+/**
+ * What is set: where it is `excluded.…`, what the row that was to be inserted has there. The update sees no such row.
+ *
+ * @throws InvalidInputError where that is an encrypted value for a column that is not, or what only the insert would make
+ */
+function ofRow(
+  { column, value }: Node,
+  { table, given, takesDefault }: { table: SealedTable; given: Given; takesDefault: boolean },
+): Node {
   const node = value as Node
   if (!isExcluded(node)) return node
-  return ValueNode.create(plain[columnName(node) ?? ''] ?? null) as unknown as Node
+  const [to, from = ''] = [nameOf(column as Node), columnName(node)]
+  if (table.isSealed(from) && !table.isSealed(to)) refuseExpression(table.name, from)
+  const computed = given.computed.get(from)
+  if (computed) return computed
+  if (given.values[from] !== undefined || table.columns.includes(from)) {
+    return ValueNode.create(given.values[from] ?? null) as unknown as Node
+  }
+  if (takesDefault && to === from) return DefaultInsertValueNode.create() as unknown as Node
+  const call = `excluded.${from} in an upsert whose row must be read before, of a row without ${from},`
+  return refuseCall(call, 'Give its value in the row, or leave the column out of what the upsert sets.')
 }
 
 function absent({ bind }: SealedTable): Row {

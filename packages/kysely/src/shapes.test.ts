@@ -546,36 +546,58 @@ describe('Kysely', () => {
     expect(sent.join()).toMatch(/into .{0,2}app.{0,5}users/)
     expect(sent.join()).not.toContain(SECRET)
   })
-  it('rolls an update back that changed other rows than it found, also where rows cannot be locked', async () => {
+  describe('without locks, as on SQLite', () => {
     const calls: string[] = []
-    const driver = {
-      ...recording.createDriver(),
-      acquireConnection: async () => ({
-        ...(await recording.createDriver().acquireConnection()),
-        executeQuery: async <R>(query: { sql: string }) => {
-          calls.push(query.sql.split(' ', 1)[0] ?? '')
-          return query.sql.startsWith('select')
-            ? { rows: [{ id: 7 }] as R[] }
-            : { rows: [] as R[], numAffectedRows: changed }
-        },
-      }),
-      beginTransaction: async () => void calls.push('begin'),
-      commitTransaction: async () => void calls.push('commit'),
-      rollbackTransaction: async () => void calls.push('rollback'),
+    let changed = 1n
+    const connection = {
+      executeQuery: async <R>(query: { sql: string }) => {
+        calls.push(query.sql.split(' ', 1)[0] ?? '')
+        return query.sql.startsWith('select')
+          ? { rows: [{ id: 7 }] as R[] }
+          : { rows: [] as R[], numAffectedRows: changed }
+      },
+      async *streamQuery<R>() {
+        yield { rows: [] as R[] }
+      },
     }
     const sqlite = {
       createAdapter: () => new SqliteAdapter(),
       createQueryCompiler: () => new SqliteQueryCompiler(),
       createIntrospector: (database: Kysely<unknown>) => new SqliteIntrospector(database),
-      createDriver: () => driver,
+      createDriver: () => ({
+        ...recording.createDriver(),
+        acquireConnection: async () => connection,
+        beginTransaction: async () => void calls.push('begin'),
+        commitTransaction: async () => void calls.push('commit'),
+        rollbackTransaction: async () => void calls.push('rollback'),
+      }),
     }
-    const other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: users as never }) })
-    const update = () => other.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
-    let changed = 2n
-    await expect(update()).rejects.toMatchObject({ message: expect.stringContaining('users: 2 rows, and not 1, have') })
-    changed = 1n
-    await update()
-    expect(calls).toEqual(['begin', 'select', 'update', 'rollback', 'begin', 'select', 'update', 'commit'])
+    let other: Db
+    beforeEach(() => {
+      calls.length = 0
+      other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: users as never }) })
+    })
+
+    it('rolls an update back that changed other rows than it found', async () => {
+      const update = () => other.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
+      changed = 2n
+      await expect(update()).rejects.toMatchObject({
+        message: expect.stringContaining('users: 2 rows, and not 1, have'),
+      })
+      changed = 1n
+      await update()
+      expect(calls).toEqual(['begin', 'select', 'update', 'rollback', 'begin', 'select', 'update', 'commit'])
+    })
+    it('refuses to take a default of the row that was to be inserted, for which an update has no word', async () => {
+      const insert = other.insertInto('users').values({ id: 8, email: SECRET } as typeof user)
+      const upsert = insert.onConflict((on) =>
+        on.column('email').doUpdateSet((eb) => ({ email: eb.ref('excluded.email'), city: eb.ref('excluded.city') })),
+      )
+      await expect(upsert.execute()).rejects.toMatchObject({
+        message: expect.stringContaining('excluded.city in an upsert whose row must be read before'),
+      })
+      expect(calls).toEqual(['begin', 'select', 'rollback'])
+    })
   })
   it('refuses what is not a model', () => {
     expect(() => encrypted(recording, { users: {} as never })).toThrow(/expected a model/)

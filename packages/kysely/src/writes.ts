@@ -24,7 +24,7 @@ import { assertSpelling, findTable } from './tables.js'
 export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
 
 /** What a row or an update sets: values, and what the database computes. */
-interface Given {
+export interface Given {
   values: Row
   computed: Map<string, Node>
 }
