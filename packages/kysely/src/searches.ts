@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
  * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
  */
-import { joinBounds, type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import {
   AliasNode,
   AndNode,
@@ -106,6 +106,8 @@ export function withFiltering(
   asked: readonly Asked[],
 ): { node: Node; selections: Selections; filtering: Filtering | undefined } {
   if (asked.length === 0) return { node: select, selections: { nodes, outputs }, filtering: undefined }
+  const cut = ['fetch', 'top'].find((name) => select[name])
+  if (cut) refuseCall(`${cut} of a search that finds more rows than match`, 'Use limit and offset.')
   const added: { node: Node; output: Output }[] = []
   const filters = asked.map(({ source, left, query }, at) => {
     const name = `eaas_filter_${at}`

@@ -12,6 +12,7 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
   replaceWithNoncontingentExpression,
+  type SelectQueryBuilder,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -31,6 +32,10 @@ interface Database {
   user_notes: { id: number; first_line: string | null }
 }
 type Db = Kysely<Database>
+interface Logs {
+  logs: { id: number; fault: string; start: Generated<string> }
+}
+type Search = SelectQueryBuilder<Logs, 'logs', object>
 
 const sent: string[] = []
 const rows: object[] = []
@@ -545,6 +550,23 @@ describe('Kysely', () => {
     await new Kysely<Qualified>({ dialect }).insertInto('app.users').values(user).execute()
     expect(sent.join()).toMatch(/into .{0,2}app.{0,5}users/)
     expect(sent.join()).not.toContain(SECRET)
+  })
+  it.each<[string, (query: Search) => Search]>([
+    ['fetch', (query) => query.fetch(1)],
+    ['top', (query) => query.top(1)],
+  ])('refuses %s, which would cut rows off before they are filtered', async (name, cut) => {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'logs' })
+    const indexKey = await eaas.createIndexKey(keyId)
+    const indexes = { start: { prefix: 'fault', length: 3 } } as const
+    const model = eaas.model({ name: 'logs', keyId, bind: ['id'], indexKey, fields: { fault: text() }, indexes })
+    const logs = new Kysely<Logs>({ dialect: encrypted(recording, { logs: model }) })
+    const search = logs.selectFrom('logs').select(['id', 'fault']).where('fault', 'like', 'Pump%').orderBy('id')
+    await expect(cut(search).execute()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: `${name} of a search that finds more rows than match is not supported where fields are encrypted`,
+    })
+    expect(sent).toEqual([])
   })
   describe('without locks, as on SQLite', () => {
     const calls: string[] = []
