@@ -352,6 +352,26 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     )
     await pool.query('drop index of_email; alter table people alter column boss drop default')
   })
+  describe('in a transaction that SQL as text begins', () => {
+    const change = (on: Kysely<Database>) => on.updateTable('people').set({ nick: 'new' }).execute()
+    const nicks = async () => (await people()).map(({ nick }) => nick)
+    it.each([
+      ['begin', 'rollback'],
+      ['BEGIN ISOLATION LEVEL SERIALIZABLE;', 'ROLLBACK;'],
+      ['start transaction', 'abort'],
+      ['begin; set local lock_timeout = 1000', 'rollback work'],
+    ])('%s: leaves it to the application to end it, as by %s', async (begin, end) => {
+      await db.connection().execute(async (on) => {
+        await sql.raw(begin).execute(on)
+        await change(on)
+        await sql`savepoint s`.execute(on)
+        await sql`rollback to s`.execute(on)
+        await change(on)
+        await sql.raw(end).execute(on)
+      })
+      expect(await nicks()).toEqual([ADA.nick, BEN.nick])
+    })
+  })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const { id: keyId } = await eaas.keys.create({ name: 'towns' })
     const model = eaas.model({ name: 'people', keyId, bind: ['city'], format: 'text', fields: { nick: text() } })

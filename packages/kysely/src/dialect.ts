@@ -14,13 +14,14 @@ import {
 } from 'kysely'
 import type { ColumnTypes } from './column-types.js'
 import { planFound, type Result } from './found-rows.js'
-import { isNode, type Node } from './nodes.js'
+import { isNode, type Node, rawText } from './nodes.js'
 import { assertDistinct, assertReadable, hide, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
 import type { Output } from './scope.js'
 import type { Filtering } from './searches.js'
 import { createSpellings, type Spellings } from './spellings.js'
 import type { Models } from './tables.js'
+import { createTransactions, type Transactions } from './transactions.js'
 
 /**
  * Which code of the application compiled a query: it is on the stack then, but not when Kysely has a
@@ -96,40 +97,11 @@ function wrapDriver(driver: Driver, context: Context): Driver {
       }
       return (first: object | undefined, ...rest: unknown[]) => {
         const connection = (first && inner.get(first)) ?? first
-        transactions.note(String(name), connection)
-        return member.call(target, connection, ...rest) as unknown
+        const run = () => member.call(target, connection, ...rest) as unknown
+        return transactions.byMethod(connection, String(name), run)
       }
     },
   })
-}
-
-/** The transactions of a driver's connections: those of the application, and those of the adapter. */
-interface Transactions {
-  note(method: string, connection: object | undefined): void
-  /** Runs a function in the transaction of a connection, or in one of its own. */
-  within<T>(connection: DatabaseConnection, run: () => Promise<T>): Promise<T>
-}
-
-function createTransactions(driver: Driver): Transactions {
-  const open = new WeakSet<object>()
-  return {
-    note(method, connection) {
-      if (method === 'beginTransaction' && connection) open.add(connection)
-      if ((method === 'commitTransaction' || method === 'rollbackTransaction') && connection) open.delete(connection)
-    },
-    async within(connection, run) {
-      if (open.has(connection)) return run()
-      await driver.beginTransaction(connection, {})
-      try {
-        const result = await run()
-        await driver.commitTransaction(connection)
-        return result
-      } catch (error) {
-        await driver.rollbackTransaction(connection)
-        throw error
-      }
-    },
-  }
 }
 
 interface Translated {
@@ -172,7 +144,9 @@ function wrapConnection(
     if (part && translated.filtering) {
       refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
     }
-    const result = await connection.executeQuery<R>(translated.compiled, ...options)
+    const run = () => connection.executeQuery<R>(translated.compiled, ...options)
+    const isText = isNode(given.query) && given.query.kind === 'RawNode'
+    const result = await (isText ? transactions.byText(connection, rawText(given.query as Node), run) : run())
     const rows = await readRows(translated, result.rows as Row[])
     return rows === result.rows ? result : { ...result, rows: rows as R[] }
   }

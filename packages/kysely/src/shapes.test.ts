@@ -571,6 +571,7 @@ describe('Kysely', () => {
   describe('without locks, as on SQLite', () => {
     const calls: string[] = []
     let changed = 1n
+    let isBusy = false
     const connection = {
       executeQuery: async <R>(query: { sql: string }) => {
         calls.push(query.sql.split(' ', 1)[0] ?? '')
@@ -589,7 +590,10 @@ describe('Kysely', () => {
       createDriver: () => ({
         ...recording.createDriver(),
         acquireConnection: async () => connection,
-        beginTransaction: async () => void calls.push('begin'),
+        beginTransaction: async () => {
+          if (isBusy) throw new Error('the database is locked')
+          calls.push('begin')
+        },
         commitTransaction: async () => void calls.push('commit'),
         rollbackTransaction: async () => void calls.push('rollback'),
       }),
@@ -610,6 +614,29 @@ describe('Kysely', () => {
       await update()
       expect(calls).toEqual(['begin', 'select', 'update', 'rollback', 'begin', 'select', 'update', 'commit'])
     })
+    it('takes no transaction for open that could not be begun', async () => {
+      isBusy = true
+      await expect(other.transaction().execute(async () => undefined)).rejects.toThrow('locked')
+      isBusy = false
+      await other.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
+      expect(calls).toEqual(['begin', 'select', 'update', 'commit'])
+    })
+    it.each(['commit', 'end', 'rollback;', 'commit and no chain'])(
+      'has a transaction of its own after %s',
+      async (end) => {
+        const change = (on: Db) => on.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
+        await other.connection().execute(async (on) => {
+          await sql`begin immediate`.execute(on)
+          await change(on)
+          for (const text of ['rollback to s', 'commit and chain']) await sql.raw(text).execute(on)
+          calls.length = 0
+          await change(on)
+          await sql.raw(end).execute(on)
+          await change(on)
+        })
+        expect(calls).toEqual(['select', 'update', end.split(' ', 1)[0], 'begin', 'select', 'update', 'commit'])
+      },
+    )
     it('refuses to take a default of the row that was to be inserted, for which an update has no word', async () => {
       const insert = other.insertInto('users').values({ id: 8, email: SECRET } as typeof user)
       const upsert = insert.onConflict((on) =>
