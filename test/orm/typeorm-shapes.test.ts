@@ -66,7 +66,10 @@ class Pool {
     done(undefined, connection, () => undefined)
 }
 
-const open = (entities: (EntitySchema<never> | typeof Note)[], options: { synchronize?: boolean } = {}) =>
+const open = (
+  entities: (EntitySchema<never> | typeof Note)[],
+  options: { synchronize?: boolean; driver?: object } = {},
+) =>
   new DataSource({
     type: 'postgres',
     driver: { Pool },
@@ -630,6 +633,38 @@ describe('TypeORM', () => {
   })
   it.each(COUNTS)('finds the row in %s', async (_, run) => {
     expect([1, true, 3, [{ city: 'London' }]]).toContainEqual(await run(db))
+  })
+  it('tries an upsert again by the connection that it has, which may be the only one', async () => {
+    let isFree = true
+    let inserts = 0
+    const only = {
+      ...connection,
+      async query(sql: string, values: unknown[] = []) {
+        if (sql.startsWith('INSERT') && inserts++ === 0) throw Object.assign(new Error('unique'), { code: '23505' })
+        return connection.query(sql, values)
+      },
+    }
+    class One extends Pool {
+      override connect = (done: (error: undefined, client: object, release: () => void) => void) => {
+        if (!isFree) throw new Error('there is no second connection')
+        isFree = false
+        done(undefined, only, () => {
+          isFree = true
+        })
+      }
+    }
+    const one = encrypted(open([users, posts] as never, { driver: { Pool: One } }), [
+      [users, models.users],
+      [posts, models.posts],
+    ])
+    await one.initialize()
+    onTestFinished(() => one.destroy())
+    await postgres.exec('create unique index of_email on users (email_index)')
+    onTestFinished(() => postgres.exec('drop index of_email').then(() => undefined))
+    const row = { ...user(), email: 'new@x.org', nick: 'new' } as never
+    await one.manager.upsert(users, row, ['email_index'])
+    expect([inserts, isFree]).toEqual([2, true])
+    expect(await one.manager.findBy(users, { email: 'new@x.org' })).toMatchObject([{ nick: 'new' }])
   })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const nick = text().nullable()

@@ -31,17 +31,18 @@ async function within<T>(
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
     if (runner.isTransactionActive) return await change(runner)
-    await runner.startTransaction()
-    try {
-      const result = await change(runner)
-      await runner.commitTransaction()
-      return result
-    } catch (error) {
-      await runner.rollbackTransaction()
-      // The row was inserted by another transaction after this one had found none.
-      if (!isRetried || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
+    for (let mayRetry = isRetried; ; mayRetry = false) {
+      await runner.startTransaction()
+      try {
+        const result = await change(runner)
+        await runner.commitTransaction()
+        return result
+      } catch (error) {
+        await runner.rollbackTransaction()
+        // The row was inserted by another transaction after this one had found none.
+        if (!mayRetry || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
+      }
     }
-    return await within(builder, false, change)
   } finally {
     if (runner !== builder.queryRunner) await runner.release()
   }
