@@ -1,4 +1,4 @@
-import { getTableColumns } from 'drizzle-orm'
+import { getTableColumns, sql } from 'drizzle-orm'
 import * as mysql from 'drizzle-orm/mysql-core'
 import * as pg from 'drizzle-orm/pg-core'
 import * as sqlite from 'drizzle-orm/sqlite-core'
@@ -130,6 +130,23 @@ describe('columns that are written by hand', () => {
     expect(() => encrypted({}, [[table, model]] as never)).toThrow(
       `"noteIndex" of the table of notes is of the type ${type}`,
     )
+  })
+
+  it('are refused where the database fills them, in plaintext', () => {
+    const tableOf = (note: object) => pg.pgTable('notes', { ...id, ...index, note } as never)
+    const note = () => pg.jsonb().$type<string>()
+    for (const filled of [
+      note().default('none'),
+      note().default(sql`'"none"'`),
+      note().generatedAlwaysAs(sql`'"x"'`),
+    ]) {
+      expect(() => encrypted({}, [[tableOf(filled), model]] as never)).toThrow(
+        'the table of notes has a column "note" that the database fills',
+      )
+    }
+    for (const left of [note().default(null as never), note().$defaultFn(() => 'none')]) {
+      expect(() => encrypted({}, [[tableOf(left), model]] as never)).not.toThrow()
+    }
   })
 
   it('need ids that an insert must have', () => {

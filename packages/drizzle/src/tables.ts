@@ -60,7 +60,10 @@ function knowTable(table: Table, model: object): KnownTable {
     )
   }
   for (const key of sealed.bind) assertBindable(sealed.name, key, columns[key])
-  for (const one of sealed.stored) assertHolds(sealed.name, one, columns[one.column])
+  for (const one of sealed.stored) {
+    assertHolds(sealed.name, one, columns[one.column])
+    assertNotFilled(sealed.name, one.column, columns[one.column])
+  }
   const keys = new Map(Object.entries(columns).map(([key, { name }]) => [name, key]))
   return { table, sealed, columns, keyOf: (column) => keys.get(column.name) ?? '' }
 }
@@ -105,6 +108,16 @@ function assertHolds(model: string, { column: key, holds }: StoredColumn, column
   throw new InvalidInputError(
     `the column ${JSON.stringify(key)} of the table of ${model} is of the type ${column.getSQLType()}, which does not hold what is stored in it`,
     hint,
+  )
+}
+
+/** @throws InvalidInputError for a column that the database would fill, in plaintext, where a row leaves it out */
+function assertNotFilled(model: string, key: string, column: Column | undefined): void {
+  const isFilled = (column?.default ?? column?.generated) !== undefined
+  if (!isFilled) return
+  throw new InvalidInputError(
+    `the table of ${model} has a column ${JSON.stringify(key)} that the database fills`,
+    'Take its default away, or let the application make the value, by $defaultFn, so that it is encrypted.',
   )
 }
 

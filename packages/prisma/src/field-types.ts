@@ -23,8 +23,8 @@ const SHORT = 255
 const MYSQL_STRING = 191
 
 /**
- * @throws InvalidInputError where a field cannot hold what the model stores in it, or a row may lack what its values
- * are bound to
+ * @throws InvalidInputError where a field cannot hold what the model stores in it, or has a default, and where a row may
+ * lack what its values are bound to
  */
 export function assertFields(
   name: string,
@@ -39,6 +39,12 @@ export function assertFields(
     const needed = holds === 'index' ? HASH_CHARACTERS : SHORT + 1
     const [allowed, hint] = HOLDS[holds]
     const isShort = type === 'String' && length !== undefined && length < needed
+    if (types?.filled.has(column)) {
+      throw new InvalidInputError(
+        `the field ${JSON.stringify(column)} of the model ${name} has a default, which would be stored in plaintext`,
+        'Take the default away, and give the value in the rows that have it.',
+      )
+    }
     // Without the text of the schema, a list looks like one value.
     if (!isShort && (allowed.includes(String(type)) || (!types && holds === 'parts'))) continue
     throw new InvalidInputError(

@@ -67,6 +67,14 @@ describe('the fields of a schema', () => {
       expect((await readWith('postgresql', ID, ['id'], body)).get('Note').sealed?.isSealed('body')).toBe(true)
     },
   )
+  it.each(['body String @default("none")', 'body String? @default(uuid()) @db.Text', 'body Json @default("{}")'])(
+    'are refused where their default would be stored in plaintext: %s',
+    async (body) => {
+      await expect(readWith('postgresql', ID, ['id'], body)).rejects.toThrow(
+        'the field "body" of the model Note has a default, which would be stored in plaintext',
+      )
+    },
+  )
   it('are refused where a row may lack what its values are bound to', async () => {
     await expect(readWith('postgresql', 'id Int? @unique')).rejects.toThrow(
       'values cannot be bound to id: it may be null',

@@ -13,6 +13,8 @@ export interface ModelTypes {
   references: ReadonlyMap<string, readonly Reference[]>
   /** The function in `@default`, by field. */
   defaults: ReadonlyMap<string, Default>
+  /** The fields with a default of any kind. */
+  filled: ReadonlySet<string>
   /** The fields that are lists, such as the relation to many rows. */
   lists: ReadonlySet<string>
   /** The fields that may be null. */
@@ -62,6 +64,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
   let native = new Map<string, string>()
   let references = new Map<string, readonly Reference[]>()
   let defaults = new Map<string, Default>()
+  let filled = new Set<string>()
   let lists = new Set<string>()
   let optional = new Set<string>()
   let lengths = new Map<string, number>()
@@ -73,6 +76,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
       native = new Map()
       references = new Map()
       defaults = new Map()
+      filled = new Set()
       lists = new Set()
       optional = new Set()
       lengths = new Map()
@@ -83,6 +87,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
         native,
         references,
         defaults,
+        filled,
         lists,
         optional,
         lengths,
@@ -98,8 +103,10 @@ export function readTypes(client: object): Map<string, ModelTypes> {
     if (nullable !== undefined) optional.add(nullable)
     const [, short, characters] = /^\s*(\w+)\s.*@db\.\w*Char\((\d+)\)/.exec(bare) ?? []
     if (short !== undefined) lengths.set(short, Number(characters))
-    const [, filled, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
-    if (filled !== undefined && name !== undefined) defaults.set(filled, { name, argument: argument.trim() })
+    const [, withDefault] = /^\s*(\w+)\s.*@default\(/.exec(bare) ?? []
+    if (withDefault !== undefined) filled.add(withDefault)
+    const [, called, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
+    if (called !== undefined && name !== undefined) defaults.set(called, { name, argument: argument.trim() })
     const [, field, type] = /^\s*(\w+)\s.*@db\.(\w+)/.exec(bare) ?? []
     if (field !== undefined && type !== undefined) native.set(field, type)
     const [, relation, fields = '', others = ''] =
