@@ -473,6 +473,26 @@ describe('Prisma', () => {
       }
       expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
     })
+    it('is refused a new id of the other, which the database would give it too', async () => {
+      const [id, email_index] = [randomUUID(), 'x']
+      const changes = [{ id }, { id: { set: id } }]
+      const calls = [
+        ...changes.map((data) => () => bound().user.update({ where: { id: ID }, data })),
+        () => bound().user.updateMany({ data: { id } }),
+        () => bound().user.upsert({ where: { id: ID }, create: plain(), update: { id } }),
+        () => bound().post.update({ where: { id: ID }, data: { user: { update: { id } } } }),
+      ]
+      for (const call of calls) {
+        await expect(call()).rejects.toMatchObject({
+          code: 'E_INVALID_INPUT',
+          message: expect.stringMatching(/^a change of User\.id, which changes posts\.user_id,/),
+        })
+      }
+      const same = { id: ID, email_index }
+      await bound().user.update({ where: { id: ID }, data: same })
+      const again = { where: { email_index }, data: { ...same, city: 'Rome' } }
+      expect(await bound().user.update(again)).toMatchObject({ id: ID, city: 'Rome' })
+    })
     it('is never moved to another', async () => {
       const where = { id: ID }
       const MOVES: [string, () => Promise<unknown>][] = [

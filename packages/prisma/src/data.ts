@@ -3,7 +3,7 @@
  * fills the fields by which rows refer to others, so values that are bound to these are sealed to what it
  * will fill in, and a write that would change them is refused.
  */
-import { type Row, refuseCall, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
+import { type Row, refuseCall, refuseComputed, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
 import type { Join, KnownModel, Schema } from './schema.js'
 import { DB_NULL, isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
@@ -90,12 +90,13 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   const row = found.row ?? rowsOf.get(changes)
   const out = sealed ? await sealed.sealChanges(values, row ?? pinnedExactly(model, values, found.where)) : values
   const known = row ?? pinned(model, found.where)
+  assertReferredTo(schema, model, { values, known })
   return { ...withNulls(model, out, changes), ...(await nested(schema, model, changes, { known, isNew: false })) }
 }
 
 /**
  * Whether the changed rows must be read before: the condition does not say to what its encrypted values, or
- * those of new rows in it, are bound.
+ * those of new rows in it, are bound, or what rows that refer to it would be bound to.
  */
 export function needsRow(schema: Schema, model: KnownModel, data: unknown, where: unknown): boolean {
   if (!isPlain(data)) return false
@@ -105,8 +106,12 @@ export function needsRow(schema: Schema, model: KnownModel, data: unknown, where
   return [...model.joins].some(([field, { isOwn, pairs }]) => {
     const writes = data[field]
     const other = schema.get(model.relations.get(field) ?? model.name)
-    if (isOwn || !isPlain(writes) || !CREATES.some((name) => writes[name] !== undefined)) return false
-    return pairs.some((pair) => other.sealed?.bind.includes(pair.other) && known[pair.own] === undefined)
+    if (isOwn) return false
+    const creates = isPlain(writes) && CREATES.some((name) => writes[name] !== undefined)
+    return pairs.some(
+      ({ own, other: inherited }) =>
+        (creates || data[own] !== undefined) && other.sealed?.bind.includes(inherited) && known[own] === undefined,
+    )
   })
 }
 
@@ -202,14 +207,32 @@ function assertNotMoved(
   { name, field, isNew }: { name: string; field: string; isNew: boolean },
 ): void {
   if (!sealed || !(isOwn ? !isNew && MOVES_ITSELF.includes(name) : MOVES.includes(name))) return
-  for (const pair of pairs) {
-    const changed = isOwn ? pair.own : pair.other
-    if (sealed.bind.includes(changed)) {
-      const hint = 'Encrypted values of the row are bound to it: create a new row, and delete this one.'
-      refuseCall(`${name} of the relation ${field}, which changes ${sealed.name}.${changed},`, hint)
+  for (const pair of pairs) assertKept(sealed, isOwn ? pair.own : pair.other, `${name} of the relation ${field}`)
+}
+
+/**
+ * By `onUpdate: Cascade`, which is Prisma's default, the rows that refer to a changed row get its new values.
+ *
+ * @throws InvalidInputError where these would change what encrypted values are bound to, or the key of a row
+ */
+function assertReferredTo(schema: Schema, model: KnownModel, { values, known }: { values: Row; known: Row }): void {
+  for (const [field, { isOwn, pairs }] of model.joins) {
+    const { sealed } = schema.get(model.relations.get(field) ?? model.name)
+    for (const { own, other } of isOwn || !sealed ? [] : pairs) {
+      const value = values[own]
+      const set = isPlain(value) && 'set' in value ? value.set : value
+      const isSame = known[own] !== undefined && String(model.spell(own, set)) === String(known[own])
+      if (set !== undefined && !isSame && sealed) assertKept(sealed, other, `a change of ${model.name}.${own}`)
     }
-    sealed.assertKeepsKey({ [changed]: {} }, {})
   }
+}
+
+function assertKept(sealed: SealedTable, changed: string, call: string): void {
+  if (sealed.bind.includes(changed)) {
+    const hint = 'Encrypted values of the row are bound to it: create a new row, and delete this one.'
+    refuseCall(`${call}, which changes ${sealed.name}.${changed},`, hint)
+  }
+  sealed.assertKeepsKey({ [changed]: {} }, {})
 }
 
 type Write = (schema: Schema, model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
