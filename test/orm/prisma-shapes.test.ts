@@ -512,6 +512,14 @@ describe('Prisma', () => {
       expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
     })
   })
+  it('reads pages of a search in one order, by the id too, where nothing is bound', async () => {
+    const indexKey = await eaas.createIndexKey(keyId)
+    const indexes = { fault_start: { prefix: 'fault', length: 3 } } as const
+    const model = eaas.model({ name: 'logs', keyId, bind: false, indexKey, fields: { fault: text() }, indexes })
+    const logs = client.$extends(encrypted({ Log: model })).log
+    await logs.findMany({ where: { fault: { startsWith: 'Pump' } } as never, orderBy: { number: 'asc' }, take: 2 })
+    expect(sent.join()).toMatch(/ORDER BY [^)]*number[^)]* ASC, [^)]*id[^)]* ASC/)
+  })
   describe('a new row whose id the database makes', () => {
     const tickets = () => client.$extends(encrypted({ Ticket: models.tickets })).ticket
     const create = (label: string, parent?: object) =>

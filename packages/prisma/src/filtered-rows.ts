@@ -24,7 +24,8 @@ export async function readFiltered(
   if (isCount && asked.select !== undefined) refuseCall('count of fields by such a search', 'Count the rows alone.')
   const select = isCount ? { select: selectOf(model.sealed, filters) } : {}
   // One order for all that is read, so that no row is read twice or never.
-  const order = [orderBy ?? [], ...(sealed?.bind ?? []).map((field) => ({ [field]: 'asc' }))].flat()
+  const unique = new Set([...(sealed?.bind ?? []), ...model.ids])
+  const order = [orderBy ?? [], ...[...unique].map((field) => ({ [field]: 'asc' }))].flat()
   const read = async (from: number, size: number | undefined) => {
     const page = size === undefined ? {} : { skip: from, take: size }
     const rows = (await statement('findMany', { ...rest, ...select, ...page, orderBy: order })) as Row[]

@@ -17,6 +17,8 @@ export interface KnownModel {
   /** Undefined where nothing of the model is encrypted. */
   sealed: SealedTable | undefined
   fields: ReadonlySet<string>
+  /** Those that identify a row; none where the schema does not say. */
+  ids: readonly string[]
   /** The other model of each relation, by its field. */
   relations: ReadonlyMap<string, string>
   /**
@@ -182,6 +184,7 @@ function knowModel(
     made: new Map(),
     sealed,
     fields: new Set(fields.map((field) => field.name)),
+    ids: types?.ids ?? [],
     omitted,
     relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
     lists: types?.lists ?? new Set(),

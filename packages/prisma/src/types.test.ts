@@ -31,6 +31,16 @@ describe('the types of a Prisma schema', () => {
     expect(isExact(types, field('number', 'BigInt'))).toBe(true)
     expect(isExact(types, field('at', 'DateTime'))).toBe(false)
   })
+  it.each([
+    ['id String @id @db.Uuid', ['id']],
+    ['id String // @id', []],
+    ['@@id([user_id, at(sort: Desc)])', ['user_id', 'at']],
+    ['@@id(name: "one", fields: [at, number])', ['at', 'number']],
+  ])('say what identifies a row: %s', (line, ids) => {
+    const schema = `model Note {\n  ${line}\n  text String\n}\nmodel Other {\n  name String @unique\n}`
+    const types = readTypes({ _engineConfig: { inlineSchema: schema } })
+    expect(['Note', 'Other'].map((name) => types.get(name)?.ids)).toEqual([ids, []])
+  })
   it('are unknown without the text of the schema', () => {
     expect(isExact(readTypes({}).get('User'), field('name'))).toBe(false)
   })

@@ -13,6 +13,8 @@ export interface ModelTypes {
   references: ReadonlyMap<string, readonly Reference[]>
   /** The function in `@default`, by field. */
   defaults: ReadonlyMap<string, Default>
+  /** The fields of `@id` or `@@id`. */
+  ids: readonly string[]
   /** The fields with a default of any kind. */
   filled: ReadonlySet<string>
   /** The fields that are lists, such as the relation to many rows. */
@@ -64,6 +66,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
   let native = new Map<string, string>()
   let references = new Map<string, readonly Reference[]>()
   let defaults = new Map<string, Default>()
+  let ids: string[] = []
   let filled = new Set<string>()
   let lists = new Set<string>()
   let optional = new Set<string>()
@@ -76,6 +79,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
       native = new Map()
       references = new Map()
       defaults = new Map()
+      ids = []
       filled = new Set()
       lists = new Set()
       optional = new Set()
@@ -87,6 +91,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
         native,
         references,
         defaults,
+        ids,
         filled,
         lists,
         optional,
@@ -103,6 +108,8 @@ export function readTypes(client: object): Map<string, ModelTypes> {
     if (nullable !== undefined) optional.add(nullable)
     const [, short, characters] = /^\s*(\w+)\s.*@db\.\w*Char\((\d+)\)/.exec(bare) ?? []
     if (short !== undefined) lengths.set(short, Number(characters))
+    const [, id, together = id ?? ''] = /^\s*(?:(\w+)\s.*\s@id\b|@@id\(.*?\[([^\]]*)\])/.exec(bare) ?? []
+    ids.push(...together.split(',').flatMap((one) => /\w+/.exec(one)?.[0] ?? []))
     const [, withDefault] = /^\s*(\w+)\s.*@default\(/.exec(bare) ?? []
     if (withDefault !== undefined) filled.add(withDefault)
     const [, called, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
