@@ -107,6 +107,15 @@ describe.skipIf(backend() === 'embedded' || isPooled())('eaas move-to-postgres',
     ])
   })
 
+  it('that is given up leaves nothing behind that the embedded installation would take for a loss', async () => {
+    expect((await move()).code).toBe(0)
+    await rm(join(from.dataDir, 'moved'))
+    const environment = { EAAS_CHECKPOINT_FILE: checkpoints() }
+    const doctor = await runCommand(['doctor'], { database: from, rootKey: null, environment })
+    expect([doctor.code, doctor.stdout]).toEqual([0, expect.stringMatching(/alarms +none/)])
+    await createTenantByCli({ database: from, rootKey: null, environment }, 'later')
+  })
+
   it('is finished by a second run if the first one ended between the copy and the mark', async () => {
     expect((await move()).code).toBe(0)
     await rm(join(from.dataDir, 'moved'))

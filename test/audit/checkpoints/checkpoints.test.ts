@@ -1,6 +1,6 @@
 // Signed checkpoints: the server signs the state of a log on request and on a schedule, and never signs what it did not write.
 
-import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, mkdtemp, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -160,6 +160,24 @@ describe('checkpoints on a schedule', () => {
     const emit = createCheckpointEmitter(service.services, join(folder, 'nowhere', 'file'), noteFailed)
     await expect(emit()).rejects.toThrow('ENOENT')
     await expect(emit()).rejects.toThrow('ENOENT')
+  })
+
+  it('of which a full disk took a part stand on a line of their own the next time', async () => {
+    const path = join(folder, 'full')
+    const emit = createCheckpointEmitter(service.services, path, noteFailed)
+    await emit()
+    await later('e')
+    await rename(path, `${path}-kept`)
+    await mkdir(path) // an append fails
+    await expect(emit()).rejects.toThrow('EISDIR')
+    await rmdir(path)
+    await rename(`${path}-kept`, path)
+    await appendFile(path, '{"tenant_id":"0195f3a0')
+    await emit()
+    const lines = (await readFile(path, 'utf8')).trimEnd().split('\n')
+    expect(lines.at(-2)).toBe('{"tenant_id":"0195f3a0')
+    await writeFile(path, `${lines.toSpliced(-2, 1).join('\n')}\n`)
+    expect(await emittedIds(path)).toEqual([5, 6])
   })
 
   it('are written for the others where one log is broken, and where a head has no tenant', async () => {
