@@ -182,6 +182,8 @@ describe.runIf(backend() === 'postgres')('the tables in PostgreSQL', () => {
   it('are vacuumed again as long as a transaction of before a destruction may read them', async () => {
     const own = connect({ url: (database as Extract<TestDatabase, { url: string }>).directUrl, max: 1 })
     const erase = createErasure({ sql: own, isEmbedded: false })
+    // A vacuum that takes longer than a call may.
+    await own`set vacuum_cost_limit = 1; set vacuum_cost_delay = 50; set statement_timeout = 500`.simple()
     const versions = KEYS * VERSIONS
     expect(await erase()).toEqual({ outcome: 'erased', versions: versions / 2 + 1 })
     expect(await erase()).toEqual({ outcome: 'unchanged', versions: versions / 2 + 1 })

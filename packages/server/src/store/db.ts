@@ -85,6 +85,24 @@ const SESSION_LIMITS = {
   idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
 }
 
+/**
+ * Runs statements that may take long in a session without its limits, which are meant for calls. A pooler's sessions have
+ * none of ours.
+ */
+export async function withoutLimits<Result>(
+  sql: Sql,
+  work: (session: postgres.ReservedSql<Types>) => Promise<Result>,
+): Promise<Result> {
+  const session = await sql.reserve()
+  try {
+    if (sql.options.prepare) await session`set statement_timeout = 0; set lock_timeout = 0`.simple()
+    return await work(session)
+  } finally {
+    if (sql.options.prepare) await session`reset statement_timeout; reset lock_timeout`.simple()
+    session.release()
+  }
+}
+
 /** Connects lazily: the first query opens the first connection. */
 export function connect({
   url,

@@ -4,7 +4,7 @@
  * vacuumed, and in the write-ahead log until its files are removed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Queryable, Sql } from './db.js'
+import { type Queryable, type Sql, withoutLimits } from './db.js'
 
 const TABLES = ['keys', 'key_versions', 'store_keys']
 
@@ -33,8 +33,7 @@ export type Erase = () => Promise<Erasure>
 
 /**
  * Creates the erasure. It keeps nothing of what it did: the first call of a process erases if any key was
- * ever destroyed, so a crash between a destruction and its erasure is made up for by the next start. `sql`
- * has no deadline, because the tables may be large.
+ * ever destroyed, so a crash between a destruction and its erasure is made up for by the next start.
  */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
   let erased = 0
@@ -78,7 +77,7 @@ async function countDestroyed(sql: Queryable): Promise<number> {
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
-  await sql`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`
+  await withoutLimits(sql, (session) => session`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`)
   const after = await untilCounted(sql, before.least)
   return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
 }

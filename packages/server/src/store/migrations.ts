@@ -4,7 +4,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Queryable, Sql, Transaction } from './db.js'
+import { type Queryable, type Sql, type Transaction, withoutLimits } from './db.js'
 import { withDeadline } from './deadline.js'
 import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders.js'
 
@@ -151,19 +151,13 @@ async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise
 }
 
 async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
-  const session = await sql.reserve()
-  try {
-    // The session's limits are meant for calls; a pooler's sessions have none of ours.
-    if (sql.options.prepare) await session`set statement_timeout = 0; set lock_timeout = 0`.simple()
+  await withoutLimits(sql, async (session) => {
     const [index] = await session<{ is_valid: boolean }[]>`
       select indisvalid as is_valid from pg_index where indexrelid = pg_catalog.to_regclass(${name})`
     if (index?.is_valid) return
     if (index) await session.unsafe(`drop index concurrently ${name}`) // of a build that was interrupted
     await session.unsafe(`create index concurrently ${name} ${on}`)
-  } finally {
-    if (sql.options.prepare) await session`reset statement_timeout; reset lock_timeout`.simple()
-    session.release()
-  }
+  })
 }
 
 function locked(who: string, ms: number): LockedTablesError {
