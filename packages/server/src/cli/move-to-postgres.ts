@@ -6,6 +6,7 @@ import { readDatabaseUrl } from '../database-url.js'
 import { assertOpens, providerOf, rootKeySettingOf } from '../installation.js'
 import { verifyAll } from '../jobs/verify-all.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import {
   continues,

@@ -30,7 +30,7 @@ export interface RouteInput<Body, Query> {
   body: Body
   query: Query
   /** aborted when the client disconnects, or when the time of a route with `timeoutMs` is over */
-  readonly signal: AbortSignal
+  readonly signal?: AbortSignal
   /** logs an unexpected error that does not fail the call as a whole */
   onError: (error: unknown) => void
 }
