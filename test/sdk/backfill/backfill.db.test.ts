@@ -316,6 +316,31 @@ describe('a table of PostgreSQL', () => {
       expect(() => postgresTable(query, wrong as string)).toThrow('table must be a name')
   })
 
+  it('fails a row whose JSON around a field is no object as JavaScript reads it', async () => {
+    const name = `profiles_${randomUUID().slice(0, 8)}`
+    const profiles = [
+      '{"email":"secret","n":12345678901234567890}',
+      '"{\\"email\\":\\"secret\\"}"',
+      '[{"email":"secret"}]',
+      '{"email":"secret"}',
+      'null',
+    ]
+    const fields = { 'profile.email': text().optional() }
+    const model = eaas.model({ name, keyId, bind: ['id'], acceptPlaintext: true, warn: false, fields })
+    for (const type of ['jsonb', 'text']) {
+      await run(`create table ${name}_${type} (id int primary key, profile ${type})`)
+      for (const [id, profile] of profiles.entries())
+        await run(`insert into ${name}_${type} values ($1::int, $2::text::${type})`, [String(id), profile])
+      await run(`insert into ${name}_${type} values (5, null)`)
+      const unreadable = type === 'jsonb' ? ['["0"]', '["1"]', '["2"]'] : profiles.map((_, id) => `["${id}"]`)
+      for (const work of ['seal', 'rewrap', 'check'] as const) {
+        const { failures, found } = await backfill(model, postgresTable(query, `${name}_${type}`), { work })
+        expect([type, work, failures.map(({ key }) => key)]).toEqual([type, work, unreadable])
+        expect(found.fields['profile.email']).toMatchObject({ unreadable: unreadable.length })
+      }
+    }
+  })
+
   it('goes on behind a key of its own only', async () => {
     const [one, other] = [await createPeople(6), await createPeople(6)]
     const stop = new Error('stop')

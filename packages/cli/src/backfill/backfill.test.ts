@@ -247,6 +247,24 @@ describe('rotation', () => {
     expect(await backfill(modelOf(), table, { work: 'rewrap' })).toMatchObject({ changed: 0, current: 7 })
   })
 
+  it.each([true, false])(
+    'fails a row that it cannot read, since an old version may be in it; a dry run: %s',
+    async (dryRun) => {
+      const foreign = await modelOf({ keyId: service.createKey() }).encrypt({ id: 'u1', email: 'x', note: null })
+      const rows = await modelOf().encryptMany(plain.slice(2, 4))
+      const cut = { ...rows[0], email: '{"ciphertext":"cut' }
+      const half = { ...rows[1], note: 'a note that is not sealed' }
+      await eaas.keys.rotate(keyId)
+      const report = await backfill(modelOf(), tableOf([foreign, cut, half]), { work: 'rewrap', dryRun })
+      expect(report).toMatchObject({ changed: 0, current: 0, failed: 3, found: { left: 3 } })
+      expect(report.failures.map(({ key, field }) => [key, field])).toEqual([
+        ['u1', 'email'],
+        ['u2', 'email'],
+        ['u3', 'note'],
+      ])
+    },
+  )
+
   it('counts and rewraps a value of an old version whose key_version says a newer one', async () => {
     const inMemory = createClient(createTestService()) // its wrapped keys are those of wrapped-key.md
     const { id } = await inMemory.keys.create({ name: 'users' })
@@ -271,6 +289,51 @@ describe('rotation', () => {
       expect(wrapped(table.rows.get(id))).not.toBe(wrapped(before.get(id)))
     }
     expect((await opened(table)).ok.slice(0, 7)).toEqual(plain)
+  })
+})
+
+describe('a field inside JSON', () => {
+  const profileOf = (more: object = {}) =>
+    eaas.model({
+      ...{ name: 'users', keyId, bind: ['id'], warn: false, acceptPlaintext: true },
+      fields: { 'profile.email': text({ index: 'email_index' }).optional() },
+      ...more,
+    })
+  const tableOfProfiles = (...profiles: unknown[]) =>
+    createMemoryTable(
+      profiles.map((profile, at) => ({ id: `u${at}`, profile })),
+      ['profile', 'email_index', 'envelope'],
+    )
+
+  it.each<[string, unknown]>([
+    ['JSON that the table cannot represent', Symbol('a number that JavaScript cannot hold')],
+    ['a text with JSON in it', '{"email":"secret@x.org"}'],
+    ['a list', [{ email: 'secret@x.org' }]],
+    ['a number', 7],
+  ])('whose column is %s fails the row, whatever the work, and the row counts as left', async (_, profile) => {
+    const table = tableOfProfiles(profile)
+    const failed = { changed: 0, current: 0, failed: 1, failures: [{ key: 'u0', field: 'profile.email' }] }
+    const fields = { 'profile.email': { unreadable: 1, empty: 0 } }
+    const found = { left: 1, fields, indexes: { email_index: { missing: 1, empty: 0 } } }
+    for (const work of ['seal', 'index', 'rewrap', 'reseal', 'open', 'check'] as const) {
+      for (const dryRun of [true, false]) {
+        const report = await backfill(profileOf(), table, { work, dryRun })
+        expect([work, dryRun, report]).toMatchObject([work, dryRun, { ...failed, found }])
+        expect(JSON.stringify(report)).not.toMatch(/secret/)
+      }
+    }
+    expect(table.rows.get('u0')?.profile).toBe(profile)
+    for (const open of [true, false]) expect(await inspectTable(profileOf(), table, { open })).toMatchObject({ found })
+  })
+
+  it('is empty where the object lacks it, or is null, or is not there', async () => {
+    const table = tableOfProfiles({ email: null }, {}, null, undefined)
+    for (const work of ['seal', 'rewrap', 'open', 'check'] as const)
+      expect(await backfill(profileOf(), table, { work })).toMatchObject({ current: 4, failed: 0, found: { left: 0 } })
+    expect((await inspectTable(profileOf(), table, { open: true })).found).toMatchObject({
+      ...{ left: 0, fields: { 'profile.email': { empty: 4 } } },
+      indexes: { email_index: { empty: 4 } },
+    })
   })
 })
 

@@ -8,6 +8,7 @@ import { type Definition, type PlacedField, ROW_SEAL } from '../models/definitio
 import type { IndexColumn } from '../models/index-columns.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { getAt } from '../records/paths.js'
+import { assertPath } from '../records/plain-rows.js'
 
 /**
  * How many values of a field are stored in which form. Those of `oldVersion` and `formerKey` are among `v1`
@@ -26,7 +27,10 @@ export interface FieldCounts {
   oldVersion: number
   /** Under one of the model's `formerKeyIds`. */
   formerKey: number
-  /** Looks like an envelope, and is damaged, or under a key that is not the model's. */
+  /**
+   * Looks like an envelope, and is damaged, or under a key that is not the model's. Or the column around a field
+   * such as `profile.email` holds no object: a value may be in there.
+   */
   unreadable: number
 }
 
@@ -85,11 +89,12 @@ export function createCounts({ fields, columns }: Definition): TableCounts {
 }
 
 export function readForms(definition: Definition, row: Row, versions: Versions): RowForms {
-  const { fields, columns } = definition
+  const { columns, rowSeal } = definition
+  const fields = new Map(definition.fields.map((field) => [field.name, formOf(definition, row, field, versions)]))
   return {
-    lacksSeal: definition.rowSeal && isMissing(row[ROW_SEAL]),
-    fields: new Map(fields.map((field) => [field.name, formOf(definition, row, field, versions)])),
-    indexes: new Map(columns.map((column) => [column.column, indexFormOf(column, row)])),
+    lacksSeal: rowSeal && isMissing(row[ROW_SEAL]),
+    fields,
+    indexes: new Map(columns.map((column) => [column.column, indexFormOf(column, row, fields)])),
   }
 }
 
@@ -126,12 +131,18 @@ export function isOldVersion({ fields }: RowForms): boolean {
   return [...fields.values()].some(({ isOld }) => isOld)
 }
 
+/** Tells whether the row may hold something that cannot be read, such as a wrapped key of an old version. */
+export function isUnreadable({ fields }: RowForms): boolean {
+  return [...fields.values()].some(({ form }) => form === 'unreadable')
+}
+
 function formOf(definition: Definition, row: Row, { name, path }: PlacedField, versions: Versions): Found {
-  const value = getAt(row, path)
   const found = (form: Found['form'], isOld = false, isFormer = false) => ({ form, isOld, isFormer })
-  if (isMissing(value)) return found('empty')
-  if (!looksSealed(value)) return found('plaintext')
   try {
+    assertPath(row, path, 0)
+    const value = getAt(row, path)
+    if (isMissing(value)) return found('empty')
+    if (!looksSealed(value)) return found('plaintext')
     const place = { index: 0, field: name }
     const parts = readEnvelopeAt(row, path, definition.header, place)
     const { commitment, key_id } = parts
@@ -146,7 +157,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
   }
 }
 
-function indexFormOf(column: IndexColumn, row: Row): Exclude<keyof IndexCounts, 'wrong'> {
+function indexFormOf(column: IndexColumn, row: Row, fields: RowForms['fields']): Exclude<keyof IndexCounts, 'wrong'> {
   if (!isMissing(row[column.column])) return isIndexColumn(row, column) ? 'present' : 'other'
-  return column.fields.some(({ path }) => isMissing(getAt(row, path))) ? 'empty' : 'missing'
+  return column.fields.some(({ name }) => fields.get(name)?.form === 'empty') ? 'empty' : 'missing'
 }

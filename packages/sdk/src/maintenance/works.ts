@@ -7,13 +7,14 @@ import type { IndexColumn } from '../models/index-columns.js'
 import { hashColumnTexts } from '../models/index-values.js'
 import type { ModelDeps } from '../models/model-deps.js'
 import type { ModelRows } from '../models/model-rows.js'
+import { copyStored, readJobs } from '../models/open-rows.js'
 import { readPlain } from '../models/plain-texts.js'
 import { rewrapRows } from '../models/rotation.js'
 import { type RowRead, readEach } from '../models/seal-rows.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { findLibrary } from './foreign.js'
-import { isOldVersion, isUnsealed, lacksIndex, type RowForms, type TableCounts } from './forms.js'
+import { isOldVersion, isUnreadable, isUnsealed, lacksIndex, type RowForms, type TableCounts } from './forms.js'
 
 /**
  * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the
@@ -65,8 +66,7 @@ export const WORKS = {
  */
 async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, counts } = shop
-  const isOpenable = ({ forms }: FoundRow) =>
-    !isUnsealed(definition, forms) || [...forms.fields.values()].some(({ form }) => form === 'unreadable')
+  const isOpenable = ({ forms }: FoundRow) => !isUnsealed(definition, forms) || isUnreadable(forms)
   const openable = found.filter(isOpenable)
   const outcomes = new Map<FoundRow, Outcome>()
   for (const [at, outcome] of (await writeIndexes(shop, openable)).entries()) {
@@ -206,19 +206,22 @@ async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise
   return inOrder(found, outcomes)
 }
 
-/** Renews wrapped keys of old versions. Values that are not sealed stay so. */
+/**
+ * Renews wrapped keys of old versions. Values that are not sealed stay so. A row that cannot be read fails: were it
+ * `current`, an old version could be destroyed that it still needs.
+ */
 async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const accepting = { ...definition, acceptUnbound: definition.envelope === 2 }
-  const old = found.filter(({ forms }) => [...forms.fields.values()].some(({ isOld }) => isOld))
+  const due = found.filter(({ forms }) => isOldVersion(forms) || isUnreadable(forms))
   const outcomes = new Map<FoundRow, Outcome>()
-  if (dry) for (const one of old) outcomes.set(one, { status: 'changed', to: {} })
+  if (dry) for (const one of due) outcomes.set(one, tryReading(accepting, one))
   else {
-    const rows = old.map(({ row }) => row)
+    const rows = due.map(({ row }) => row)
     const batches = rewrapRows(deps, accepting, rows, { signal, batchSize: Math.max(1, rows.length) })
     for await (const { items } of batches) {
       for (const item of items) {
-        const one = old[item.index]
+        const one = due[item.index]
         if (item.status === 'failed') put(outcomes, one, failRowOrThrow(item.error))
         else if (one && item.status === 'changed') {
           outcomes.set(one, { status: 'changed', to: changedColumns(definition, one.row, item.row) })
@@ -227,6 +230,12 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
     }
   }
   return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
+
+/** Reads the envelopes of a row as `rewrapRows` does, without the service: what it would fail fails. */
+function tryReading(definition: Definition, { row }: FoundRow): Outcome {
+  const read = attempt(() => readJobs(definition, copyStored(definition, row, 0), 0))
+  return isEaasError(read) ? failRowOrThrow(read) : { status: 'changed', to: {} }
 }
 
 interface OpenedRow {
