@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
@@ -69,9 +69,10 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     const [row] = await sql`select count(*)::int as count from ${sql(table)} where email like 'eaas.%'`
     return row?.count as number
   }
+  const readKept = (file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8'))
   /** The state, with the key alone of `after`. */
   const state = () => {
-    const { after, ...rest } = JSON.parse(readFileSync(join(folder, 'state.json'), 'utf8'))
+    const { after, ...rest } = readKept('state.json')
     const { scope, key } = JSON.parse(after)
     expect(scope).toMatch(new RegExp(`^\\w+\\.public\\.${table} \\("id"\\)$`))
     return { ...rest, after: key }
@@ -326,13 +327,44 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     const options = ['--state', 'state.json', '--batch-size', '10']
     const interruption = new AbortController()
     await backfill(options, { signal: interruption.signal, onTerminal: () => interruption.abort('SIGINT') })
-    process.env.PEOPLE_NAME = 'persons'
-    try {
-      expect(await backfill(options)).toMatchObject({ code: 2, err: expect.stringContaining('another run') })
-    } finally {
-      delete process.env.PEOPLE_NAME
+    for (const [name, value, was] of [
+      ['PEOPLE_NAME', 'persons', 'model.name was "people"'],
+      ['PEOPLE_NORMALIZE', 'trim', 'model.indexes was [{"column":"emailIndex",'],
+    ] as const) {
+      process.env[name] = value
+      const ran = await backfill(options).finally(() => delete process.env[name])
+      expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(`it belongs to another run: ${was}`) })
     }
     expect(await backfill(options)).toMatchObject({ code: 0 })
+  })
+
+  it('begin a rewrap again where the key was rotated meanwhile', async () => {
+    await createPeople(30)
+    expect(await backfill()).toMatchObject({ code: 0 })
+    await eaas.keys.rotate(keyId)
+    const options = ['--work', 'rewrap', '--state', 'rotated.json', '--batch-size', '10']
+    const interruption = new AbortController()
+    await backfill(options, { signal: interruption.signal, onTerminal: () => interruption.abort('SIGINT') })
+    expect(readKept('rotated.json')).toMatchObject({ done: { changed: 10 } })
+    await eaas.keys.rotate(keyId)
+    const refused = await backfill(options)
+    const was = `it belongs to another run: versions was {"${keyId}":2}. Remove it to begin at the first row`
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining(was) })
+    rmSync(join(folder, 'rotated.json'))
+    expect(String((await backfill(options)).out)).toContain('30 rows, 30 changed')
+  })
+
+  it('refuse a state of a version that did not keep what the run makes', async () => {
+    await createPeople(30)
+    const options = ['--work', 'rewrap', '--state', 'earlier.json', '--batch-size', '10']
+    const interruption = new AbortController()
+    await backfill(options, { signal: interruption.signal, onTerminal: () => interruption.abort('SIGINT') })
+    const kept = readKept('earlier.json')
+    kept.run.model.indexes = ['emailIndex']
+    delete kept.run.versions
+    writeFileSync(join(folder, 'earlier.json'), JSON.stringify(kept))
+    const was = 'model.indexes was ["emailIndex"]; versions was not kept. Remove it'
+    expect(await backfill(options)).toMatchObject({ code: 2, err: expect.stringContaining(was) })
   })
 
   it('refuse a wrapped key that opens nothing, of a service that answers wrongly', async () => {

@@ -91,9 +91,9 @@ async function runBackfill(
   given: BackfillCommandOptions,
   { open, work, dryRun }: Run,
 ): Promise<BackfillReport> {
-  const { sdk, model, table, speed, identity } = open
+  const { sdk, model, table, speed } = open
   const { read: readers, state: file } = given
-  const state = file === undefined ? undefined : await openState(io, file, { ...identity, work, read: readers ?? null })
+  const state = file === undefined ? undefined : await openState(io, file, await identify(io, given, open))
   const before = state?.found
   let stand: Stand | undefined = before
   const bar = showBar(io, VERBS[work])
@@ -129,6 +129,13 @@ async function runBackfill(
   } finally {
     bar.done()
   }
+}
+
+/** Returns what a run must share with an earlier one to go on where that stopped. */
+async function identify(io: Io, { work, read }: BackfillCommandOptions, { sdk, model, identity }: OpenTable) {
+  const run = { ...identity, work, read: read ?? null }
+  // After a rotation, what the earlier run rewrapped is due again.
+  return work === 'rewrap' ? { ...run, versions: await sdk.getVersions(model, { signal: io.signal }) } : run
 }
 
 /** Settles as the promise does, or rejects with AbortedError when the signal is aborted first. */

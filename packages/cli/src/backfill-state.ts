@@ -55,7 +55,7 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
   }
 }
 
-function readStand(text: string, run: object, file: string): Stand {
+function readStand(text: string, run: Readonly<Record<string, unknown>>, file: string): Stand {
   const remedy = 'Remove it to begin at the first row: rows that are done cost reading only.'
   let state: Record<string, unknown> | null
   try {
@@ -67,10 +67,21 @@ function readStand(text: string, run: object, file: string): Stand {
   if (format !== FORMAT || typeof after !== 'string' || !isDone(done)) {
     throw new UsageError(`${file}: it is no state of a backfill. ${remedy}`)
   }
-  if (JSON.stringify(state?.run) !== JSON.stringify(run)) {
-    throw new UsageError(`${file}: it belongs to another run: ${JSON.stringify(state?.run)}. ${remedy}`)
-  }
+  const different = differences(state?.run, run)
+  if (different.length > 0)
+    throw new UsageError(`${file}: it belongs to another run: ${different.join('; ')}. ${remedy}`)
   return { after, done }
+}
+
+/** Names the members of a run that differ from those of an earlier one, and what they were. */
+function differences(before: unknown, now: Readonly<Record<string, unknown>>, path = ''): string[] {
+  const was: Readonly<Record<string, unknown>> = Object(before)
+  return [...new Set([...Object.keys(was), ...Object.keys(now)])].flatMap((name) => {
+    const text = JSON.stringify(was[name])
+    if (text === JSON.stringify(now[name])) return []
+    if (name === 'model') return differences(was[name], Object(now[name]), 'model.')
+    return [`${path}${name} was ${text ?? 'not kept'}`]
+  })
 }
 
 function isDone(value: unknown): value is DoneCounts {

@@ -4,13 +4,17 @@
  * the backfill of `@eaas/cli`. The tools read and write the table themselves.
  */
 
+import { encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
-import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row } from './input.js'
+import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
 import { type Definition, ROW_SEAL } from './models/definition.js'
+import type { IndexColumn } from './models/index-columns.js'
+import type { IndexKey } from './models/index-key.js'
 import type { AnyModel } from './models/model.js'
 import { findInternals, getInternals } from './models/model-access.js'
+import type { ModelDeps } from './models/model-deps.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { DatabaseError, withoutPlace } from './errors.js'
@@ -86,8 +90,9 @@ export function isModel(value: unknown): value is AnyModel {
 
 /**
  * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and
- * forms, and the columns of its table. For tools that continue where an earlier run stopped, which must have
- * had the same model.
+ * forms, and the columns of its table. Of each index it has what its values depend on; a normalizer of the
+ * application is its source text. For tools that continue where an earlier run stopped, which must have had the
+ * same model.
  *
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
@@ -97,7 +102,7 @@ export function isModel(value: unknown): value is AnyModel {
  */
 export function describeModel(model: AnyModel) {
   const { definition } = getInternals(model)
-  const { name, envelope, format, named, keyByRow, keyIds, bind, fields, columns } = definition
+  const { name, envelope, format, named, keyByRow, keyIds, bind, fields, columns, indexKey } = definition
   const ids = [...keyIds].filter((id) => id !== named?.id) // the name stands for it
   return {
     name,
@@ -106,9 +111,27 @@ export function describeModel(model: AnyModel) {
     keys: keyByRow ? ('by row' as const) : named ? [named.name, ...ids] : ids,
     bind: bind.map((column) => column.name),
     fields: fields.map((field) => field.name),
-    indexes: columns.map(({ column }) => column),
+    indexes: columns.map((column) => describeIndex(column, indexKey)),
     table: columnsOf(definition),
   }
+}
+
+/**
+ * Returns the current versions of the model's keys, by their ids. For tools that continue an earlier `rewrap`:
+ * what it rewrapped is old again where a key was rotated since. Looks them up on the service, which needs
+ * `keys:read`.
+ *
+ * @throws InvalidInputError when it is not a model of this copy of the SDK; the errors of a client
+ * @example
+ * ```ts
+ * console.log(Object.values(await getVersions(users))) // → [ 1 ]
+ * ```
+ */
+export async function getVersions(model: AnyModel, options: CallOptions = {}): Promise<Record<string, number>> {
+  const signal = readSignal('getVersions()', options)
+  const { definition, load } = getInternals(model)
+  const { deps } = await load()
+  return Object.fromEntries(await readVersions(definition, deps, signal))
 }
 
 /**
@@ -141,8 +164,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
     throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
   // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
-  const currentVersion = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
-  const versions: Versions = new Map(await Promise.all(isOpening ? [] : [...definition.keyIds].map(currentVersion)))
+  const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)
   const found = createCounts(definition)
   const shop = { definition, read, counts: found, rows, deps, signal }
   return {
@@ -152,6 +174,29 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
       if (!again) for (const { forms } of read) countForms(found, definition, forms)
       return WORKS[work](shop, read, dryRun)
     },
+  }
+}
+
+async function readVersions(
+  { keyIds }: Definition,
+  deps: ModelDeps,
+  signal: AbortSignal | undefined,
+): Promise<Versions> {
+  const read = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
+  return new Map(await Promise.all([...keyIds].map(read)))
+}
+
+function describeIndex({ indexKey: former, fields, ...index }: IndexColumn, current: IndexKey | undefined) {
+  const { column, kind, length, bits = null, shared } = index
+  const key = former ?? current
+  return {
+    ...{ column, kind, length, bits, shared },
+    fields: fields.map(({ name, spec: { kind, normalize, range = null } }) => ({
+      ...{ name, kind, range },
+      normalize: normalize.map((step) => (typeof step === 'function' ? String(step) : step)),
+    })),
+    // Public, and the same after `rewrapIndexKey` (local-index.md 2).
+    key: key ? encodeBase64(key.commitment) : null,
   }
 }
 

@@ -33,6 +33,7 @@ export const readers = { phone: cloakReader({ keys: ['k1.aesgcm256.AAECAwQFBgcIC
 
 /** @param {Client} eaas @param {string} keyId @param {boolean} acceptPlaintext */
 function definePeople(eaas, keyId, acceptPlaintext) {
+  const step = process.env.PEOPLE_NORMALIZE === 'trim' ? 'trim' : 'lowercase'
   return eaas.model({
     name: process.env.PEOPLE_NAME ?? 'people',
     keyId,
@@ -40,6 +41,6 @@ function definePeople(eaas, keyId, acceptPlaintext) {
     format: 'text',
     acceptPlaintext,
     warn: false,
-    fields: { email: text({ index: 'emailIndex', normalize: ['lowercase'] }), phone: text().nullable() },
+    fields: { email: text({ index: 'emailIndex', normalize: [step] }), phone: text().nullable() },
   })
 }

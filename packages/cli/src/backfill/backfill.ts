@@ -129,7 +129,7 @@ export async function inspectTable(
 /**
  * The SDK's part of a run: of the copy that made the model, which an application may have beside another one.
  */
-export type Sdk = Pick<typeof sdk, 'describeModel' | 'isModel' | 'maintain'>
+export type Sdk = Pick<typeof sdk, 'describeModel' | 'getVersions' | 'isModel' | 'maintain'>
 
 /** `backfill`, by the copy of the SDK that made the model. */
 export async function backfillWith(

@@ -1,0 +1,107 @@
+// What tells a model, and the keys that it works with, from those of an earlier run.
+import { describe, expect, it } from 'vitest'
+import { date, number, text } from './index.js'
+import { describeModel, getVersions } from './maintenance.js'
+import { clientsOf, useService } from './test-support/clients.js'
+
+const service = useService()
+const connect = clientsOf(service)
+const last4 = (value: string) => value.slice(-4)
+const sameSteps = ['trim', 'lowercase'] as const
+
+async function scene() {
+  const eaas = connect()
+  const keyId = service.createKey()
+  const [indexKey, other] = [await eaas.createIndexKey(keyId), await eaas.createIndexKey(keyId)]
+  const describeWith = (email: object = {}, more: object = {}) =>
+    describeModel(
+      eaas.model({
+        ...{ name: 'users', keyId, bind: ['id'], warn: false, indexKey },
+        fields: {
+          email: text({ index: 'email_index', normalize: [...sameSteps], ...email }),
+          born: date({ index: 'born_index', range: 'month' }),
+          pay: number(),
+        },
+        indexes: {
+          start: { prefix: 'email', length: 2 },
+          parts: { ngram: 'email', length: 3, bits: 16, acceptLeakage: true },
+        },
+        ...more,
+      } as never),
+    )
+  return { eaas, keyId, indexKey, other, describeWith }
+}
+
+describe('describeModel', () => {
+  it('gives the same for the same definition, as values of JSON', async () => {
+    const { describeWith } = await scene()
+    const before = describeWith()
+    expect(JSON.parse(JSON.stringify(before))).toEqual(before)
+    expect(describeWith()).toEqual(before)
+    expect(describeWith({ normalize: [last4] })).toEqual(describeWith({ normalize: [last4] }))
+  })
+
+  it('tells two definitions apart whose indexes of the same columns differ', async () => {
+    const { describeWith, other } = await scene()
+    const born = (range: unknown) => ({
+      fields: { email: text(), born: date({ index: 'born_index', range } as never) },
+    })
+    const ngram = (more: object) => ({ parts: { ngram: 'email', length: 3, bits: 16, acceptLeakage: true, ...more } })
+    const all = [
+      describeWith(),
+      describeWith({ normalize: ['lowercase', 'trim'] }),
+      describeWith({ normalize: [last4] }),
+      describeWith({ normalize: [(value: string) => value.slice(-5)] }),
+      describeWith({ bits: 32 }),
+      describeWith({}, { indexKey: other }),
+      describeWith({}, { indexes: ngram({}) }),
+      describeWith({}, { indexes: ngram({ length: 4 }) }),
+      describeWith({}, { indexes: ngram({ bits: 17 }) }),
+      describeWith({}, { indexes: { parts: { prefix: 'email', length: 3 } } }),
+      describeWith({}, { ...born('month'), indexes: {} }),
+      describeWith({}, { ...born('year'), indexes: {} }),
+      describeWith({ index: undefined }, { indexes: { both: { fields: ['email', 'pay'] } } }),
+      describeWith({ index: undefined }, { indexes: { both: { fields: ['pay', 'email'] } } }),
+    ].map((one) => JSON.stringify(one))
+    expect(new Set(all).size).toBe(all.length)
+  })
+
+  it('tells an index that the service makes from a shared one, and from one by an index key', async () => {
+    const { describeWith } = await scene()
+    const exact = { fields: { email: text({ index: 'email_index' }) }, indexes: {} }
+    const shared = { fields: { email: text({ index: 'email_index', shared: true }) }, indexes: {} }
+    const all = [
+      describeWith({}, exact),
+      describeWith({}, { ...exact, indexKey: undefined }),
+      describeWith({}, { ...shared, indexKey: undefined }),
+    ].map(({ indexes }) => JSON.stringify(indexes))
+    expect(new Set(all).size).toBe(3)
+  })
+
+  it('gives the same when the wrapped key of the index key was renewed', async () => {
+    const { eaas, keyId, indexKey, describeWith } = await scene()
+    const before = describeWith()
+    await eaas.keys.rotate(keyId)
+    const renewed = await eaas.rewrapIndexKey(indexKey)
+    expect(renewed).not.toBe(indexKey)
+    expect(describeWith({}, { indexKey: renewed })).toEqual(before)
+  })
+})
+
+describe('getVersions', () => {
+  it('gives the current version of each key of a model, former ones too', async () => {
+    const { eaas, keyId } = await scene()
+    const former = service.createKey()
+    const model = eaas.model({ name: 'users', keyId, formerKeyIds: [former], bind: ['id'], fields: { email: text() } })
+    expect(await getVersions(model)).toEqual({ [keyId]: 1, [former]: 1 })
+    await eaas.keys.rotate(former)
+    expect(await getVersions(model)).toEqual({ [keyId]: 1, [former]: 2 })
+  })
+
+  it('refuses what is no model, and an unknown option', async () => {
+    const { eaas, keyId } = await scene()
+    await expect(getVersions({} as never)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    const model = eaas.model({ name: 'users', keyId, bind: ['id'], fields: { email: text() } })
+    await expect(getVersions(model, { sginal: 1 } as never)).rejects.toThrow('no option "sginal"')
+  })
+})
