@@ -6,14 +6,18 @@ import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   createReadStream,
+  existsSync,
   lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
@@ -196,6 +200,32 @@ describe('what the new file replaces', () => {
       expect(asJson).toMatchObject({ code: 2, err: expect.stringContaining('--json needs --out') })
     },
   )
+
+  it.each<[string, (file: string) => void]>([
+    ['another file took its name', (file) => renameSync(at('other'), file)],
+    ['another file of the same bytes took its name', (file) => renameSync(at('copy'), file)],
+    ['it was written', (file) => writeFileSync(file, 'newer content')],
+    ['it was touched', (file) => utimesSync(file, 1, 1)],
+    ['it was removed', (file) => rmSync(file)],
+  ])('is not what is rewrapped in its place where %s meanwhile', async (_, change) => {
+    put('a.txt', 'hello')
+    for (const format of ['stream', 'text']) {
+      await done(['encrypt', 'a.txt', '--key', 'files', '--force', '--format', format])
+      put('other', 'newer content')
+      copyFileSync(at('a.txt.eaas'), at('copy'))
+      let after: string | undefined
+      const ran = await command(['rewrap', 'a.txt.eaas'], {
+        fetch: (...call) => {
+          if (after === undefined) change(at('a.txt.eaas'))
+          after ??= existsSync(at('a.txt.eaas')) ? get('a.txt.eaas') : 'none'
+          return service.fetch(...call)
+        },
+      })
+      expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('a.txt.eaas: it was changed meanwhile') })
+      expect(existsSync(at('a.txt.eaas')) ? get('a.txt.eaas') : 'none').toBe(after)
+      expect(readdirSync(folder).filter((name) => name.endsWith('.tmp'))).toEqual([])
+    }
+  })
 
   it('is no directory, and has a name', async () => {
     put('a.txt', 'hello')

@@ -25,7 +25,7 @@ export interface Output {
   /** As the user named it; `-` for standard output. */
   name: string
   write(chunk: string | Uint8Array): Promise<void>
-  /** Puts the file in its place, once all is on disk. */
+  /** Puts the file in its place, once all is on disk. @throws UsageError where its source changed meanwhile */
   commit(): Promise<void>
   /** Removes what was written. What went to standard output stays. */
   discard(): Promise<void>
@@ -43,7 +43,7 @@ export interface OpenOptions {
   source?: Stats | undefined
   /**
    * Whether the new file takes the place of its source, with the same permissions and, where this user may
-   * give them, the same owner and group.
+   * give them, the same owner and group. A source that changed meanwhile stays.
    */
   inPlace?: boolean | undefined
 }
@@ -116,6 +116,7 @@ export async function openOutput(io: Io, name: string, options: OpenOptions): Pr
       } finally {
         await file.close()
       }
+      if (inPlace && source) await assertUnchanged(path, name, source)
       await place(temporary, path, force).catch(async (error: unknown) => {
         await unlink(temporary)
         refusePath(name, error)
@@ -261,6 +262,16 @@ async function place(temporary: string, path: string, force: boolean): Promise<v
     return rename(temporary, path) // a file system without links
   }
   await unlink(temporary)
+}
+
+/**
+ * Refuses to replace a file that is not the one that was read. A change between this check and the rename is not
+ * noticed: no call of the system does both. @throws UsageError
+ */
+async function assertUnchanged(path: string, name: string, read: Stats): Promise<void> {
+  const now = await stat(path).catch(() => undefined)
+  if (now && (['dev', 'ino', 'size', 'mtimeMs'] as const).every((one) => now[one] === read[one])) return
+  throw new UsageError(`${name}: it was changed meanwhile, and is left as it is: run the command again`)
 }
 
 async function exists(path: string): Promise<boolean> {
