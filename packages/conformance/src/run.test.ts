@@ -1,4 +1,5 @@
 // The command line: its exit codes, its reports, and what it leaves behind.
+import { setTimeout } from 'node:timers/promises'
 import { createClient } from '@eaas/sdk'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -160,6 +161,74 @@ describe('the command', () => {
     const eaas = createClient(service)
     expect((await eaas.keys.list({ status: 'active' })).count).toBe(0)
     eaas.close()
+  })
+
+  const CREATIONS = ['/v1/keys', '/v1/batch/keys', '/v1/api-keys']
+  const isCreation = ({ method, url }: Request) => method === 'POST' && CREATIONS.includes(new URL(url).pathname)
+  const active = async () => {
+    const eaas = createClient(service)
+    const { keys } = await eaas.keys.list({ status: 'active' })
+    const { api_keys } = await eaas.apiKeys.list()
+    eaas.close()
+    return [...keys, ...api_keys.filter(({ status }) => status === 'active').slice(1)].map(({ name }) => name)
+  }
+
+  it.each(CREATIONS)('removes what a call of %s made whose answer was lost, and nothing else', async (path) => {
+    const eaas = createClient(service)
+    await eaas.keys.create({ name: 'conformance ours' })
+    eaas.close()
+    const interruption = new AbortController()
+    let isLost = false
+    const fetch: typeof globalThis.fetch = async (...call) => {
+      const request = new Request(...call)
+      const isFirst = !isLost && isCreation(request) && new URL(request.url).pathname === path
+      const answer = await service.fetch(...call)
+      if (!isFirst || answer.status >= 300) return answer
+      isLost = true
+      interruption.abort('SIGINT')
+      throw new TypeError('fetch failed')
+    }
+    const { code, err } = await runKit(
+      { ...service, fetch, signal: interruption.signal },
+      '--only=^createApiKey|^createKey',
+    )
+    expect([code, err, isLost]).toEqual([130, '', true])
+    expect(await active()).toEqual(['conformance ours'])
+  })
+
+  it('waits for a creation that is under way when it is interrupted, and removes what it makes', async () => {
+    const interruption = new AbortController()
+    const fetch: typeof globalThis.fetch = async (input, init) => {
+      const request = new Request(input, init)
+      if (!isCreation(request)) return service.fetch(input, init)
+      interruption.abort('SIGINT')
+      // The server has the call, and makes the key later than a caller that does not wait would look for it.
+      const made = setTimeout(100).then(() => service.fetch(input, { ...init, signal: null }))
+      const { signal } = request
+      const left = new Promise<never>((_, reject) => {
+        if (signal.aborted) reject(signal.reason)
+        else signal.addEventListener('abort', () => reject(signal.reason))
+      })
+      return Promise.race([made, left])
+    }
+    const { code } = await runKit({ ...service, fetch, signal: interruption.signal }, HASH)
+    expect(code).toBe(130)
+    await setTimeout(150)
+    expect(await active()).toEqual([])
+  })
+
+  it('says so where it cannot find out what is left', async () => {
+    const fetch = breaking(service.fetch, async (call, forward) => {
+      const answer = await forward()
+      return call.method === 'GET' && call.path === '/v1/keys' ? { ...answer, status: 500, body: {} } : answer
+    })
+    const { code, err } = await runKit({ ...service, fetch }, HASH)
+    expect([code, err]).toEqual([
+      0,
+      expect.stringMatching(
+        /^eaas-conformance: could not be removed: keys and API keys named "conformance [a-z]{8} …"/,
+      ),
+    ])
   })
 
   it('names what it could not remove', async () => {

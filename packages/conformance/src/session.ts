@@ -5,6 +5,8 @@ import { Fault, show } from './check.js'
 
 /** A server that does not answer within this time does not answer. */
 const TIMEOUT_MS = 60_000
+/** The paths to which a POST makes a key or an API key. */
+const CREATIONS: readonly string[] = [ROUTES.createKey.path, ROUTES.createKeys.path, ROUTES.createApiKey.path]
 
 export type Fetch = typeof globalThis.fetch
 
@@ -86,10 +88,13 @@ export function createSession({
     const isRaw = typeof body === 'string' || body instanceof Uint8Array
     const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
     const timeout = AbortSignal.timeout(TIMEOUT_MS)
+    if (!isCleaning) options.signal?.throwIfAborted()
+    // What is made is known by the answer alone, so an interruption waits for that.
+    const isWaiting = isCleaning || (method === 'POST' && CREATIONS.includes(path))
     const response = await fetch(`${baseUrl}${path}${search.size > 0 ? `?${search}` : ''}`, {
       method,
       redirect: 'manual',
-      signal: options.signal && !isCleaning ? AbortSignal.any([options.signal, timeout]) : timeout,
+      signal: options.signal && !isWaiting ? AbortSignal.any([options.signal, timeout]) : timeout,
       headers: {
         ...(other === null ? {} : { authorization: `Bearer ${other}` }),
         ...(body === undefined || isRaw ? {} : { 'content-type': 'application/json' }),
@@ -114,6 +119,23 @@ export function createSession({
     if (operation === 'createApiKey') apiKeys.add(body?.id)
     if (operation !== 'createKeys') return
     for (const result of body?.results ?? []) if (result.status === 201) keys.set(result.body?.id, result.body?.name)
+  }
+
+  /** Notes what calls made whose answers were lost. Returns what may be left where the lists are refused. */
+  async function findLost(): Promise<string[]> {
+    try {
+      const list = await ok('listKeys', { query: { status: 'active' } })
+      for (const { id, name } of list.keys.filter(isLeft)) keys.set(id, name)
+      const { api_keys } = await ok('listApiKeys')
+      for (const { id } of api_keys.filter(isLeft)) apiKeys.add(id)
+      return []
+    } catch {
+      return [`keys and API keys named "${run} …" that no answer named, if there are any`]
+    }
+  }
+
+  function isLeft({ name, status }: { name: string; status: string }): boolean {
+    return status === 'active' && name.toLowerCase().startsWith(run) // some cases write their name in upper case
   }
 
   async function ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>> {
@@ -146,7 +168,7 @@ export function createSession({
     wait: options.wait ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
     async cleanUp() {
       isCleaning = true
-      const left: string[] = []
+      const left = await findLost()
       for (const [id, name] of keys) await destroy(id, name).catch(() => left.push(`key ${id}`))
       for (const id of apiKeys) await ok('revokeApiKey', { id }).catch(() => left.push(`API key ${id}`))
       return left
