@@ -90,7 +90,7 @@ const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown,
 ])
 
 /** The fields of an entry that are read; an export may hold actions that this version does not know. */
-type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & {
+export type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & {
   action: string
 }
 

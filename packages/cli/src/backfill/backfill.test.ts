@@ -622,6 +622,24 @@ describe('a table whose rows are sealed as a whole', () => {
     return table
   }
 
+  it('rewraps the seal of a row without values, which would not open without the old version', async () => {
+    const model = eaas.model({
+      name: 'users',
+      keyId,
+      bind: ['id'],
+      sealed: 'row',
+      fields: { ...fields, email: fields.email.nullable() },
+      warn: false,
+    })
+    const [row] = await model.encryptMany([{ id: 'u1', email: null, note: null }])
+    const table = createMemoryTable([row as Record<string, unknown>], [...COLUMNS, 'row_seal'])
+    await eaas.keys.rotate(keyId)
+    expect((await inspectTable(model, table)).found).toMatchObject({ left: 1 })
+    expect(await backfill(model, table, { work: 'rewrap' })).toMatchObject({ changed: 1, failed: 0 })
+    expect(table.rows.get('u1')?.row_seal).toMatchObject({ key_version: 2 })
+    expect(await backfill(model, table, { work: 'rewrap' })).toMatchObject({ changed: 0, current: 1 })
+  })
+
   it('gets the seal of each row, and opens by the model alone', async () => {
     const table = await sealedTable()
     expect(await opened(table, whole())).toEqual({ ok: plain, failed: [] })

@@ -6,6 +6,7 @@ import { looksSealed } from '../models/accepted-unsealed.js'
 import { readEnvelopeAt } from '../models/compact-rows.js'
 import { type Definition, type PlacedField, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
+import { SEAL_FIELD } from '../models/row-seal.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
 import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
@@ -69,6 +70,8 @@ interface Found {
 export interface RowForms {
   /** Whether the model seals rows as a whole, and this one is not. */
   lacksSeal: boolean
+  /** Whether the seal of the row is of an old version, which is all that a row without values has. */
+  hasOldSeal: boolean
   /** By the field's name. */
   fields: ReadonlyMap<string, Found>
   indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
@@ -93,6 +96,7 @@ export function readForms(definition: Definition, row: Row, versions: Versions):
   const fields = new Map(definition.fields.map((field) => [field.name, formOf(definition, row, field, versions)]))
   return {
     lacksSeal: rowSeal && isMissing(row[ROW_SEAL]),
+    hasOldSeal: rowSeal && formOf(definition, row, SEAL_FIELD, versions).isOld,
     fields,
     indexes: new Map(columns.map((column) => [column.column, indexFormOf(column, row, fields)])),
   }
@@ -127,8 +131,8 @@ export function lacksIndex({ indexes }: RowForms): boolean {
   return [...indexes.values()].some((form) => form === 'missing' || form === 'other')
 }
 
-export function isOldVersion({ fields }: RowForms): boolean {
-  return [...fields.values()].some(({ isOld }) => isOld)
+export function isOldVersion({ fields, hasOldSeal }: RowForms): boolean {
+  return hasOldSeal || [...fields.values()].some(({ isOld }) => isOld)
 }
 
 /** Tells whether the row may hold something that cannot be read, such as a wrapped key of an old version. */
