@@ -49,18 +49,24 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
     await attempt(error, async () => onAct(readFields(new FormData(event.currentTarget as HTMLFormElement), apiKey)))
     isBusy.value = false
   }
+  // Fields have default values alone: Preact sets a `value` again each time that it draws, over what was typed.
   return (
     <form ref={form} class="wide-form" aria-label={title} onSubmit={submit}>
       <h1>{title}</h1>
       <label>
         Name
-        <input name="name" required maxLength={255} value={apiKey?.name ?? ''} />
+        <input name="name" required maxLength={255} defaultValue={apiKey?.name ?? ''} />
       </label>
       <fieldset>
         <legend>It may</legend>
         {offered.map((name) => (
           <label key={name} class="check">
-            <input type="checkbox" name="permissions" value={name} checked={apiKey?.permissions.includes(name)} />
+            <input
+              type="checkbox"
+              name="permissions"
+              value={name}
+              defaultChecked={apiKey?.permissions.includes(name)}
+            />
             <span>
               {name} <span class="soft">{MEANINGS[name]}</span>
             </span>
@@ -69,15 +75,19 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
       </fieldset>
       <label>
         On keys <span class="soft">names, ids, or folders such as customers/*, one a line; empty for all</span>
-        <textarea name="keys" rows={3} value={limited?.map((item) => nameOf(item) ?? item).join('\n') ?? ''} />
+        <textarea name="keys" rows={3} defaultValue={limited?.map((item) => nameOf(item) ?? item).join('\n') ?? ''} />
       </label>
       <label>
         From addresses <span class="soft">or ranges such as 10.0.0.0/8, one a line; empty for any</span>
-        <textarea name="ips" rows={2} value={allowed_ips?.join('\n') ?? ''} />
+        <textarea name="ips" rows={2} defaultValue={allowed_ips?.join('\n') ?? ''} />
       </label>
       <label>
         Expires <span class="soft">day, or day and time, of UTC; empty for never</span>
-        <input name="expires" placeholder="2027-01-31" value={expires_at?.slice(0, 19).replace('T', ' ') ?? ''} />
+        <input
+          name="expires"
+          placeholder="2027-01-31"
+          defaultValue={expires_at?.slice(0, 19).replace('T', ' ') ?? ''}
+        />
       </label>
       <fieldset class="budgets">
         <legend>At most</legend>
@@ -85,12 +95,12 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
           (['per_minute', 'per_day'] as const).map((window) => (
             <label key={`${kind} ${window}`}>
               {kind === 'unwrap' ? 'opened' : 'hashed'} {window.replace('per_', 'a ')}
-              <input type="number" min={1} name={`${kind} ${window}`} value={budgets?.[kind]?.[window] ?? ''} />
+              <input type="number" min={1} name={`${kind} ${window}`} defaultValue={budgets?.[kind]?.[window] ?? ''} />
             </label>
           )),
         )}
         <label class="check">
-          <input type="checkbox" name="expire" checked={budgets?.when_over === 'expire'} />
+          <input type="checkbox" name="expire" defaultChecked={budgets?.when_over === 'expire'} />
           <span>
             expires when it is over{' '}
             <span class="soft">and waits for a person; otherwise it is refused for a while</span>

@@ -1,0 +1,54 @@
+// The form of API keys in Chromium: what it shows of an API key, keeps after a refusal, and sends.
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+import { inChromium } from './chromium-pages.js'
+
+const START_TIMEOUT_MS = 120_000
+
+inChromium("the console's form of API keys", ({ open }) => {
+  let service: Service
+  let owner: Caller
+
+  beforeAll(async () => {
+    service = await startService({ environment: { EAAS_CONSOLE: 'on' } })
+    owner = await service.createTenant({ name: 'acme' })
+  }, START_TIMEOUT_MS)
+  afterAll(() => service?.close())
+
+  const openApiKeys = async () => {
+    const { page, close } = await open(`${service.url}/console#/api-keys`)
+    await page.getByLabel('API key').fill(owner.secret)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'New API key' }).waitFor()
+    return { page, close }
+  }
+  const find = async (name: string) => {
+    const { api_keys } = (await owner.call('GET', '/v1/api-keys')).body
+    return api_keys.find((apiKey: { name: string }) => apiKey.name === name)
+  }
+
+  it('keeps what was typed when the server refuses it, and makes the API key with these limits', async () => {
+    const { page, close } = await openApiKeys()
+    await page.getByRole('button', { name: 'New API key' }).click()
+    await page.getByLabel('Name', { exact: true }).fill('import')
+    await page.locator('[value="unwrap"]').check()
+    await page.getByLabel('From addresses').fill('10.0.0.300')
+    await page.getByLabel('Expires').first().fill('2999-01-31')
+    await page.getByLabel('opened a day').fill('100')
+    await page.getByLabel('expires when it is over').check()
+    await page.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('import')
+    expect(await page.getByLabel('From addresses').inputValue()).toBe('10.0.0.300')
+    await page.getByLabel('From addresses').fill('10.0.0.3')
+    await page.getByRole('button', { name: 'Create' }).click()
+    await page.locator('output').waitFor()
+    expect(await find('import')).toMatchObject({
+      permissions: ['unwrap'],
+      allowed_ips: ['10.0.0.3'],
+      expires_at: '2999-01-31T23:59:59.999Z',
+      budgets: { unwrap: { per_day: 100 }, when_over: 'expire' },
+    })
+    await close()
+  })
+})
