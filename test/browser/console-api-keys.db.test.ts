@@ -20,8 +20,17 @@ inChromium("the console's form of API keys", ({ open }) => {
     await page.getByLabel('API key').fill(owner.secret)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('button', { name: 'New API key' }).waitFor()
-    return { page, close }
+    const change = async (name: string) => {
+      await page.getByRole('button', { name, exact: true }).click()
+      await page.getByRole('button', { name: 'Narrow or change' }).click()
+    }
+    const save = async () => {
+      await page.getByRole('button', { name: 'Save' }).click()
+      await page.getByRole('button', { name: 'Narrow or change' }).waitFor()
+    }
+    return { page, change, save, close }
   }
+  const create = async (fields: object) => (await owner.call('POST', '/v1/api-keys', fields)).body
   const find = async (name: string) => {
     const { api_keys } = (await owner.call('GET', '/v1/api-keys')).body
     return api_keys.find((apiKey: { name: string }) => apiKey.name === name)
@@ -49,6 +58,33 @@ inChromium("the console's form of API keys", ({ open }) => {
       expires_at: '2999-01-31T23:59:59.999Z',
       budgets: { unwrap: { per_day: 100 }, when_over: 'expire' },
     })
+    await close()
+  })
+
+  it('tells an API key that may use no key from one that may use all, and keeps it so', async () => {
+    await create({ name: 'no key', permissions: ['unwrap'], keys: [] })
+    const { page, change, save, close } = await openApiKeys()
+    expect(await page.locator('tr', { hasText: 'no key' }).locator('td').nth(3).innerText()).toBe('none')
+    await change('no key')
+    await page.getByLabel('Name', { exact: true }).fill('still no key')
+    await save()
+    expect((await find('still no key')).keys).toEqual([])
+    expect(await page.locator('dl.facts').innerText()).toMatch(/On keys\s+none/)
+    await close()
+  })
+
+  it('limits an API key to no key where it names none, and to all only by a choice of its own', async () => {
+    await create({ name: 'limited', permissions: ['unwrap'], keys: ['customers/*'] })
+    const { page, change, save, close } = await openApiKeys()
+    await change('limited')
+    await page.getByLabel('Names, ids, or folders').fill('')
+    await save()
+    expect((await find('limited')).keys).toEqual([])
+    await page.getByRole('button', { name: 'Narrow or change' }).click()
+    await page.getByLabel('Only on these keys').uncheck()
+    expect(await page.getByLabel('Names, ids, or folders').isDisabled()).toBe(true)
+    await save()
+    expect(await find('limited')).not.toHaveProperty('keys')
     await close()
   })
 })

@@ -43,6 +43,7 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
   // One that the signed-in API key lacks stays where it is held already.
   const offered = PERMISSIONS.filter((name) => held.includes(name) || apiKey?.permissions.includes(name))
   const { budgets, keys: limited, allowed_ips, expires_at } = apiKey ?? {}
+  const isLimited = useSignal(limited !== undefined)
   const submit = async (event: Event) => {
     event.preventDefault()
     isBusy.value = true
@@ -73,10 +74,31 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
           </label>
         ))}
       </fieldset>
-      <label>
-        On keys <span class="soft">names, ids, or folders such as customers/*, one a line; empty for all</span>
-        <textarea name="keys" rows={3} defaultValue={limited?.map((item) => nameOf(item) ?? item).join('\n') ?? ''} />
-      </label>
+      <fieldset>
+        <legend>On keys</legend>
+        <label class="check">
+          <input
+            type="checkbox"
+            name="limited"
+            defaultChecked={limited !== undefined}
+            onChange={(event) => {
+              isLimited.value = event.currentTarget.checked
+            }}
+          />
+          <span>
+            Only on these keys <span class="soft">otherwise on all</span>
+          </span>
+        </label>
+        <label>
+          Names, ids, or folders <span class="soft">such as customers/*, one a line; empty for no key at all</span>
+          <textarea
+            name="keys"
+            rows={3}
+            disabled={!isLimited.value}
+            defaultValue={limited?.map((item) => nameOf(item) ?? item).join('\n') ?? ''}
+          />
+        </label>
+      </fieldset>
       <label>
         From addresses <span class="soft">or ranges such as 10.0.0.0/8, one a line; empty for any</span>
         <textarea name="ips" rows={2} defaultValue={allowed_ips?.join('\n') ?? ''} />
@@ -142,14 +164,15 @@ function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKey
   const isLimited = [budgets.unwrap, budgets.hash].some((one) =>
     Object.values(one).some((limit) => limit !== undefined),
   )
-  const [listed, ips] = [lines('keys').map(findKeyId), lines('ips')]
+  const ips = lines('ips')
   return {
     name: text('name'),
     permissions,
     // A field that says what was there keeps its milliseconds, and what has expired can be changed otherwise.
     ...(apiKey && wasExpiry === (expires || undefined) ? {} : { expires_at: expires_at ?? null }),
     allowed_ips: ips.length > 0 ? ips : null,
-    keys: listed.length > 0 ? listed : null,
+    // Whether it is limited is a choice of its own, so that a field that was emptied never means all keys.
+    keys: data.has('limited') ? lines('keys').map(findKeyId) : null,
     budgets: isLimited ? budgets : null,
   }
 }

@@ -11,7 +11,7 @@ import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
-import { Id, State, say, Time } from '../ui/values.js'
+import { describeKeys, Id, State, say, Time } from '../ui/values.js'
 import { ApiKeyForm } from './api-key-form.js'
 
 const STATES: readonly ApiKeyRecord['status'][] = ['active', 'expired', 'revoked']
@@ -21,7 +21,7 @@ const COLUMNS: readonly Column<ApiKeyRecord>[] = [
   { title: 'Name', width: 2, cell: ({ name }) => visible(name) },
   { title: 'State', cell: ({ status }) => <State state={status} /> },
   { title: 'May', width: 2.6, wide: true, cell: ({ permissions }) => permissions.join(', ') },
-  { title: 'On keys', width: 1.4, wide: true, cell: ({ keys }) => (keys ? visible(keys.join(', ')) : 'all') },
+  { title: 'On keys', width: 1.4, wide: true, cell: ({ keys }) => describeKeys(keys) },
   { title: 'Budget', width: 1.4, wide: true, cell: ({ budgets }) => describeBudgets(budgets) },
   {
     title: 'Last used',
@@ -156,7 +156,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         <dt>May</dt>
         <dd>{permissions.join(', ')}</dd>
         <dt>On keys</dt>
-        <dd>{keys ? visible(keys.join(', ')) : 'all'}</dd>
+        <dd>{describeKeys(keys)}</dd>
         <dt>Budget</dt>
         <dd>{describeBudgets(budgets)}</dd>
         <dt>From</dt>
@@ -224,7 +224,7 @@ function saveApiKeys(list: readonly ApiKeyRecord[]): void {
       name,
       status,
       permissions.join(' '),
-      keys?.join(' ') ?? 'all',
+      keys?.length === 0 ? 'none' : (keys?.join(' ') ?? 'all'),
       describeBudgets(budgets),
       created_at,
       last_used_at ?? null,

@@ -5,7 +5,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { client, mayTry, session } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { Time } from '../ui/values.js'
+import { describeKeys, Time } from '../ui/values.js'
 
 export function HealthPage() {
   const health = useSignal<Health | undefined>(undefined)
@@ -68,7 +68,7 @@ export function HealthPage() {
         <dd>{rights?.own ? visible(rights.own.name) : 'not known: it may not list API keys'}</dd>
         <dt>It may</dt>
         <dd>{rights?.own?.permissions.join(', ') ?? 'what the pages above show'}</dd>
-        {rights?.own?.keys && [<dt key="k">On keys</dt>, <dd key="l">{visible(rights.own.keys.join(', '))}</dd>]}
+        {rights?.own?.keys && [<dt key="k">On keys</dt>, <dd key="l">{describeKeys(rights.own.keys)}</dd>]}
         {rights?.own?.expires_at && [
           <dt key="e">Expires</dt>,
           <dd key="a">

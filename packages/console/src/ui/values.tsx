@@ -60,6 +60,12 @@ export function State({ state }: { state: string }) {
   return <span class={`state ${TONES[state] ?? ''}`}>{state.replaceAll('_', ' ')}</span>
 }
 
+/** The keys that an API key is limited to. An empty list is no key, which is not the same as no list. */
+export function describeKeys(keys: readonly string[] | undefined): string {
+  if (keys === undefined) return 'all'
+  return keys.length === 0 ? 'none' : visible(keys.join(', '))
+}
+
 /** What was done just now, read out by screen readers. */
 export const said = signal('')
 let silence: ReturnType<typeof setTimeout> | undefined
