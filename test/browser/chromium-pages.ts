@@ -1,6 +1,14 @@
 // Pages in Chromium for the tests: opened, watched, measured.
+import { EventEmitter, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { type Browser, type BrowserContextOptions, chromium, type Page, type Request } from 'playwright-core'
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+  type Request,
+  type Route,
+} from 'playwright-core'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { findOrInstallChromium } from '../support/platforms/browsers.js'
 
@@ -71,6 +79,24 @@ async function openPage(browser: Browser, url: string, options?: BrowserContextO
   await page.goto(url)
   const violations = () => page.evaluate(() => (globalThis as unknown as { seen: string[] }).seen)
   return { page, requests, complaints, violations, close: () => context.close() }
+}
+
+/** Has the page's next request of this URL answered late: as the server answers it now, when what is returned is called. */
+export async function delayAnswer(page: Page, url: string | RegExp): Promise<() => Promise<void>> {
+  const released = new EventEmitter()
+  const isReleased = once(released, 'now')
+  const isAnswered = once(released, 'answered')
+  const answer = async (route: Route) => {
+    const response = await route.fetch()
+    await isReleased
+    await route.fulfill({ response })
+    released.emit('answered')
+  }
+  await page.route(url, answer, { times: 1 })
+  return async () => {
+    released.emit('now')
+    await isAnswered
+  }
 }
 
 /** What the page has put where it would outlive it. */

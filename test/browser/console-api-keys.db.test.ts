@@ -1,7 +1,7 @@
 // The form of API keys in Chromium: what it shows of an API key, keeps after a refusal, and sends.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service/service.js'
-import { inChromium } from './chromium-pages.js'
+import { delayAnswer, inChromium } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 
@@ -85,6 +85,50 @@ inChromium("the console's form of API keys", ({ open }) => {
     expect(await page.getByLabel('Names, ids, or folders').isDisabled()).toBe(true)
     await save()
     expect(await find('limited')).not.toHaveProperty('keys')
+    await close()
+  })
+
+  it('sends only what was changed, and so takes back nothing that somebody else changed meanwhile', async () => {
+    const { id } = await create({
+      name: 'shared',
+      permissions: ['wrap', 'unwrap', 'hash'],
+      expires_at: '2999-01-31T00:00:00.123Z',
+      budgets: { unwrap: { per_day: 7 } },
+    })
+    const { page, change, save, close } = await openApiKeys()
+    await change('shared')
+    const narrower = { permissions: ['wrap'], keys: ['customers/*'], allowed_ips: ['10.0.0.3'], budgets: null }
+    await owner.call('PATCH', `/v1/api-keys/${id}`, narrower)
+    await page.getByLabel('Name', { exact: true }).fill('renamed')
+    const sent = page.waitForRequest((request) => request.method() === 'PATCH')
+    await save()
+    expect((await sent).postDataJSON()).toEqual({ name: 'renamed' })
+    expect(await find('renamed')).toMatchObject({
+      permissions: ['wrap'],
+      keys: ['customers/*'],
+      allowed_ips: ['10.0.0.3'],
+    })
+    await page.getByRole('button', { name: 'Narrow or change' }).click()
+    await page.getByLabel('Expires').first().fill('')
+    await save()
+    expect(await find('renamed')).not.toHaveProperty('expires_at')
+    await close()
+  })
+
+  it('compares with what it showed at first, also where the list was read again meanwhile', async () => {
+    const { id } = await create({ name: 'read again', permissions: ['wrap', 'unwrap'] })
+    const { page, change, save, close } = await openApiKeys()
+    await owner.call('PATCH', `/v1/api-keys/${id}`, { permissions: ['wrap'] })
+    await page.getByRole('link', { name: 'Health' }).click()
+    const answer = await delayAnswer(page, '**/v1/api-keys')
+    await page.getByRole('link', { name: 'API keys' }).click()
+    await change('read again')
+    await answer()
+    await page.locator('tr', { hasText: 'read again' }).getByRole('cell', { name: 'wrap', exact: true }).waitFor()
+    await page.getByLabel('From addresses').fill('10.0.0.3')
+    const sent = page.waitForRequest((request) => request.method() === 'PATCH')
+    await save()
+    expect((await sent).postDataJSON()).toEqual({ allowed_ips: ['10.0.0.3'] })
     await close()
   })
 })

@@ -2,6 +2,7 @@
 import { INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission } from '@eaas/protocol'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createApiKey } from '../../packages/server/src/operations/create-api-key.js'
+import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
@@ -66,6 +67,21 @@ inChromium('the console of operators', ({ open }) => {
     expect([await violations(), complaints]).toEqual([[], []])
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByLabel('API key').waitFor()
+    await close()
+  })
+
+  it('sends only the settings that were changed, and so opens no server mode that somebody closed meanwhile', async () => {
+    const { tenant } = await service.createTenant({ name: 'initech', envelope_only: false })
+    const opened = await open(`${service.url}/console#/tenants?q=initech`)
+    const { page, close } = opened
+    await signIn(opened, await operatorKey(OPERATOR_PERMISSIONS))
+    await page.getByRole('button', { name: 'initech' }).click()
+    await page.getByRole('button', { name: 'Settings …' }).click()
+    await performAsSystem(service.services, tenant.tenant_id, updateTenant({ envelope_only: true }))
+    await page.getByLabel('Values that it may encrypt').fill('500')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('definition').filter({ hasText: '500' }).waitFor()
+    expect(await page.locator('dl.facts').innerText()).toMatch(/Server mode\s+closed/)
     await close()
   })
 

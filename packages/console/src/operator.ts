@@ -91,7 +91,7 @@ export const createTenant = (fields: { name: string; envelope_only: boolean }) =
 
 export const updateTenant = (
   tenant_id: string,
-  changes: { envelope_only: boolean; monthly_encrypt_quota: number | null },
+  changes: { envelope_only?: boolean; monthly_encrypt_quota?: number | null },
 ) => operate<OperatorsTenant>(`/tenants/${tenant_id}`, { method: 'PATCH', body: changes })
 
 export const suspendTenant = (tenant_id: string, reason: string) =>

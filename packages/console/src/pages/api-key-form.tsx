@@ -2,8 +2,9 @@
 import { PERMISSIONS } from '@eaas/protocol'
 import type { ApiKeyRecord, NewApiKeyOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
-import { findKeyId, nameOf, session } from '../session.js'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import { findChanges } from '../changes.js'
+import { findKeyId, keys, session } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 
@@ -30,15 +31,22 @@ interface ApiKeyFormProps {
   act: string
   /** the one that is changed */
   apiKey?: ApiKeyRecord
-  onAct(fields: NewApiKeyOptions): Promise<unknown>
+  /** gets what the form says, and of that what it did not say when it was shown */
+  onAct(fields: NewApiKeyOptions, changes: Partial<NewApiKeyOptions>): Promise<unknown>
   onClose(): void
 }
 
-export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormProps) {
+export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormProps) {
+  // As it was when the form was shown: a list that is read again meanwhile would change fields that the user did not touch.
+  const { current: apiKey } = useRef(props.apiKey)
   const form = useRef<HTMLFormElement>(null)
+  const shown = useRef<Partial<NewApiKeyOptions>>({})
   const error = useSignal<unknown>(undefined)
   const isBusy = useSignal(false)
-  useEffect(() => form.current?.querySelector<HTMLInputElement>('[name=name]')?.focus(), [])
+  useLayoutEffect(() => {
+    form.current?.querySelector<HTMLInputElement>('[name=name]')?.focus()
+    if (form.current) shown.current = readFields(new FormData(form.current))
+  }, [])
   const held = session.value?.rights.own?.permissions ?? PERMISSIONS
   // One that the signed-in API key lacks stays where it is held already.
   const offered = PERMISSIONS.filter((name) => held.includes(name) || apiKey?.permissions.includes(name))
@@ -47,7 +55,10 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
   const submit = async (event: Event) => {
     event.preventDefault()
     isBusy.value = true
-    await attempt(error, async () => onAct(readFields(new FormData(event.currentTarget as HTMLFormElement), apiKey)))
+    await attempt(error, async () => {
+      const fields = readFields(new FormData(event.currentTarget as HTMLFormElement))
+      await onAct(fields, findChanges(shown.current, fields))
+    })
     isBusy.value = false
   }
   // Fields have default values alone: Preact sets a `value` again each time that it draws, over what was typed.
@@ -95,7 +106,7 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
             name="keys"
             rows={3}
             disabled={!isLimited.value}
-            defaultValue={limited?.map((item) => nameOf(item) ?? item).join('\n') ?? ''}
+            defaultValue={limited?.map((item) => keys.value.get(item)?.name ?? item).join('\n') ?? ''}
           />
         </label>
       </fieldset>
@@ -142,7 +153,7 @@ export function ApiKeyForm({ title, act, apiKey, onAct, onClose }: ApiKeyFormPro
   )
 }
 
-function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKeyOptions {
+function readFields(data: FormData): NewApiKeyOptions {
   const text = (name: string) => String(data.get(name) ?? '').trim()
   const lines = (name: string) =>
     text(name)
@@ -155,7 +166,6 @@ function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKey
   const expires_at = readTime(expires, 'end')
   if (expires !== '' && expires_at === undefined)
     throw new Error(`Expires must be a day such as 2027-01-31, got ${expires}`)
-  const wasExpiry = apiKey?.expires_at?.slice(0, 19).replace('T', ' ')
   const budgets = {
     unwrap: { per_minute: number('unwrap per_minute'), per_day: number('unwrap per_day') },
     hash: { per_minute: number('hash per_minute'), per_day: number('hash per_day') },
@@ -168,8 +178,7 @@ function readFields(data: FormData, apiKey: ApiKeyRecord | undefined): NewApiKey
   return {
     name: text('name'),
     permissions,
-    // A field that says what was there keeps its milliseconds, and what has expired can be changed otherwise.
-    ...(apiKey && wasExpiry === (expires || undefined) ? {} : { expires_at: expires_at ?? null }),
+    expires_at: expires_at ?? null,
     allowed_ips: ips.length > 0 ? ips : null,
     // Whether it is limited is a choice of its own, so that a field that was emptied never means all keys.
     keys: data.has('limited') ? lines('keys').map(findKeyId) : null,

@@ -133,8 +133,8 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         act="Save"
         apiKey={apiKey}
         onClose={close}
-        onAct={async (fields) => {
-          await client().apiKeys.update(id, fields)
+        onAct={async (_, changes) => {
+          await client().apiKeys.update(id, changes)
           close()
           say('saved')
           await loadApiKeys()

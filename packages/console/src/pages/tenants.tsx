@@ -1,7 +1,8 @@
 /** For operators: the tenants, to make, change, suspend and resume. */
 import { visible } from '@eaas/protocol'
 import { type Signal, useComputed, useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
+import { findChanges } from '../changes.js'
 import { saveCsv } from '../csv.js'
 import {
   createTenant,
@@ -188,16 +189,18 @@ function ActDialog({ act, tenant: { tenant_id, name, ...settings }, onClose, onD
   const reason = useSignal('')
   const isOpen = useSignal(!settings.envelope_only)
   const quota = useSignal(String(settings.monthly_encrypt_quota ?? ''))
+  const readSettings = () => ({
+    envelope_only: !isOpen.value,
+    monthly_encrypt_quota: quota.value === '' ? null : Number(quota.value),
+  })
+  const { current: shown } = useRef(readSettings())
   const done = async (text: string, call: Promise<unknown>) => {
     await call
     say(text)
     await onDone()
   }
   if (act === 'settings') {
-    const save = () => {
-      const monthly_encrypt_quota = quota.value === '' ? null : Number(quota.value)
-      return done('saved', updateTenant(tenant_id, { envelope_only: !isOpen.value, monthly_encrypt_quota }))
-    }
+    const save = () => done('saved', updateTenant(tenant_id, findChanges(shown, readSettings())))
     return (
       <Dialog title={`Settings of ${name}`} act="Save" onClose={onClose} onAct={save}>
         <ServerMode isOpen={isOpen} />
