@@ -15,6 +15,7 @@ import { findOrInstallChromium } from '../support/platforms/browsers.js'
 const LAUNCHER = fileURLToPath(new URL('without-address-bar.sh', import.meta.url))
 const LAUNCH_TIMEOUT_MS = 120_000
 const TIMEOUT_MS = 60_000
+const DRAWN_MS = 300
 
 /** What `stored` finds where a page left nothing. */
 export const NOTHING_STORED = { local: {}, session: {}, databases: [], caches: [], cookie: '' }
@@ -81,22 +82,25 @@ async function openPage(browser: Browser, url: string, options?: BrowserContextO
   return { page, requests, complaints, violations, close: () => context.close() }
 }
 
-/** Has the page's next request of this URL answered late: as the server answers it now, when what is returned is called. */
-export async function delayAnswer(page: Page, url: string | RegExp): Promise<() => Promise<void>> {
-  const released = new EventEmitter()
-  const isReleased = once(released, 'now')
-  const isAnswered = once(released, 'answered')
-  const answer = async (route: Route) => {
+/** Has the page's next request of this URL wait for its answer: the one of when it was `asked`, until `answer` is called. */
+export async function delayAnswer(page: Page, url: string | RegExp) {
+  const steps = new EventEmitter()
+  const [asked, released, answered] = ['asked', 'released', 'answered'].map((step) => once(steps, step))
+  const hold = async (route: Route) => {
     const response = await route.fetch()
-    await isReleased
+    steps.emit('asked')
+    await released
     await route.fulfill({ response })
-    released.emit('answered')
+    steps.emit('answered')
   }
-  await page.route(url, answer, { times: 1 })
-  return async () => {
-    released.emit('now')
-    await isAnswered
+  await page.route(url, hold, { times: 1 })
+  const answer = async () => {
+    steps.emit('released')
+    await answered
+    // The page reads the answer and draws in tasks of its own.
+    await page.evaluate((ms) => new Promise((resolve) => setTimeout(resolve, ms)), DRAWN_MS)
   }
+  return { asked, answer }
 }
 
 /** What the page has put where it would outlive it. */

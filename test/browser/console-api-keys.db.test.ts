@@ -120,7 +120,7 @@ inChromium("the console's form of API keys", ({ open }) => {
     const { page, change, save, close } = await openApiKeys()
     await owner.call('PATCH', `/v1/api-keys/${id}`, { permissions: ['wrap'] })
     await page.getByRole('link', { name: 'Health' }).click()
-    const answer = await delayAnswer(page, '**/v1/api-keys')
+    const { answer } = await delayAnswer(page, '**/v1/api-keys')
     await page.getByRole('link', { name: 'API keys' }).click()
     await change('read again')
     await answer()

@@ -34,7 +34,10 @@ const PAGES: readonly PageRow[] = [
     title: 'Keys',
     letter: 'k',
     needs: 'keys:read',
-    page: () => (place.value.id ? <KeyPage /> : <KeysPage />),
+    page: () => {
+      const { id } = place.value
+      return id ? <KeyPage key={id} id={id} /> : <KeysPage />
+    },
   },
   { name: 'api-keys', title: 'API keys', letter: 'a', needs: 'api_keys:read', page: ApiKeysPage },
   { name: 'log', title: 'Log', letter: 'l', needs: 'audit:read', page: LogPage },

@@ -3,7 +3,7 @@ import { visible } from '@eaas/protocol'
 import type { Entry, KeyWithVersions } from '@eaas/sdk'
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { linkTo, place } from '../location.js'
+import { linkTo } from '../location.js'
 import { client, keepKey, mayTry } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
 import { Field } from '../ui/field.js'
@@ -25,18 +25,14 @@ interface Use {
 
 type Act = 'rotate' | 'disable' | 'enable' | 'destroy' | 'cancel' | 'rotation'
 
-export function KeyPage() {
-  const { id = '' } = place.value
+/** The page of one key: another key is another component, which a late answer of this one cannot reach. */
+export function KeyPage({ id }: { id: string }) {
   const key = useSignal<KeyWithVersions | undefined>(undefined)
   const use = useSignal<Use | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
   const act = useSignal<Act | undefined>(undefined)
   const load = () => attempt(error, () => readInto(id, key, use))
-  useEffect(() => {
-    key.value = undefined
-    use.value = undefined
-    void load()
-  }, [id])
+  useEffect(() => void load(), [])
   const close = () => {
     act.value = undefined
     void load()

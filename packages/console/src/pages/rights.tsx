@@ -36,15 +36,6 @@ export function RightsPage() {
   const now = useSignal(new Date().toISOString())
   const to = readPast(at, now.value)
   const from = before === '' ? to : readPast(before, now.value)
-  const read = useSignal<Read | undefined>(undefined)
-  const error = useSignal<unknown>(undefined)
-  useEffect(() => {
-    read.value = undefined
-    void attempt(error, async () => {
-      if (to === undefined || from === undefined) throw new Error('A date is written 2026-05-03, or 2026-05-03 14:00')
-      read.value = await readRights({ from: from < to ? from : to, to: from < to ? to : from })
-    })
-  }, [from, to])
   const field = (name: string, label: string, value: string) => (
     <label>
       {label}{' '}
@@ -66,9 +57,32 @@ export function RightsPage() {
       <p class="soft">
         By the entries that the server lists, times of UTC. For a proof, take an export of the log to the page Verify.
       </p>
+      <Rights key={`${from} ${to}`} from={from} to={to} isCompared={before !== ''} />
+    </>
+  )
+}
+
+interface RightsProps {
+  from: string | undefined
+  to: string | undefined
+  isCompared: boolean
+}
+
+/** The rights at two times, read once: other times are another component, which a late answer of this one cannot reach. */
+function Rights({ from, to, isCompared }: RightsProps) {
+  const read = useSignal<Read | undefined>(undefined)
+  const error = useSignal<unknown>(undefined)
+  useEffect(() => {
+    void attempt(error, async () => {
+      if (to === undefined || from === undefined) throw new Error('A date is written 2026-05-03, or 2026-05-03 14:00')
+      read.value = await readRights({ from: from < to ? from : to, to: from < to ? to : from })
+    })
+  }, [])
+  return (
+    <>
       <Problem error={error.value} />
       {read.value?.isCut && <p class="due">Only the first {MOST_ENTRIES} changes were read: use an export.</p>}
-      {read.value && <Tables {...read.value} isCompared={before !== ''} />}
+      {read.value && <Tables {...read.value} isCompared={isCompared} />}
     </>
   )
 }

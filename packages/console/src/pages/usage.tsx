@@ -26,18 +26,6 @@ interface Days {
 
 export function UsagePage() {
   const month = param('month') || new Date().toISOString().slice(0, 7)
-  const usage = useSignal<Usage | undefined>(undefined)
-  const days = useSignal<Days | undefined>(undefined)
-  const error = useSignal<unknown>(undefined)
-  useEffect(() => {
-    usage.value = undefined
-    days.value = undefined
-    void attempt(error, async () => {
-      const read = await client().usage(month)
-      usage.value = read
-      days.value = await countDays(month, read.operations)
-    })
-  }, [month])
   return (
     <>
       <div class="bar">
@@ -49,6 +37,24 @@ export function UsagePage() {
           onChange={(event) => setParams({ month: event.currentTarget.value })}
         />
       </div>
+      <Month key={month} month={month} />
+    </>
+  )
+}
+
+/** One month, read once: another month is another component, which a late answer of this one cannot reach. */
+function Month({ month }: { month: string }) {
+  const usage = useSignal<Usage | undefined>(undefined)
+  const days = useSignal<Days | undefined>(undefined)
+  const error = useSignal<unknown>(undefined)
+  useEffect(() => {
+    void attempt(error, async () => {
+      usage.value = await client().usage(month)
+      days.value = await countDays(month, usage.value.operations)
+    })
+  }, [])
+  return (
+    <>
       <Problem error={error.value} />
       {usage.value && Object.keys(usage.value.operations).length === 0 && (
         <p class="empty">Nothing was done in this month.</p>

@@ -1,0 +1,79 @@
+// The console in Chromium where answers come late: a page shows what was asked for last, whichever answer comes last.
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+import { delayAnswer, inChromium } from './chromium-pages.js'
+
+const START_TIMEOUT_MS = 120_000
+
+inChromium('the console with late answers', ({ open }) => {
+  let service: Service
+  let owner: Caller
+
+  beforeAll(async () => {
+    service = await startService({ environment: { EAAS_CONSOLE: 'on' } })
+    owner = await service.createTenant({ name: 'acme' })
+  }, START_TIMEOUT_MS)
+  afterAll(() => service?.close())
+
+  /** Signs in on the page of health, which asks for none of what the tests delay. */
+  const signIn = async () => {
+    const { page, close } = await open(`${service.url}/console#/health`)
+    await page.getByLabel('API key').fill(owner.secret)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('heading', { name: 'Health' }).waitFor()
+    const show = (hash: string) => page.evaluate((to) => location.assign(to), hash)
+    return { page, show, close }
+  }
+  const makeKey = async (name: string) => (await owner.call('POST', '/v1/keys', { name })).body
+
+  it('shows the key that was chosen last', async () => {
+    const [slow, chosen] = [await makeKey('slow'), await makeKey('chosen')]
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, new RegExp(`/v1/keys/${slow.id}$`))
+    await show(`#/keys/${slow.id}`)
+    await asked
+    await show(`#/keys/${chosen.id}`)
+    await page.getByRole('heading', { name: 'chosen' }).waitFor()
+    await answer()
+    expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('chosen')
+    await close()
+  })
+
+  it('shows the usage of the month that was chosen last', async () => {
+    const month = new Date().toISOString().slice(0, 7)
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, new RegExp(`/v1/usage\\?.*${month}`))
+    await show(`#/usage?month=${month}`)
+    await asked
+    await show('#/usage?month=2020-01')
+    await page.getByText('Nothing was done in this month.').waitFor()
+    await answer()
+    expect(await page.getByLabel('Month').inputValue()).toBe('2020-01')
+    expect(await page.getByText('Nothing was done in this month.').count()).toBe(1)
+    await close()
+  })
+
+  it('keeps what is typed for another day while the rights of one are read', async () => {
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?.*action=tenant.restate/)
+    await show('#/rights')
+    await asked
+    await page.getByLabel('compared with').pressSequentially('2020-01')
+    await answer()
+    await page.getByRole('region', { name: 'Limits' }).waitFor()
+    expect(await page.getByLabel('compared with').inputValue()).toBe('2020-01')
+    await close()
+  })
+
+  it('shows the rights of the day that was chosen last', async () => {
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?.*action=tenant.restate/)
+    await show('#/rights?at=2999-01-01')
+    await asked
+    await show('#/rights?at=2020-01-01')
+    await page.locator('.empty').first().waitFor()
+    await answer()
+    expect(await page.getByRole('region', { name: 'Limits' }).count()).toBe(0)
+    await close()
+  })
+})
