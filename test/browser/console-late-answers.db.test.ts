@@ -15,13 +15,15 @@ inChromium('the console with late answers', ({ open }) => {
   }, START_TIMEOUT_MS)
   afterAll(() => service?.close())
 
-  /** Signs in on the page of health, which asks for none of what the tests delay. */
+  /** Signs in, waits until the list of keys was read, and goes to the page of health, which asks for none of what the tests delay. */
   const signIn = async () => {
-    const { page, close } = await open(`${service.url}/console#/health`)
+    const { page, close } = await open(`${service.url}/console#/keys`)
+    const show = (hash: string) => page.evaluate((to) => location.assign(to), hash)
     await page.getByLabel('API key').fill(owner.secret)
     await page.getByRole('button', { name: 'Sign in' }).click()
+    await expect.poll(() => page.locator('.bar .count').innerText()).toMatch(/^\d+$/)
+    await show('#/health')
     await page.getByRole('heading', { name: 'Health' }).waitFor()
-    const show = (hash: string) => page.evaluate((to) => location.assign(to), hash)
     return { page, show, close }
   }
   const makeKey = async (name: string) => (await owner.call('POST', '/v1/keys', { name })).body
@@ -74,6 +76,54 @@ inChromium('the console with late answers', ({ open }) => {
     await page.locator('.empty').first().waitFor()
     await answer()
     expect(await page.getByRole('region', { name: 'Limits' }).count()).toBe(0)
+    await close()
+  })
+
+  it('lists a key as it was changed while the list was read', async () => {
+    const key = await makeKey('closed here')
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, /\/v1\/keys\?/)
+    await show('#/keys')
+    await asked
+    await show(`#/keys/${key.id}`)
+    await page.getByRole('button', { name: 'Disable' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click()
+    await page.getByRole('button', { name: 'Enable' }).waitFor()
+    await show('#/keys')
+    await answer()
+    expect(await page.locator('tr', { hasText: 'closed here' }).innerText()).toContain('disabled')
+    await close()
+  })
+
+  it('lists a key that was made while the list was read', async () => {
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, /\/v1\/keys\?/)
+    await show('#/keys')
+    await asked
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByRole('dialog').getByRole('textbox').fill('made here')
+    await page.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('heading', { name: 'made here' }).waitFor()
+    await show('#/keys')
+    await answer()
+    await page.getByRole('link', { name: 'made here' }).waitFor({ timeout: 5_000 })
+    await close()
+  })
+
+  it('lists an API key as it was changed while the list was read', async () => {
+    await owner.call('POST', '/v1/api-keys', { name: 'revoked here', permissions: ['wrap'] })
+    const { page, show, close } = await signIn()
+    const { asked, answer } = await delayAnswer(page, '**/v1/api-keys')
+    await show('#/api-keys')
+    await asked
+    await page.getByRole('button', { name: 'revoked here' }).click()
+    await page.getByRole('button', { name: 'Revoke …' }).click()
+    await page.getByLabel('Type revoked here').fill('revoked here')
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
+    const row = page.locator('tr', { hasText: 'revoked here' }).first()
+    await expect.poll(() => row.innerText()).toContain('revoked\t')
+    await answer()
+    expect(await row.innerText()).toContain('revoked\t')
     await close()
   })
 })

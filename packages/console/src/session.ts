@@ -109,11 +109,15 @@ export function mayTry(permission: Permission): boolean {
   return session.value?.rights.may(permission) !== false
 }
 
+/** Keys that calls returned since the reading of the list began, which may have them as they were before. */
+const kept = new Map<string, Key>()
+
 /** Reads all keys, in pages; a list that is shown stays until all are read. */
 export async function loadKeys(): Promise<void> {
   const current = session.value
   if (!current || isLoadingKeys.value) return
   isLoadingKeys.value = true
+  kept.clear()
   const read = new Map<string, Key>()
   const isFirst = keys.value.size === 0
   try {
@@ -122,7 +126,7 @@ export async function loadKeys(): Promise<void> {
       if (session.value !== current) return
       for (const key of page.keys) read.set(key.id, key)
       const isLast = page.keys.length < PAGE_KEYS
-      if (isFirst || isLast) keys.value = new Map(read)
+      if (isFirst || isLast) keys.value = new Map([...read, ...kept])
       if (isLast) return
     }
   } finally {
@@ -132,11 +136,18 @@ export async function loadKeys(): Promise<void> {
 
 /** Puts a key that a call returned into the list. */
 export function keepKey(key: Key): void {
+  kept.set(key.id, key)
   keys.value = new Map(keys.value).set(key.id, key)
 }
 
+let apiKeyLists = 0
+
+/** Reads all API keys. Of lists that are read at the same time the one that was asked for last counts. */
 export async function loadApiKeys(): Promise<void> {
-  apiKeys.value = (await client().apiKeys.list()).api_keys
+  apiKeyLists += 1
+  const asked = apiKeyLists
+  const { api_keys } = await client().apiKeys.list()
+  if (asked === apiKeyLists) apiKeys.value = api_keys
 }
 
 /** The id of a key that is given by its name, where the list of keys has it; what is given otherwise. */
