@@ -1,7 +1,8 @@
 // The form of API keys in Chromium: what it shows of an API key, keeps after a refusal, and sends.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service/service.js'
-import { delayAnswer, inChromium } from './chromium-pages.js'
+import { findBarriers } from './barriers.js'
+import { delayAnswer, inChromium, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 
@@ -39,6 +40,7 @@ inChromium("the console's form of API keys", ({ open }) => {
   it('keeps what was typed when the server refuses it, and makes the API key with these limits', async () => {
     const { page, close } = await openApiKeys()
     await page.getByRole('button', { name: 'New API key' }).click()
+    expect([await findBarriers(page), await weakContrasts(page)]).toEqual([[], []])
     await page.getByLabel('Name', { exact: true }).fill('import')
     await page.locator('[value="unwrap"]').check()
     await page.getByLabel('From addresses').fill('10.0.0.300')
