@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { encodeUtf8 } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createClient, expiringApiKey } from '../../../packages/sdk/src/index.js'
+import { createClient, expiringApiKey, text } from '../../../packages/sdk/src/index.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 
 const OTHER_REQUEST_MS = 2_000
@@ -16,7 +16,7 @@ afterEach(() => {
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
-async function connect(engine: 'node' | 'web' = 'web') {
+async function connect(engine: 'node' | 'web' = 'web', timeoutMs = OTHER_REQUEST_MS) {
   const service = createTestService()
   const state = { dying: false, requested: [] as string[], gate: Promise.resolve() }
   const never = new Promise<never>(() => undefined)
@@ -32,7 +32,7 @@ async function connect(engine: 'node' | 'web' = 'web') {
   })
   const { id: keyId } = await createClient(service).keys.create({ name: 'users' })
   const sealed = await createClient(service).encrypt('shared', { keyId })
-  const eaas = createClient({ ...service, engine, fetch, timeoutMs: OTHER_REQUEST_MS, deks: { maxMessages: 10 } })
+  const eaas = createClient({ ...service, engine, fetch, timeoutMs, deks: { maxMessages: 10 } })
   const renewing = createClient({ ...service, apiKey, fetch, timeoutMs: OTHER_REQUEST_MS })
   /** A request that is cancelled while it waits. */
   const die = async (request: () => Promise<unknown>[]) => {
@@ -53,6 +53,13 @@ describe('where requests are isolated, a request', () => {
     expect(await eaas.decryptText(await eaas.encrypt('mine', { keyId }))).toBe('mine')
     expect(await eaas.hash('x', { keyId })).toMatch(/^[0-9a-f]{64}$/)
     expect((await renewing.tenant()).name).toBe('test')
+  })
+
+  it('looks up the key of a model by its name itself', async () => {
+    const { eaas, die } = await connect('web', 2 ** 31 - 1) // the timers of a dead request end with it
+    const users = eaas.model({ name: 'users', key: 'users', bind: ['id'], fields: { note: text() } })
+    await die(() => [users.encrypt({ id: 1, note: 'x' })])
+    expect(await users.decrypt(await users.encrypt({ id: 2, note: 'mine' }))).toEqual({ id: 2, note: 'mine' })
   })
 
   it('uses no DEK that another one has imported as if its bytes were still there', async () => {

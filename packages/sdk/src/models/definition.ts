@@ -14,6 +14,7 @@ import {
   type Row,
 } from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
+import { loadOnce, type Soon } from '../waiting.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
 import { type IndexKey, readIndexKey } from './index-key.js'
@@ -269,7 +270,8 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   assertBind(binding.bind, fields, names)
   const keyIds = new Set(typeof keyId === 'string' ? [keyId, ...formerKeyIds] : formerKeyIds)
   const indexKey = readLocal(options, binding.name, typeof keyId === 'string' ? keyIds : undefined)
-  const named = byName === undefined ? undefined : new NamedKey(byName, keyIds, indexKey)
+  const indexKeys = [indexKey, ...columns.map((column) => column.indexKey)].filter((one) => one !== undefined)
+  const named = byName === undefined ? undefined : new NamedKey(byName, keyIds, indexKeys)
   const shared = columns.find((column) => column.shared)
   if (indexKey && shared)
     throw new InvalidInputError(`${JSON.stringify(shared.column)}: the service makes a shared index: omit indexKey`)
@@ -299,32 +301,33 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
 export class NamedKey {
   /** undefined until it was looked up */
   id: string | undefined
-  private finding: Promise<void> | undefined
+  private finding: (() => Soon<this>) | undefined
 
-  /** @param keyIds those of the model, to which its own is added once it is known */
+  /**
+   * @param keyIds those of the model, to which its own is added once it is known
+   * @param indexKeys those of its index columns, which must be of one of its keys
+   */
   constructor(
     readonly name: string,
     private readonly keyIds: Set<string>,
-    private readonly indexKey: IndexKey | undefined,
+    private readonly indexKeys: readonly IndexKey[],
   ) {}
 
   /**
-   * Looks the key up, once for all calls that wait; again after a failure. @throws InvalidInputError when the index
+   * Looks the key up, once for all calls that wait; again after a failure. @throws InvalidInputError when an index
    * key is of another one; the errors of `keys.ensure`
    */
-  find(ensure: (name: string) => Promise<string>): Promise<void> | undefined {
-    if (this.id !== undefined) return undefined
-    this.finding ??= ensure(this.name)
-      .then((id) => {
-        const { indexKey, keyIds } = this
-        if (indexKey && ![id, ...keyIds].includes(indexKey.wrapped.key_id)) throw foreignIndexKey(indexKey)
-        keyIds.add(id)
-        this.id = id
-      })
-      .finally(() => {
-        this.finding = undefined
-      })
-    return this.finding
+  find(ensure: (name: string) => Promise<string>): Soon<this> {
+    this.finding ??= loadOnce(async () => {
+      const id = await ensure(this.name)
+      const all = [id, ...this.keyIds]
+      const foreign = this.indexKeys.find(({ wrapped }) => !all.includes(wrapped.key_id))
+      if (foreign) throw foreignIndexKey(foreign)
+      this.keyIds.add(id)
+      this.id = id
+      return this
+    })
+    return this.finding()
   }
 }
 

@@ -1,9 +1,10 @@
 // Changing the index key of a model while its rows are in use: two columns, of which a row has either.
 import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { createSealedTable } from '../adapter.js'
-import { number, text } from '../index.js'
+import { createClient, number, text } from '../index.js'
 import { maintain } from '../maintenance.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { createTestService } from '../testing.js'
 
 const service = useService()
 const connect = clientsOf(service)
@@ -38,6 +39,25 @@ const QUERIES = [
   { email: { startsWith: 'ada' } },
   { pay: 41 },
 ]
+
+it('an index key of before that is of another key is refused, also where the key is known by its name', async () => {
+  const eaas = createClient(createTestService())
+  const [own, other] = await Promise.all(['users', 'other'].map((name) => eaas.keys.ensure({ name })))
+  const [indexKey, foreign] = await Promise.all([own, other].map((key) => eaas.createIndexKey(key?.id ?? '')))
+  const users = (formerKey = '') =>
+    eaas.model({
+      ...{
+        name: 'users',
+        key: 'users',
+        bind: ['id'],
+        indexKey,
+        formerIndex: { indexKey: formerKey, columns: { e2: 'e1' } },
+      },
+      fields: { email: text({ index: 'e2' }) },
+    })
+  expect(await users(indexKey).encrypt({ id: 'a', email: 'x' })).toHaveProperty('e1')
+  expect((await failure(users(foreign).encrypt({ id: 'a', email: 'x' }))).message).toContain('indexKey was made under')
+})
 
 describe('a model whose index key is changed', () => {
   const old = () => define(OLD, { indexKey: before })

@@ -189,7 +189,7 @@ function join(
   for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // any other value is the application's
   if (definition.rowSeal && columns.length === (definition.whole ?? definition).columns.length)
     delete plain[SEAL_FIELD.name]
-  const paths = fields.map(({ path }) => path)
+  const paths = [...fields.map(({ path }) => path), ...(definition.rowSeal ? [SEAL_FIELD.path] : [])]
   if (isHeaderUsed(row, paths, header)) delete plain[header]
   return plain
 }

@@ -45,6 +45,12 @@ describe.each(['full', 'text', 'compact'] as const)('a row that is sealed as a w
     }
   })
 
+  it('leaves nothing of its own in what is opened, also of a row without values', async () => {
+    const model = define(format, { fields: { email: text().nullable() }, indexes: {}, indexKey: undefined })
+    const stored = (await model.encrypt({ id: 'a', email: null } as never)) as Stored
+    expect(await model.decrypt(stored as never)).toEqual({ id: 'a', email: null })
+  })
+
   it.each<[string, (row: Stored, older: Stored) => Stored]>([
     ['a cell that was set to null', (row) => ({ ...row, nick: null })],
     ['a cell and its index that were', (row) => ({ ...row, nick: null, nick_index: null })],
@@ -115,6 +121,13 @@ describe('a model that seals rows as a whole', () => {
     )
     expect((await failure(model.pick('nick').decrypt({ id, nick, row_seal } as never))).message).toContain('is missing')
     expect(await model.pick('nick').decrypt(row as never)).toMatchObject({ id: 'a', nick: 'ada' })
+  })
+
+  it('keeps the seal that is stored where only other columns are changed', async () => {
+    const row = (await define().encrypt(ada)) as Stored
+    const changes = await define().encryptPartial({ id: 'a', city: 'Paris' } as never)
+    expect(changes).toEqual({ id: 'a', city: 'Paris' })
+    expect(await define().decrypt({ ...row, ...(changes as object) } as never)).toEqual({ ...ada, city: 'Paris' })
   })
 
   it('is declared with columns that it binds to, in format v2', () => {

@@ -141,7 +141,8 @@ export async function sealRows(
   const encode = format === 'text' ? textOf : encodeSealed
   const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly SealedParts[]) => {
     const values = sealed.map((parts, number): [Path, unknown] => [present[number]?.path ?? [], encode(parts)])
-    const full = withValues(definition.rowSeal ? { [SEAL_FIELD.name]: null, ...row } : row, values)
+    const isSealed = definition.rowSeal && fields.length > 0 // without a field, the seal that is stored stays
+    const full = withValues(isSealed ? { [SEAL_FIELD.name]: null, ...row } : row, values)
     out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
   let isCollecting = false
