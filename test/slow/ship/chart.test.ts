@@ -130,7 +130,18 @@ describe.runIf(helm)('the chart', () => {
     }
   })
 
+  it('renders a job that asks for an installation at an upgrade, and no root key where it is elsewhere', () => {
+    const { stdout } = render('1.34.0', '--is-upgrade', '--set-string', 'secret.rootKey=,serviceAccountName=kms')
+    expect(stdout).not.toContain('root-key')
+    const parts = parseAllDocuments(stdout).map((part) => part.toJS())
+    const pods = parts.flatMap(({ kind, spec }) => (['Job', 'StatefulSet'].includes(kind) ? [spec.template.spec] : []))
+    expect(pods.map(({ serviceAccountName }) => serviceAccountName)).toEqual(['kms', 'kms'])
+    expect(pods.map(({ containers }) => containers[0].args)).toContainEqual(['migrate', '--existing'])
+  })
+
   it.each([
+    ['a port, which its probes would not know', 'settings.EAAS_PORT=1'],
+    ['certificates, which its probes would not know', 'settings.EAAS_TLS_CERT_FILE=x'],
     ['a secret as a setting', 'settings.EAAS_ROOT_KEY=x'],
     ['a setting that is none of the server', 'settings.PATH=x'],
     ['an unknown value', 'replica=3'],

@@ -34,7 +34,9 @@ capabilities: { drop: [ALL] }
 {{- end }}
 
 {{- define "eaas.env" -}}
+{{- if .Values.secret.rootKey }}
 - { name: EAAS_ROOT_KEY_FILE, value: /run/secrets/eaas/root-key }
+{{- end }}
 - { name: EAAS_DATABASE_URL_FILE, value: /run/secrets/eaas/database-url }
 {{- if .Values.databaseCa.configMap }}
 - { name: NODE_EXTRA_CA_CERTS, value: /run/database-ca/ca.crt }
@@ -57,7 +59,9 @@ capabilities: { drop: [ALL] }
     secretName: {{ .Values.secret.name }}
     defaultMode: 0440
     items:
+      {{- if .Values.secret.rootKey }}
       - { key: {{ .Values.secret.rootKey }}, path: root-key }
+      {{- end }}
       - { key: {{ .Values.secret.databaseUrl }}, path: database-url }
 {{- if .Values.databaseCa.configMap }}
 - name: database-ca

@@ -15,6 +15,7 @@ export function addMigrate(program: Command): void {
   program
     .command('migrate')
     .description("Migrate the database to this version's schema. Starting a server does this too.")
+    .option('--existing', 'fail where the database has no installation, instead of creating one', false)
     .option('--role <role>', 'then grant this PostgreSQL role the rights that a server needs, and no others')
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
@@ -29,12 +30,13 @@ export function addMigrate(program: Command): void {
  */
 async function migrateDatabase(
   config: Config,
-  { json, role }: { json: boolean; role?: string | undefined },
+  { json, role, existing }: { json: boolean; role?: string | undefined; existing: boolean },
 ): Promise<void> {
   if (role !== undefined && config.databaseUrl === undefined) {
     throw new RoleError('The embedded database has no roles: --role needs EAAS_DATABASE_URL.')
   }
-  const store = await openStore(config, { beside: true, mayCreate: true, onFailure: failWithoutDatabase })
+  const mayCreate = !existing
+  const store = await openStore(config, { beside: true, mayCreate, onFailure: failWithoutDatabase })
   const before = await findSchemaVersion(store.sql).finally(() => store.close())
   const grantAndPrint = async ({ sql }: Services) => {
     const after = await findSchemaVersion(sql)
@@ -51,7 +53,7 @@ async function migrateDatabase(
     )
     if (granted) print(...describe(granted))
   }
-  await withServices(config, grantAndPrint, { mayCreate: true })
+  await withServices(config, grantAndPrint, { mayCreate })
 }
 
 function describe({ role, mayPurge, may_create }: Granted & { role: string; mayPurge: boolean }): string[] {
