@@ -22,7 +22,7 @@ const known = Object.keys(VARIABLES)
 describe('the package', () => {
   it('publishes all of it', () => {
     const { files } = JSON.parse(read('package.json')) as { files: string[] }
-    expect(files).toEqual(expect.arrayContaining(['chart', 'container', 'monitoring', 'systemd']))
+    expect(files).toEqual(expect.arrayContaining(['chart', 'config.schema.json', 'container', 'monitoring', 'systemd']))
   })
 })
 
