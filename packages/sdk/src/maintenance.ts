@@ -49,6 +49,24 @@ export interface TableColumns {
  * each row and compares its indexes. `open` is the opposite of `seal`: what is to be written are the values of the
  * fields, as `decrypt` of the model returns them; indexes stay.
  */
+/** What the values of an index depend on. */
+export interface DescribedIndex {
+  column: string
+  kind: string
+  /** of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index */
+  length: number
+  bits: number | null
+  shared: boolean
+  fields: {
+    name: string
+    kind: string
+    range: { readonly step: number } | 'day' | 'month' | 'year' | null
+    normalize: string[]
+  }[]
+  /** the commitment of the index key, in base64; null where the service makes the index */
+  key: string | null
+}
+
 export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
@@ -186,7 +204,10 @@ async function readVersions(
   return new Map(await Promise.all([...keyIds].map(read)))
 }
 
-function describeIndex({ indexKey: former, fields, ...index }: IndexColumn, current: IndexKey | undefined) {
+function describeIndex(
+  { indexKey: former, fields, ...index }: IndexColumn,
+  current: IndexKey | undefined,
+): DescribedIndex {
   const { column, kind, length, bits = null, shared } = index
   const key = former ?? current
   return {
