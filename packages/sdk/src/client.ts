@@ -136,8 +136,9 @@ export interface ClientOptions extends SecretOptions {
   /**
    * The API key, or a function, async or not, that returns it and is called at each request; see also
    * `expiringApiKey`. An error of that function is passed on. All of its API keys must be one caller's: the client
-   * opens with the DEKs that any of them got, so make a client for each tenant or user. Leave it out in pages and workers that call a
-   * broker, where the session's cookie authenticates the user. Elsewhere the first request throws without it.
+   * opens with the DEKs that any of them got, so make a client for each tenant or user. Leave it out in pages and
+   * workers that call a broker, where the session's cookie authenticates the user. Elsewhere the first request
+   * throws without it.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */

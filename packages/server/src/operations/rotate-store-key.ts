@@ -12,7 +12,7 @@ import { recordForInstallation } from '../runner/installation-log.js'
 import type { EntryNote, Services } from '../runner/operation.js'
 import { performAsSystem, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { assertOpens, makeStoreKey, refreshStoreKeys } from '../runner/store-keys.js'
+import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../runner/store-keys.js'
 import type { Transaction } from '../store/db.js'
 import { listKeysUnderEarlier } from '../store/keys.js'
 import {
@@ -208,8 +208,7 @@ async function begin(services: Services, provider: RootKeyProvider): Promise<num
     throw new Refusal('E_STATE', message)
   }
   const rows = await listUsable(services.sql)
-  const [newest] = rows.slice(-1)
-  if (newest) await assertOpens(provider, newest)
+  await openStoreKeys(services.sql, provider) // or it would wrap the new one with a root key that was replaced since
   const { row } = await makeStoreKey(provider, number)
   await recordWith(services, { step: 'begun', number }, async (transaction) => {
     await assertStoreKeys(transaction, rows)

@@ -55,15 +55,6 @@ export async function rewrap(
   }
 }
 
-/** Checks that a root key opens a store key. @throws RootKeyError */
-export async function assertOpens(
-  provider: RootKeyProvider,
-  row: Pick<StoreKeyRow, 'number' | 'wrapped'>,
-): Promise<void> {
-  const numbered = await unwrap(provider, row)
-  numbered.fill(0)
-}
-
 /** Opens all store keys. @throws RootKeyError if there is none, or the root key does not open one */
 export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): Promise<StoreKeys> {
   const storeKeys: StoreKeys = { current: 0, keys: new Map() }
