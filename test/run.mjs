@@ -1,6 +1,6 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
 // Arguments go to vitest (`npm test -- test/audit/retention/purge.test.ts -t purge`); with any, the checks are skipped. `--slow` runs
-// the long suites instead; with names of fault-suites.mjs, which `--slow --help` lists, those of these kinds of faults. `--quick` runs
+// the long suites instead; with names of fault-suites.mjs, which `--help` lists, those of these kinds of faults. `--quick` runs
 // units and a few suites on the embedded database, which need no build. `--no-build` uses the existing build.
 // The run is red after: a failed build, check or test, a file that does not load, an unhandled error, or no test at all.
 import { spawn } from 'node:child_process'
@@ -34,9 +34,11 @@ process.on('uncaughtException', (error) => {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEverything)
 
 const isSlow = process.argv.includes('--slow')
-if (isSlow && process.argv.includes('--help')) {
-  for (const [name, suites] of Object.entries(FAULT_SUITES))
-    console.log(`npm run test:slow -- ${name}\n  ${suites.join('\n  ')}`)
+if (process.argv.includes('--help')) {
+  console.log(
+    'npm test [-- [--quick] [--no-build] [FILE …] [-t NAME]]\nnpm run test:slow [-- [--no-build] [FAULTS or FILE …]]\n',
+  )
+  for (const [name, suites] of Object.entries(FAULT_SUITES)) console.log(`FAULTS ${name}:\n  ${suites.join('\n  ')}`)
   process.exit()
 }
 const isFault = (argument) => isSlow && argument in FAULT_SUITES

@@ -53,9 +53,14 @@ export function TenantsPage() {
   const shown = useComputed(() =>
     (tenants.value ?? []).filter(({ tenant_id: id, name, status }) => isAskedFor({ id, name, status })),
   )
+  const lists = useRef(0)
+  // Of lists that are read at the same time the one that was asked for last counts.
   const load = () =>
     attempt(error, async () => {
+      lists.current += 1
+      const asked = lists.current
       const listed = await listTenants()
+      if (asked !== lists.current) return
       tenants.value = listed.tenants
       tampered.value = listed.tampered
     })

@@ -7,7 +7,7 @@
 import type { AuditEntry } from '@eaas/audit'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import type { Queryable } from './db.js'
-import { lastIdWithin, pageOfBlocks, sampledWithin } from './entry-indexes.js'
+import { lastIdWithin, ofKeyAndAction, pageOfBlocks, sampledWithin } from './entry-indexes.js'
 
 /**
  * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a
@@ -99,6 +99,11 @@ export async function listEntries(
   }
   if (scans) return search(sql, log.tenant_id, filter, { range, page, inTurn })
   const total = await countEntries(sql, log.tenant_id, filter, { range, inTurn })
+  const { key_id, action } = filter
+  if (key_id !== undefined && action !== undefined) {
+    const of = { tenant_id: log.tenant_id, key_id, action }
+    return { entries: await inTurn(() => readPageOfKeyAndAction(sql, of, range, page)), total }
+  }
   // Where that many entries match, a page is among those that end the range.
   const near = endOf(range, page.order)
   if (total * NEAR > 2 * (page.offset + page.limit) * (range.through_id - range.after_id)) {
@@ -215,6 +220,24 @@ function readPage(
     sql`where ${within(sql, tenant_id, filter, range)}
     order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
   )
+}
+
+/** Reads a page by the index of keys with actions, whose entries are in order. */
+async function readPageOfKeyAndAction(
+  sql: Queryable,
+  of: { tenant_id: string; key_id: string; action: Action },
+  { after_id, through_id }: Range,
+  { limit, offset, order }: Page,
+): Promise<ListedEntry[]> {
+  const entries = await readEntries(
+    sql,
+    sql`where ${ofKeyAndAction(sql, of)} and id > ${after_id} and id <= ${through_id}
+    order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
+  )
+  const isOther = ({ tenant_id, key_id, action }: ListedEntry) =>
+    tenant_id !== of.tenant_id || key_id !== of.key_id || action !== of.action
+  if (entries.some(isOther)) throw new Error('entries of another key or action have the same hash')
+  return entries
 }
 
 /** Reads a page by an index by blocks, through all of the range if necessary. */

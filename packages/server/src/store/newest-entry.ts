@@ -5,7 +5,7 @@
  * entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
-import { pageOfBlocks } from './entry-indexes.js'
+import { ofKeyAndAction, pageOfBlocks } from './entry-indexes.js'
 
 /** A row with the newest entry that records it; null if the log has none. */
 export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
@@ -17,12 +17,10 @@ export function newestEntryOfKey(sql: Queryable) {
     from pg_catalog.unnest(array['key.create', 'key.rotate', 'key.update', 'key.enable', 'key.disable', 'key.destroy',
                                  'key.rotation_policy', 'key.restate']) as change (action),
     lateral (
-      select id from audit_log ${pageOfBlocks(
-        sql,
-        sql`keys.tenant_id`,
-        sql`key_id = keys.key_id and action = change.action and id + 0 > ${purgedOf(sql, sql`keys`)}`,
-        { limit: 1 },
-      )}
+      select id from audit_log
+      where ${ofKeyAndAction(sql, { tenant_id: sql`keys.tenant_id`, key_id: sql`keys.key_id`, action: sql`change.action` })}
+        and id > ${purgedOf(sql, sql`keys`)}
+      order by id desc limit 1
     ) as newest
   )::bigint as newest_entry`
 }

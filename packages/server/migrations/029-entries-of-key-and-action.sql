@@ -1,0 +1,3 @@
+-- The entries of a key with an action in the order of their ids: a hash of 64 bits stands for tenant, key and action, so an entry takes 28 bytes, whatever their number.
+create index if not exists audit_log_key_action on audit_log (uuid_hash_extended(key_id, uuid_hash(tenant_id)::bigint # hashtext(action)::bigint), id);
+drop index if exists audit_log_key_action_block;
