@@ -207,13 +207,13 @@ describe.each([
 
 it('lists no entry of another tenant that has the same hash', async () => {
   const { sql } = service.services
-  // uuid_hash(mine) # hashtext('key.wrap') = uuid_hash(theirs) # hashtext('key.unwrap')
-  const [mine, theirs] = ['0000abc7-0000-4000-8000-000000000000', '0000a518-0000-4000-8000-000000000000']
+  // of which uuid_hash is the same
+  const [mine, theirs] = ['0000a7ed-0000-4000-8000-000000000000', '0000bd60-0000-4000-8000-000000000000']
   const [key_id = ''] = KEYS
   await sql`
     insert into audit_log (tenant_id, id, action, key_id, actor, created_at, hash, mac)
     values (${mine}, 1, 'key.create', ${key_id}, 'system', now(), '', ''),
-           (${theirs}, 1, 'key.unwrap', ${key_id}, 'system', now(), '', '')`
+           (${theirs}, 1, 'key.wrap', ${key_id}, 'system', now(), '', '')`
   const page = { limit: 50, offset: 0, order: 'desc' } as const
   const list = (action: Action) =>
     listEntries(sql, { tenant_id: mine, purged_through: 0 }, { key_id, action }, page, (read) => read())

@@ -50,6 +50,8 @@ const COUNTED_AT_ONCE = 10_000
 /** Entries next to the end of a range, of which as many are read sooner than a block of an index. */
 const NEAR = 1_000
 
+const ALL_DAYS = { first: '0001-01-01', last: '9999-12-31' }
+
 /** Runs a statement that reads many entries when it is its turn. */
 export type InTurn = <Result>(read: () => Promise<Result>) => Promise<Result>
 
@@ -83,9 +85,13 @@ export async function listEntries(
   page: Page,
   inTurn: InTurn,
 ): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
-  const range = await findRange(sql, log, filter)
-  if (range.through_id <= range.after_id) return { entries: [], total: 0 }
   const scans = isScan(filter)
+  const isWhole = filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined
+  const [range, sum] = await Promise.all([
+    findRange(sql, log, filter),
+    isWhole && !scans && isSearch(filter) ? sumDays(sql, log.tenant_id, filter, ALL_DAYS) : undefined,
+  ])
+  if (range.through_id <= range.after_id) return { entries: [], total: 0 }
   if (scans && range.through_id - range.after_id > MAX_SCANNED_ENTRIES) {
     throw new ScanError(range.through_id - range.after_id)
   }
@@ -98,7 +104,7 @@ export async function listEntries(
     }
   }
   if (scans) return search(sql, log.tenant_id, filter, { range, page, inTurn })
-  const total = await countEntries(sql, log.tenant_id, filter, { range, inTurn })
+  const total = sum ?? (await countEntries(sql, log.tenant_id, filter, { range, inTurn }))
   const { key_id, action } = filter
   if (key_id !== undefined && action !== undefined) {
     const of = { tenant_id: log.tenant_id, key_id, action }
@@ -249,11 +255,7 @@ function readPageOfBlocks(
   page: Page,
 ): Promise<ListedEntry[]> {
   const condition: ReturnType<typeof sql> = sql`${withinBlocks(sql, range)} and ${matching(sql, filter)}`
-  const ids = sql`array(select id from audit_log ${pageOfBlocks(sql, tenant_id, condition, page)})`
-  return readEntries(
-    sql,
-    sql`where tenant_id = ${tenant_id} and id = any(${ids}) order by id ${page.order === 'asc' ? sql`asc` : sql`desc`}`,
-  )
+  return readEntries(sql, pageOfBlocks(sql, tenant_id, condition, page))
 }
 
 function readEntries(sql: Queryable, where: ReturnType<typeof sql>): Promise<ListedEntry[]> {
@@ -267,6 +269,7 @@ function readEntries(sql: Queryable, where: ReturnType<typeof sql>): Promise<Lis
     from audit_log ${where}`
 }
 
+/** Counts the entries of a range that is not the whole log. */
 async function countEntries(
   sql: Queryable,
   tenant_id: string,
@@ -278,9 +281,6 @@ async function countEntries(
     for (const stretch of stretchesOf(counted, COUNTED_AT_ONCE))
       entries += await inTurn(() => countRows(sql, tenant_id, filter, stretch))
     return entries
-  }
-  if (filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined) {
-    return sumDays(sql, tenant_id, filter, { first: '0001-01-01', last: '9999-12-31' })
   }
   const [days] = await sql<{ first: string; last: string }[]>`
     select pg_catalog.min(day) as first, pg_catalog.max(day) as last from (
@@ -331,13 +331,19 @@ async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter,
 }
 
 /**
- * The entries of a range. A scan for a key or an action too reads their index by blocks; any other filter the primary
- * key, since such an index has no columns for a condition that `is true`.
+ * The entries of a range. A key with an action has an index of its own; a scan for one of them reads its index by
+ * blocks; any other filter reads the primary key, since no index has columns for a condition that `is true`.
  */
 function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range) {
+  const { key_id, action } = filter
+  const { after_id, through_id } = range
+  if (key_id !== undefined && action !== undefined) {
+    return sql`
+      ${ofKeyAndAction(sql, { tenant_id, key_id, action })} and id > ${after_id} and id <= ${through_id}
+      and (tenant_id = ${tenant_id} and ${matching(sql, filter)}) is true`
+  }
   if (isScan(filter) && isByBlocks(filter))
     return sql`tenant_id = ${tenant_id} and ${withinBlocks(sql, range)} and ${matching(sql, filter)}`
-  const { after_id, through_id } = range
   return sql`
     tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id} and (${matching(sql, filter)}) is true`
 }

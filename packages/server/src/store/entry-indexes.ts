@@ -38,14 +38,15 @@ export function pageOfBlocks(
 /**
  * A condition for the entries of a key with an action, whose index has them in the order of their ids. It must stand
  * alone with conditions on the id: beside another one, PostgreSQL would expect too few entries and sort them all.
- * Two pairs may have the same hash, once in 2^64, so who shows entries looks at their tenant, key and action again.
+ * Others may have the same hash, so who shows entries looks at their tenant, key and action again.
  */
 export function ofKeyAndAction(
   sql: Queryable,
   { tenant_id, key_id, action }: Record<'tenant_id' | 'key_id' | 'action', string | Fragment>,
 ): Fragment {
   const hash = (tenant: string | Fragment, key: string | Fragment, of: string | Fragment) => sql`
-    pg_catalog.uuid_hash_extended(${key}::uuid, pg_catalog.uuid_hash(${tenant}::uuid)::bigint # pg_catalog.hashtext(${of}::text)::bigint)`
+    pg_catalog.uuid_hash_extended(
+      ${key}::uuid, pg_catalog.hashtextextended(${of}::text, pg_catalog.uuid_hash(${tenant}::uuid)::bigint))`
   return sql`${hash(sql`tenant_id`, sql`key_id`, sql`action`)} = ${hash(tenant_id, key_id, action)}`
 }
 
