@@ -203,7 +203,10 @@ async function* convert(
     const converted = isEncrypting
       ? await model.encryptMany(records, { signal }).catch((error) => refuseCell(error, done))
       : await model.decryptMany(records as never, { signal }).then(({ ok, failed: [first] }) => {
-          return first ? refuseCell(first.error, done, first.index) : ok
+          if (!first) return ok
+          const isEmpty = (name: string) =>
+            !emptyIsNull && columns.includes(name) && records[first.index]?.[name] === ''
+          return refuseCell(first.error, done, first.index, isEmpty)
         })
     done += rows.length
     // An empty text needs quotes only where it is not the same as none.
@@ -224,20 +227,30 @@ function assertPlain(records: readonly Row[], columns: readonly string[], before
 }
 
 /**
- * Says in which row of the file it is what the SDK found at a record of a block. @throws CommandError, or the
- * error itself where it is not about a row
+ * Says in which row of the file it is what the SDK found at a record of a block. `isEmpty` tells of a column to
+ * decrypt whether the row's cell is empty, as that of null is.
+ *
+ * @throws CommandError or UsageError; the error itself where it is not about a row
  */
-function refuseCell(error: unknown, before: number, index?: number): never {
+function refuseCell(
+  error: unknown,
+  before: number,
+  index?: number,
+  isEmpty: (name: string) => boolean = () => false,
+): never {
   if (!isEaasError(error)) throw error
   const place = 'place' in error ? error.place : undefined
   const at = place?.index ?? index
   if (at === undefined) throw error
   const field = place === undefined ? '' : `, column ${JSON.stringify(place.field)}`
+  const where = `row ${before + at + 1}${field}`
+  if (place && isEmpty(place.field))
+    throw new UsageError(`${where}: the cell is empty. Pass --empty-is-null, if encrypt-csv had it.`)
   const message = withoutPlace(error)
   const isAltered = error.code === 'E_DECRYPTION'
   const hint = isAltered ? 'Pass the same --model, --columns and --bind as to encrypt-csv.' : error.hint
   const exitCode = isAltered ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : 1
-  throw new CommandError(`row ${before + at + 1}${field}: ${message}. ${hint}`, exitCode)
+  throw new CommandError(`${where}: ${message}. ${hint}`, exitCode)
 }
 
 /** Refuses a header that does not fit the choice. @throws UsageError */

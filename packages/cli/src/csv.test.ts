@@ -135,7 +135,13 @@ describe('encrypt-csv', () => {
     expect(plain.sealed.match(/eaas\./g)).toHaveLength(2) // without the option, both are an empty text
     expect(plain.back).toBe('id,name\n1,\n2,\n')
     const removed = sealed.replace(/^3,[^,]*/m, '3,')
-    expect(await command(['decrypt-csv', ...choice.slice(0, -1)], removed)).toMatchObject({ code: 2 })
+    expect(await command(['decrypt-csv', ...choice], removed)).toMatchObject({ code: 0 })
+    expect(await command(['decrypt-csv', ...choice.slice(0, -1)], removed)).toMatchObject({
+      code: 2,
+      err: 'eaas-cli: row 1, column "name": the cell is empty. Pass --empty-is-null, if encrypt-csv had it.\n',
+    })
+    const quoted = await command(['decrypt-csv', ...choice], removed.replace(/^3,/m, '3,""'))
+    expect(quoted).toMatchObject({ code: 2, err: expect.stringContaining('row 3, column "name": not an envelope') })
   })
 
   it('refuses to encrypt a cell twice, and names it', async () => {

@@ -271,6 +271,11 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
  * give different bytes.
  */
 export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
+  return prefixEach(parts)
+}
+
+/** As `lengthPrefixed`, of a list of any length: a call has a limited number of arguments. */
+export function prefixEach(parts: readonly Uint8Array[]): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + 4 + part.length, 0))
   let at = 0
   for (const part of parts) {

@@ -7,6 +7,7 @@ import {
   compareBytes,
   encodeUtf8,
   isBoundWrappedKey,
+  isWellFormed,
   MAX_USE_VALUE_CHARACTERS,
   type WrappedKey,
   type WrapUse,
@@ -114,8 +115,12 @@ export function contextRow(columns: Readonly<Record<string, string | number | bi
 
 /** Returns the text of a column that a row is bound to (bindings.md 2). @throws InvalidInputError */
 export function readBound(value: unknown, place: RecordPlace): string {
-  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== ''))
-    return `${value}`
+  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== '')) {
+    const text = `${value}`
+    if (isWellFormed(text)) return text
+    const hint = 'Correct the text, which has half of a surrogate pair and so no UTF-8 form.'
+    throw new InvalidInputError('a column of bind must not contain a lone surrogate', hint, place)
+  }
   throw new InvalidInputError(
     `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
     'Give the row its id before it is encrypted or changed, and select its column when it is read.',

@@ -159,6 +159,15 @@ const HINTS: Hint[] = [
     /"nam" has no index/,
     /Fields with an index: name, age\./,
   ],
+  [
+    'a query with the object around a field',
+    () =>
+      any(eaas)
+        .model({ ...{ name: 'm', keyId, bind: false }, fields: { 'address.street': text({ index: 'street_index' }) } })
+        .index({ address: { street: 'S' } }),
+    /"address" has no index/,
+    /^Name the field as the model does: \{ "address\.street": … \}\.$/,
+  ],
   ['a pattern', () => any(people).index({ name: { like: 'A%' } }), /search for text/, /list|indexes/],
   ['bind as text', model({ bind: 'id', fields: { a: text() } }), /^bind must list/, /\['id'\]/],
   [

@@ -32,8 +32,16 @@ const SEALED_TEXT =
  * a plaintext and sealed once more.
  */
 export function looksSealed(value: unknown): boolean {
+  const queue = [value] // in place of calls, of which lists in lists may need too many
+  for (const one of queue) {
+    if (Array.isArray(one)) for (const member of one as unknown[]) queue.push(isCompact(member) ? undefined : member)
+    else if (isSealedOne(one)) return true
+  }
+  return false
+}
+
+function isSealedOne(value: unknown): boolean {
   if (typeof value === 'string') return spellingsOf(value).some((text) => SEALED_TEXT.test(text))
-  if (Array.isArray(value)) return value.some((one) => !isCompact(one) && looksSealed(one))
   return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }
 

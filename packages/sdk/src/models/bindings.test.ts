@@ -4,6 +4,7 @@ import { contextAad, decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { rounds } from '../../../../test/support/run/rounds.js'
+import { contextRow } from '../broker.js'
 import { type Client, createClient, type EngineName, fromText, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
@@ -208,6 +209,31 @@ describe('the columns of `bind`', () => {
       place,
       hint: expect.stringContaining('select its column when it is read'),
     })
+  })
+
+  it('are named where their text has half of a surrogate pair, and only that row fails', async () => {
+    const keyId = service.createKey()
+    const users = connect().model({ name: 'users', keyId, bind: ['tenant', 'id'], fields: { email: text() } })
+    const given = [
+      { tenant: 't', id: '1', email: 'a' },
+      { tenant: 't', id: '2', email: 'b' },
+    ]
+    const expected = {
+      code: 'E_INVALID_INPUT',
+      place: { index: 1, field: 'id' },
+      message: expect.stringContaining('a column of bind must not contain a lone surrogate'),
+      hint: expect.stringContaining('half of a surrogate pair'),
+    }
+    const halved = <R extends object>(row: R | undefined) => ({ ...row, id: 'SECRET\ud800' })
+    const error = await failure(users.encryptMany([given[0], halved(given[1])] as typeof given))
+    expect(error).toMatchObject(expected)
+    expect(`${error.message} ${error.hint}`).not.toMatch(/SECRET|flat object/)
+    expect(service.requests).toEqual([])
+    const rows = await users.encryptMany(given)
+    const { ok, failed } = await users.decryptMany([rows[0], halved(rows[1])] as never[])
+    expect(ok).toEqual([given[0]])
+    expect(failed).toMatchObject([{ index: 1, error: expected }])
+    expect(() => contextRow({ id: '\udc00' })).toThrow('must not contain a lone surrogate')
   })
 
   it('may be numbers that a driver returns as text, and lie in objects', async () => {

@@ -41,6 +41,36 @@ describe('a model with envelope: 1', () => {
   })
 })
 
+describe('a list in very many lists', () => {
+  const deep: unknown = JSON.parse('['.repeat(20_000) + ']'.repeat(20_000))
+  it.each(['full', 'text'] as const)(
+    'fails its row alone where plaintext is accepted, in the form %s',
+    async (format) => {
+      const migrating = modelOf({ format, acceptPlaintext: true, warn: false })
+      const { ok, failed } = await migrating.decryptMany([ada, { ...ada, email: deep }, bob] as never[])
+      expect(ok).toEqual([ada, bob])
+      expect(failed).toMatchObject([{ index: 1, error: { code: 'E_INVALID_INPUT', place: { field: 'email' } } }])
+      for (const run of [migrating.reseal, migrating.rewrap]) {
+        const items = await itemsOf(run([ada, { ...ada, note: deep }, bob] as never[]))
+        expect(items.map(({ status }) => status === 'failed')).toEqual([false, true, false])
+      }
+    },
+  )
+
+  it('fails its row alone in a field of JSON too, which cannot be written so deep', async () => {
+    const options = { name: 'users', keyId, bind: ['id'], acceptPlaintext: true, warn: false } as const
+    const migrating = eaas.model({ ...options, fields: { list: json() } })
+    const rows = [
+      { id: 'a', list: [1] },
+      { id: 'b', list: deep },
+    ] as never[]
+    const { ok, failed } = await migrating.decryptMany(rows)
+    expect(ok).toEqual([rows[0]])
+    expect(failed[0]?.error.message).toContain('nested too deeply')
+    expect((await itemsOf(migrating.reseal(rows))).map(({ status }) => status)).toEqual(['changed', 'failed'])
+  })
+})
+
 describe('rows of format v1', () => {
   it('open with acceptUnbound only, are counted, and are bound by reseal', async () => {
     const old = await eaas.model({ name: 'users', keyId, envelope: 1, fields }).encryptMany([ada, bob])

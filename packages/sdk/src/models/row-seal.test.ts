@@ -74,6 +74,37 @@ describe.each(['full', 'text', 'compact'] as const)('a row that is sealed as a w
     expect(await open({ ...older })).toEqual(ada)
   })
 
+  it.each<[string, unknown]>([
+    ['an object', {}],
+    ['an object that makes no text of itself', JSON.parse('{"toString":1,"valueOf":1}')],
+    ['an object without a prototype', Object.create(null)],
+    ['a number', JSON.parse('1e400')],
+    ['true', true],
+    ['an empty list', []],
+    ['a list of such objects', [JSON.parse('{"toString":1}')]],
+    ['a list in a list', [['0']]],
+    ['half of a surrogate pair', '\ud800'],
+    ['a list with half of a surrogate pair', ['\ud800']],
+    ['a list of very many texts', Array.from({ length: 300_000 }, () => '0')],
+  ])('fails alone among others with an index that is %s', async (_, altered) => {
+    const model = define(format)
+    const rows = (await model.encryptMany([ada, { ...ada, id: 'b' }, { ...ada, id: 'c' }])) as Stored[]
+    for (const column of ['email_index', 'email_parts']) {
+      const given = rows.map((row, at) => (at === 1 ? { ...row, [column]: altered } : row)) as never[]
+      const { ok, failed } = await model.decryptMany(given)
+      expect(ok.map(({ id }) => id)).toEqual(['a', 'c'])
+      expect(failed).toMatchObject([{ index: 1, error: { ...REFUSED, place: { index: 1, field: 'row_seal' } } }])
+      const bad = given[1] as never
+      expect(await failure(model.decrypt(bad))).toMatchObject(REFUSED)
+      expect(await failure(model.decryptPartial(bad))).toMatchObject(REFUSED)
+      const resealed = await itemsOf(model.reseal(given))
+      expect(resealed.map(({ status }) => status)).toEqual(['changed', 'failed', 'changed'])
+      // Only the wrapped keys are read and replaced: nothing is opened.
+      const rewrapped = await itemsOf(model.rewrap(given))
+      expect(rewrapped.map(({ status }) => status)).toEqual(['current', 'current', 'current'])
+    }
+  })
+
   it('is refused without its seal, and with a cell that was null and has a value now', async () => {
     const row = await sealed()
     expect(await failure(open({ ...row, row_seal: null }))).toMatchObject(REFUSED)

@@ -2,7 +2,7 @@
  * The seal of a row (bindings.md 4): one more envelope, of no bytes, that is bound to which fields have a value, to
  * each of their ciphertexts and to the index columns. Made last, under the DEK of the row.
  */
-import { compareBytes, concatBytes, encodeUtf8, lengthPrefixed } from '@eaas/protocol'
+import { compareBytes, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed, prefixEach } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import type { Plaintext } from '../records/envelopes.js'
@@ -93,9 +93,16 @@ function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
   return [...list].sort((a, b) => compareBytes(encodeUtf8(nameOf(a)), encodeUtf8(nameOf(b))))
 }
 
-/** 1 and one value, or 2 and the lengths and values of a list. */
+/**
+ * 1 and one text, or 2 and the lengths and texts of a list (bindings.md 4). Anything else has no bytes, as no
+ * column that was sealed: the seal then does not open.
+ */
 function indexBytes(value: unknown): Uint8Array {
-  if (Array.isArray(value))
-    return concatBytes(Uint8Array.of(2), lengthPrefixed(...value.map((one) => encodeUtf8(`${one}`))))
-  return concatBytes(Uint8Array.of(1), encodeUtf8(`${value}`))
+  if (isUtf8(value)) return concatBytes(Uint8Array.of(1), encodeUtf8(value))
+  if (!Array.isArray(value) || !value.every(isUtf8)) return NONE
+  return concatBytes(Uint8Array.of(2), prefixEach(value.map(encodeUtf8)))
+}
+
+function isUtf8(value: unknown): value is string {
+  return typeof value === 'string' && isWellFormed(value)
 }
