@@ -5,6 +5,8 @@ import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessKeyFault, readKey } from './kept-file.js'
 
 export const VALID = 0
+/** The exit code of a command that could not do what it was asked to. */
+export const FAILED = 1
 export const NOT_VALID = 1
 export const USAGE_ERROR = 2
 /** The exit code of a verification that could not complete, or had nothing to verify. */
