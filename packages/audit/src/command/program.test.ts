@@ -1,9 +1,9 @@
-// What a command ends with when its standard output cannot be written: a full disk, or a reader that leaves early.
+// What a command ends with when its output cannot be written: a full disk, or a reader that leaves early.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -52,6 +52,26 @@ describe('onto a disk that has room for a part', () => {
     const { stdout, stderr } = await script(command)
     expect((await stat(join(folder, 'entries'))).size).toBe(1_024)
     expect([stdout, stderr]).toEqual(['3\n', 'eaas-audit: standard output cannot be written (EFBIG)\n'])
+  })
+})
+
+describe('into files on a disk that has room for a part', () => {
+  it.each([
+    ['report log --from 2026-02-01T00:00:00Z --to 2026-07-01T00:00:00Z --html', 'report.html'],
+    ['report log --from 2026-02-01T00:00:00Z --to 2026-07-01T00:00:00Z --csv', 'tables/'],
+    ['prove log 7 8 9 --out', 'proof'],
+  ])('%s leaves nothing there, and names what it could not write', async (command, name) => {
+    const into = join(folder, 'into')
+    await rm(into, { recursive: true, force: true })
+    await mkdir(into)
+    const limited = `(ulimit -f 1; trap '' XFSZ; eaas-audit ${command} into/${name} ${KEY}; echo "$?")`
+    const { stdout, stderr } = await script(limited)
+    const path = resolve(into, name)
+    expect([stdout, stderr]).toEqual([
+      '3\n',
+      expect.stringContaining(`eaas-audit: ${path} cannot be written (EFBIG), and nothing was.`),
+    ])
+    expect(await readdir(into)).toEqual([])
   })
 })
 

@@ -1,10 +1,10 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
+
 import { resolve } from 'node:path'
 import { CommandError } from '@eaas/audit/command'
+import { beforeEnd, createFileBy, explainUnwritten } from '@eaas/audit/node'
 import { type Command, Option } from 'commander'
-import { beforeEnd } from '../before-end.js'
 import type { Config } from '../config.js'
-import { createFileBy, explainUnwritten } from '../new-file.js'
 import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
 import { noteBackup } from '../store/instance.js'
 import { openStore } from '../store/open-store.js'
