@@ -198,4 +198,20 @@ describe('checkpoints in several files', () => {
     expect(await verify(newer, older)).toMatchObject({ code: 0 })
     expect(await verify(older, wrong)).toMatchObject({ code: 1 })
   })
+
+  it.each(['a note', 'lines of JSON'])(
+    'count as they were written, where a program changed how lines end: %s',
+    async (form) => {
+      const { hash } = JSON.parse((parts[1] ?? '').split('\n')[1] ?? '')
+      const end = { tenant_id: TENANT, last_id: 101, hash: decodeHex(hash), created_at: SIGNED_AT }
+      const note = signCheckpoint(signingKey, end)
+      const text = form === 'a note' ? note : `${JSON.stringify({ checkpoint: note })}\n`
+      const changed = join(folder, 'changed')
+      for (const other of [text.replaceAll('\n', '\r\n'), `\ufeff${text}`, `\ufeff${text.replaceAll('\n', '\r\n')}`]) {
+        await writeFile(changed, other)
+        const { code, stdout } = await runAuditCommand(['verify', ...files, ...KEY, '--checkpoint', changed])
+        expect([code, stdout]).toEqual([0, expect.stringContaining('checkpoint  agrees: entry 101')])
+      }
+    },
+  )
 })
