@@ -28,12 +28,12 @@ export function readGiven(path: string): Promise<string> {
   return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
 }
 
-/** As the path of a file that is read once, from its beginning: standard input. */
-const STANDARD_INPUT = '-'
+/** As the path of a file that is read once, from its beginning: standard input. Of one that is written: standard output. */
+export const STANDARD_STREAM = '-'
 
 /** Opens a file that is read once as a stream; `-` is standard input. @throws CommandError */
 export async function openGiven(path: string): Promise<OpenedFile> {
-  if (path === STANDARD_INPUT) return { chunks: process.stdin, progress: () => undefined }
+  if (path === STANDARD_STREAM) return { chunks: process.stdin, progress: () => undefined }
   await assertFile(path)
   const { size } = await stat(path)
   const stream = createReadStream(path)

@@ -2,6 +2,7 @@
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
+import { STANDARD_STREAM } from './files.js'
 import { findWitnessKeyFault, readKey } from './kept-file.js'
 
 export const VALID = 0
@@ -123,6 +124,13 @@ export function readName(text: string): string {
   if (text === '' || [...text].length > MAX_NAME_CHARACTERS || !isWellFormed(text)) {
     throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_CHARACTERS} characters.`)
   }
+  return text
+}
+
+/** Reads the path of what a command creates. */
+export function readNewPath(text: string): string {
+  if (text === STANDARD_STREAM)
+    throw new InvalidArgumentError('It must be a file or folder to create. Standard output does not get it.')
   return text
 }
 

@@ -15,6 +15,7 @@ import {
   JSON_OPTION,
   judge,
   NOT_VALID,
+  readNewPath,
   UNTRUSTED_KEY,
   UNUSED,
   USAGE_ERROR,
@@ -55,7 +56,7 @@ export function addProve(program: Command): void {
       '<export...>',
       'what eaas audit export wrote, - for standard input; several of one log in the order of their entries; then the ids of the entries',
     )
-    .requiredOption('--out <file>', 'where to write the proof; the file must not exist')
+    .requiredOption('--out <file>', 'where to write the proof; the file must not exist', readNewPath)
     .option(
       '--checkpoint <file>',
       'checkpoints that somebody keeps: the proof can be compared with the last 16 of the tenant',

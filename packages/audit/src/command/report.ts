@@ -16,6 +16,7 @@ import {
   exportsArgument,
   judge,
   PART,
+  readNewPath,
   readTime,
   USAGE_ERROR,
   WITNESS_OPTION,
@@ -44,9 +45,9 @@ export function addReport(program: Command, version: string): void {
     .addArgument(exportsArgument())
     .requiredOption('--from <time>', 'where the period begins: RFC 3339 with an offset', readTime)
     .requiredOption('--to <time>', 'the time before which the period ends', readTime)
-    .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist')
-    .option('--csv <dir>', 'write each table as CSV into a new directory')
-    .option('--json <file>', 'write JSON; the file must not exist')
+    .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist', readNewPath)
+    .option('--csv <dir>', 'write each table as CSV into a new directory', readNewPath)
+    .option('--json <file>', 'write JSON; the file must not exist', readNewPath)
     .option(
       '--tenant-names <file>',
       'JSON with the name of the tenant, and of keys and API keys that the log does not name: {"<id>":"<name>"}',
