@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -32,12 +32,14 @@ afterAll(async () => {
 
 const run = (...args: string[]) => runCommand(args, { database: service.database, rootKey: ROOT_KEY })
 
-/** Starts the command as a shell does. */
-function start(...args: string[]) {
+/** Starts the command as a shell does; with `inBash`, by a script whose "$@" is the command. */
+function start(args: string[], { inBash }: { inBash?: string } = {}) {
   const { database } = service
   const where =
     database.backend === 'postgres' ? { EAAS_DATABASE_URL: database.url } : { EAAS_DATA_DIR: database.dataDir }
-  const child = spawn(process.execPath, [EAAS, ...args], {
+  const command = [process.execPath, EAAS, ...args]
+  const [program = '', ...rest] = inBash === undefined ? command : ['bash', '--norc', '-c', inBash, 'bash', ...command]
+  const child = spawn(program, rest, {
     cwd: folder,
     env: { PATH: process.env.PATH, EAAS_ROOT_KEY: ROOT_KEY, ...where },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -96,7 +98,7 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('goes on to its end when its reader has left', async () => {
-    const { child, ended } = start('doctor')
+    const { child, ended } = start(['doctor'])
     child.stdout.destroy()
     expect(await ended).toEqual({ code: 0, stderr: '' })
   })
@@ -113,10 +115,18 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
         lost: new RegExp(`API key ([\\w-]{36}) was created.*revoke [\\w-]{36} --tenant ${tenant_id}`),
       },
     ]) {
-      const { child, ended } = start(...args)
+      const { child, ended } = start(args)
       child.stdout.destroy()
       expect(await ended).toEqual({ code: 1, stderr: expect.stringMatching(lost) })
     }
+  })
+
+  it('fails where a file takes only a part of what it prints', async () => {
+    for (let at = 0; at < 30; at++) await service.createTenant()
+    const { child, ended } = start(['tenant', 'list'], { inBash: `ulimit -f 1; trap '' XFSZ; "$@" > list` })
+    child.stdout.resume()
+    expect(await ended).toEqual({ code: 1, stderr: 'eaas: standard output cannot be written (EFBIG)\n' })
+    expect((await stat(join(folder, 'list'))).size).toBe(1_024)
   })
 
   it('that exports overwrites no file, and says so in a sentence', async () => {
@@ -133,6 +143,21 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     expect(await readFile(out, 'utf8')).toBe('x')
   })
 
+  it('that exports to - writes to standard output, and what makes other files refuses it', async () => {
+    const { tenant_id } = (await service.createTenant()).tenant
+    const { code, stdout, stderr } = await run('audit', 'export', '--tenant', tenant_id, '--out', '-')
+    expect([code, stdout, stderr]).toEqual([0, expect.stringMatching(/^\{"format":"eaas\/audit\/export/), ''])
+    for (const args of [
+      ['root-key', 'generate', '--out', '-'],
+      ['recovery-kit', '--tenant', tenant_id, '--recipient', 'age1x', '--out', '-'],
+      ['key', 'export', 'k', '--tenant', tenant_id, '--recipient', 'age1x', '--out', '-'],
+      ['backup', '-', '--plain'],
+    ]) {
+      const { code, stderr } = await run(...args)
+      expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining('It must be a file or folder to create')])
+    }
+  })
+
   it('that exports leaves no part of a file when it is interrupted', async () => {
     const tenant = await service.createTenant()
     const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
@@ -140,7 +165,7 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     const operations = Array.from({ length: 1_000 }, () => wrap)
     for (let round = 0; round < 30; round++) await tenant.call('POST', '/v1/batch', { operations })
     const out = join(folder, 'out.ndjson')
-    const { child, ended } = start('audit', 'export', '--tenant', tenant.tenant.tenant_id, '--out', out)
+    const { child, ended } = start(['audit', 'export', '--tenant', tenant.tenant.tenant_id, '--out', out])
     while (!existsSync(out) && child.exitCode === null) await sleep(5)
     child.kill('SIGINT')
     const { code, stderr } = await ended

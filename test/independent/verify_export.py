@@ -638,7 +638,7 @@ if __name__ == "__main__":
     if witnesses and not args.checkpoint:
         parser.error("argument --witness: needs --checkpoint, a file of checkpoints that the server wrote")
     try:
-        known, kept_note = (open(path, encoding="utf-8", newline="").read() if os.path.exists(path or "") else path
+        known, kept_note = (open(path, encoding="utf-8-sig", newline="").read().replace("\r\n", "\n") if os.path.exists(path or "") else path
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
             if args.witness:

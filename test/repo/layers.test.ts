@@ -387,8 +387,6 @@ function partOf(path: string): Part {
       'version.ts',
       'event-loop.ts',
       'recovery-page.ts',
-      'before-end.ts',
-      'new-file.ts',
       'age.ts',
     ].includes(name) ||
     /^[a-z-]+-directory\.ts$/.test(name)

@@ -1,6 +1,7 @@
 /** The `eaas` command: which commands there are, and how it ends. */
+
 import { createProgram, runProgram } from '@eaas/audit/command'
-import { endBySignals } from './before-end.js'
+import { endBySignals } from '@eaas/audit/node'
 import { COMMANDS } from './cli/commands.js'
 import { fail } from './cli/fail.js'
 import { VERSION } from './version.js'

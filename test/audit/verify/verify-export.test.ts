@@ -582,6 +582,8 @@ describe('eaas-audit verify', () => {
     const good = python(path, '--public-key', publicKey, '--checkpoint', await written('again.note', kept))
     expect([good.status, good.stderr]).toEqual([0, ''])
     expect(JSON.parse(good.stdout)).toMatchObject({ valid: true, whole: true, checkpoint_compared: true })
+    const mailed = await written('mailed.note', `\ufeff${kept.replaceAll('\n', '\r\n')}`)
+    expect(python(path, '--public-key', publicKey, '--checkpoint', mailed)).toMatchObject({ status: 0, stderr: '' })
     expect(python(path).stderr).toContain('WARNING')
     expect(python(await written('bad.ndjson', flipped(file, 1_000)), '--public-key', publicKey).status).toBe(1)
     expect(python().status).toBe(2)

@@ -3,6 +3,8 @@
  */
 import { createReadStream } from 'node:fs'
 import { access, constants, type FileHandle, open, readFile, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { createFile, createFolder, explainUnwritten } from '../node/new-file.js'
 
 /** Thrown when a command cannot do what it was asked to; the message says why. */
 export class CommandError extends Error {
@@ -26,12 +28,12 @@ export function readGiven(path: string): Promise<string> {
   return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
 }
 
-/** As the path of a file that is read once, from its beginning: standard input. */
-const STANDARD_INPUT = '-'
+/** As the path of a file that is read once, from its beginning: standard input. Of one that is written: standard output. */
+export const STANDARD_STREAM = '-'
 
 /** Opens a file that is read once as a stream; `-` is standard input. @throws CommandError */
 export async function openGiven(path: string): Promise<OpenedFile> {
-  if (path === STANDARD_INPUT) return { chunks: process.stdin, progress: () => undefined }
+  if (path === STANDARD_STREAM) return { chunks: process.stdin, progress: () => undefined }
   await assertFile(path)
   const { size } = await stat(path)
   const stream = createReadStream(path)
@@ -62,6 +64,29 @@ export function openNew(path: string): Promise<FileHandle> {
   return open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) =>
     refuse(path, error, { ENOENT: 'its folder does not exist' }),
   )
+}
+
+/**
+ * Creates a file that only its user may read, whole or not at all; never overwrites one. @throws CommandError
+ * if it cannot be written
+ */
+export async function createNew(path: string, text: string): Promise<void> {
+  await assertCreated(
+    path,
+    createFile(resolve(path), () => text),
+  )
+}
+
+/** The same for a folder with files, by their names. */
+export async function createNewFolder(path: string, texts: ReadonlyMap<string, string>): Promise<void> {
+  await assertCreated(path, createFolder(resolve(path), texts))
+}
+
+async function assertCreated(path: string, creating: Promise<boolean>): Promise<void> {
+  const isCreated = await creating.catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(explainUnwritten(resolve(path), error))
+  })
+  if (!isCreated) refuse(path, { code: 'EEXIST' })
 }
 
 function refuse(path: string, error: unknown, reasons: typeof REASONS = {}): never {

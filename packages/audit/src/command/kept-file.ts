@@ -65,13 +65,19 @@ export async function readWitnessedNote(
  * @throws CheckpointError
  */
 export async function readAs<T>(files: string | readonly string[], read: (text: string) => T): Promise<T> {
-  const paths = [files].flat()
-  const text = mergeKept(await Promise.all(paths.map(readGiven)))
+  const text = await readKeptText(files)
   try {
     return read(text)
   } catch (error) {
-    throw error instanceof CheckpointError ? new CheckpointError(`${paths.join(', ')}: ${error.message}`) : error
+    throw error instanceof CheckpointError
+      ? new CheckpointError(`${[files].flat().join(', ')}: ${error.message}`)
+      : error
   }
+}
+
+/** Reads the text of a file of checkpoints, or of several as one. @throws CommandError if one cannot be read */
+export async function readKeptText(files: string | readonly string[]): Promise<string> {
+  return mergeKept(await Promise.all([files].flat().map(readGiven)))
 }
 
 /**

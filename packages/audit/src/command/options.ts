@@ -2,9 +2,12 @@
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
+import { STANDARD_STREAM } from './files.js'
 import { findWitnessKeyFault, readKey } from './kept-file.js'
 
 export const VALID = 0
+/** The exit code of a command that could not do what it was asked to. */
+export const FAILED = 1
 export const NOT_VALID = 1
 export const USAGE_ERROR = 2
 /** The exit code of a verification that could not complete, or had nothing to verify. */
@@ -121,6 +124,13 @@ export function readName(text: string): string {
   if (text === '' || [...text].length > MAX_NAME_CHARACTERS || !isWellFormed(text)) {
     throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_CHARACTERS} characters.`)
   }
+  return text
+}
+
+/** Reads the path of what a command creates. */
+export function readNewPath(text: string): string {
+  if (text === STANDARD_STREAM)
+    throw new InvalidArgumentError('It must be a file or folder to create. Standard output does not get it.')
   return text
 }
 

@@ -1,6 +1,7 @@
 /** What all commands of a program share: help, usage errors, and how the program ends. */
 import { Command, Help } from 'commander'
-import { readRepeated, USAGE_ERROR } from './options.js'
+import { writeOutputWhole } from '../node/standard-output.js'
+import { FAILED, NOT_VERIFIED, readRepeated, USAGE_ERROR } from './options.js'
 
 /** Creates a program without commands. A usage error ends it with exit code 2, and says where the help is. */
 export function createProgram(name: string, { version }: { version: string }): Command {
@@ -27,16 +28,27 @@ export async function runProgram(
 ): Promise<void> {
   refuseRepeated(program)
   requireAfterUnknown(program)
+  writeOutputWhole()
+  let isLost = false
   // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what
   // it opened.
   process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
     if (code === 'EPIPE' || serving.includes(program.args[0] ?? '')) return
-    if (process.exitCode === undefined)
-      process.stderr.write(`${program.name()}: standard output cannot be written (${code})\n`)
-    process.exitCode ??= 1
+    if (!isLost) process.stderr.write(`${program.name()}: standard output cannot be written (${code})\n`)
+    isLost = true
+  })
+  // Only now the exit code is known: a verdict sets it after it was printed.
+  process.on('exit', () => {
+    if (isLost) process.exitCode = withoutOutput(process.exitCode)
   })
   process.stderr.on('error', () => undefined)
   await program.parseAsync().catch(fail)
+}
+
+/** The exit code of a command whose output is lost: that of a failure stays, and nobody heard what another one was about. */
+function withoutOutput(code: typeof process.exitCode): number {
+  if (code === undefined) return FAILED
+  return [FAILED, USAGE_ERROR].includes(Number(code)) ? Number(code) : NOT_VERIFIED
 }
 
 /**

@@ -8,13 +8,14 @@ import { readHeader } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 import { type ProofVerdict, verifyProof } from '../verify/verify-proof.js'
-import { CommandError, openGiven, openNew, readGiven } from './files.js'
+import { CommandError, createNew, openGiven, readGiven } from './files.js'
 import { describeStatement, readAs } from './kept-file.js'
 import {
   assertComparable,
   JSON_OPTION,
   judge,
   NOT_VALID,
+  readNewPath,
   UNTRUSTED_KEY,
   UNUSED,
   USAGE_ERROR,
@@ -55,7 +56,7 @@ export function addProve(program: Command): void {
       '<export...>',
       'what eaas audit export wrote, - for standard input; several of one log in the order of their entries; then the ids of the entries',
     )
-    .requiredOption('--out <file>', 'where to write the proof; the file must not exist')
+    .requiredOption('--out <file>', 'where to write the proof; the file must not exist', readNewPath)
     .option(
       '--checkpoint <file>',
       'checkpoints that somebody keeps: the proof can be compared with the last 16 of the tenant',
@@ -100,12 +101,7 @@ async function prove(
   if (missing.length > 0) throw new CommandError(`${file} has no entry ${missing.join(', ')}`)
   if (!proof)
     throw new CommandError(`${file} has no signed tree of its entries: export the log again with a newer server`)
-  const written = await openNew(out)
-  try {
-    await written.writeFile(writeProof(proof))
-  } finally {
-    await written.close()
-  }
+  await createNew(out, writeProof(proof))
   print(
     `Wrote ${out}: ${proof.entries.length} of the entries ${(verdict.after_id ?? 0) + 1} to ${verdict.last_id}, signed at ${verdict.signed_at}.`,
   )

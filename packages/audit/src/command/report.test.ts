@@ -136,6 +136,8 @@ describe('eaas-audit report', () => {
       "'--to' must be after",
     ],
     ['with a date without a time', ['--from', '2026-02-01', '--to', '2026-02-02', '--html', 'x'], 'RFC 3339'],
+    ['with standard output for the page', [...PERIOD, '--html', '-'], 'It must be a file or folder to create'],
+    ['with standard output for the tables', [...PERIOD, '--csv', '-'], 'It must be a file or folder to create'],
     ['with a checkpoint, but no key', [...PERIOD, '--html', 'x', '--checkpoint', 'x'], "needs '--public-key'"],
   ])('is a usage error %s', async (_, args, message) => {
     expect(await runAuditCommand(['report', file, ...args])).toMatchObject({

@@ -1,14 +1,13 @@
 /** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
-import { mkdir } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { INSTALLATION_ID, isUuid } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { writeCsv } from '../report/csv.js'
 import { quote } from '../report/entry-filter.js'
 import { writeJson } from '../report/json.js'
 import { writePage } from '../report/page.js'
-import { createReportReader, listTables, type Report } from '../report/report.js'
-import { CommandError, openNew, readGiven } from './files.js'
+import { createReportReader, listTables } from '../report/report.js'
+import { CommandError, createNew, createNewFolder, readGiven } from './files.js'
 import { viewWitnessed } from './kept-file.js'
 import {
   assertComparable,
@@ -17,6 +16,7 @@ import {
   exportsArgument,
   judge,
   PART,
+  readNewPath,
   readTime,
   USAGE_ERROR,
   WITNESS_OPTION,
@@ -45,9 +45,9 @@ export function addReport(program: Command, version: string): void {
     .addArgument(exportsArgument())
     .requiredOption('--from <time>', 'where the period begins: RFC 3339 with an offset', readTime)
     .requiredOption('--to <time>', 'the time before which the period ends', readTime)
-    .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist')
-    .option('--csv <dir>', 'write each table as CSV into a new directory')
-    .option('--json <file>', 'write JSON; the file must not exist')
+    .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist', readNewPath)
+    .option('--csv <dir>', 'write each table as CSV into a new directory', readNewPath)
+    .option('--json <file>', 'write JSON; the file must not exist', readNewPath)
     .option(
       '--tenant-names <file>',
       'JSON with the name of the tenant, and of keys and API keys that the log does not name: {"<id>":"<name>"}',
@@ -91,29 +91,15 @@ async function reportFiles(
     ...made,
   })
   const shown = files.map((file) => basename(file))
-  if (html !== undefined) await write(html, writePage(report, { files: shown }))
-  if (json !== undefined) await write(json, writeJson(report))
-  if (csv !== undefined) await writeTables(csv, report)
+  if (html !== undefined) await createNew(html, writePage(report, { files: shown }))
+  if (json !== undefined) await createNew(json, writeJson(report))
+  if (csv !== undefined) {
+    const tables = listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
+    await createNewFolder(csv, new Map(tables))
+  }
   print(report.evidence.verdict)
   const code = exitCode(verdict)
   return verdict.valid && !report.isCovered ? Math.max(code, PART) : code
-}
-
-async function write(path: string, text: string): Promise<void> {
-  const file = await openNew(path)
-  try {
-    await file.writeFile(text)
-  } finally {
-    await file.close()
-  }
-}
-
-async function writeTables(folder: string, report: Report): Promise<void> {
-  await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'EEXIST') throw new CommandError(`${folder}: it exists already, and must be a new directory`)
-    throw error
-  })
-  for (const table of listTables(report)) await write(join(folder, `${table.name}.csv`), writeCsv(table))
 }
 
 /** Reads names by ids. @throws CommandError */

@@ -9,10 +9,15 @@ import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/r
 import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 import { encodePublicKey, signCheckpoint } from '../formats/checkpoint.js'
+import { headerLine } from '../formats/export.js'
+import { signKeyChange } from '../formats/key-change.js'
 import { signingKeyOf } from '../node/signing-key.js'
+import { readHeader } from '../verify/read-export.js'
 
 const KEY = ['--public-key', publicKey]
-const otherKey = encodePublicKey(signingKeyOf(createSecretKey(Buffer.alloc(32, 8))))
+const otherSigner = signingKeyOf(createSecretKey(Buffer.alloc(32, 8)))
+const otherKey = encodePublicKey(otherSigner)
+const OTHER_TENANT = '1c9e6d7a-0d5b-4f65-8a52-6a3d0c2b9e02'
 let folder: string
 let parts: string[]
 let files: string[]
@@ -68,6 +73,10 @@ describe('several exports of one log', () => {
       cutExport(lines, [200], SIGNED_AT)[0] ?? '',
       cutExport(lines, [60, 467], SIGNED_AT)[1] ?? '',
     ] as const
+    const change = signKeyChange(otherSigner, signingKey, SIGNED_AT)
+    const changed = (parts[1] ?? '').replace(/^.*\n/, (header) =>
+      headerLine({ ...readHeader(header.trimEnd()), key_changes: [change] }),
+    )
     for (const [given, reason] of [
       [[one, three], 'entry 101 is missing'],
       [[two, one, three], 'an export ends with entry 100, and the one before it with entry 467'],
@@ -94,7 +103,12 @@ describe('several exports of one log', () => {
         [one, await made((parts[1] ?? '').replace(publicKey, otherKey)), three],
         'no statement leads from one to the other',
       ],
-
+      [
+        [one, await made((parts[1] ?? '').replace(TENANT, OTHER_TENANT))],
+        `the exports are of several logs: ${TENANT} and ${OTHER_TENANT}`,
+      ],
+      [[await made(changed), one], 'the exports state different changes of the signing key'],
+      [[one, await made('more\n')], 'the line is not JSON'],
       [[one, altered, three], 'was altered'],
       [[one, cut, three], 'an export was cut short: it ends with entry 467'],
       [[one, longer, three], 'there is something after the last line of an export'],
@@ -184,4 +198,20 @@ describe('checkpoints in several files', () => {
     expect(await verify(newer, older)).toMatchObject({ code: 0 })
     expect(await verify(older, wrong)).toMatchObject({ code: 1 })
   })
+
+  it.each(['a note', 'lines of JSON'])(
+    'count as they were written, where a program changed how lines end: %s',
+    async (form) => {
+      const { hash } = JSON.parse((parts[1] ?? '').split('\n')[1] ?? '')
+      const end = { tenant_id: TENANT, last_id: 101, hash: decodeHex(hash), created_at: SIGNED_AT }
+      const note = signCheckpoint(signingKey, end)
+      const text = form === 'a note' ? note : `${JSON.stringify({ checkpoint: note })}\n`
+      const changed = join(folder, 'changed')
+      for (const other of [text.replaceAll('\n', '\r\n'), `\ufeff${text}`, `\ufeff${text.replaceAll('\n', '\r\n')}`]) {
+        await writeFile(changed, other)
+        const { code, stdout } = await runAuditCommand(['verify', ...files, ...KEY, '--checkpoint', changed])
+        expect([code, stdout]).toEqual([0, expect.stringContaining('checkpoint  agrees: entry 101')])
+      }
+    },
+  )
 })

@@ -6,11 +6,11 @@ import { pipeline } from 'node:stream/promises'
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Witnessed } from '../formats/witnessed.js'
 import { joinExports } from '../verify/join-exports.js'
-import { mergeKept } from '../verify/kept-checkpoint.js'
 import { splitLines } from '../verify/split-lines.js'
 import { verifyCompared } from '../verify/verify-compared.js'
 import type { ExportVerdict, VerifyExportOptions } from '../verify/verify-export.js'
-import { type OpenedFile, openGiven, readGiven } from './files.js'
+import { type OpenedFile, openGiven } from './files.js'
+import { readKeptText } from './kept-file.js'
 import { showProgress } from './output.js'
 
 /** What an export is compared with. */
@@ -40,7 +40,7 @@ export async function verifyFiles(
 ): Promise<VerifiedFiles> {
   const parts = await Promise.all(files.map(openPart))
   const lines = joinExports(parts.map(({ opened, hash }) => splitLines(hashed(opened.chunks, hash))))
-  const kept = checkpoint && mergeKept(await Promise.all(checkpoint.map(readGiven)))
+  const kept = checkpoint && (await readKeptText(checkpoint))
   const progress = showProgress('verified')
   const { verdict, witnessed } = await verifyCompared(lines, {
     publicKey,

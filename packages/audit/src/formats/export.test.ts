@@ -1,5 +1,6 @@
 // Exports, see export.md: the files of another program, what our lines look like, and what no verifier may
 // take.
+import { gzipSync } from 'node:zlib'
 import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -110,6 +111,14 @@ describe('an export', () => {
   it("can't be held against a checkpoint without the public key that signed it", async () => {
     const checkpoint = vectors.valid.find((row) => row.checkpoint !== undefined)?.checkpoint ?? ''
     expect(await verify(file, { checkpoint })).toMatchObject({ valid: false, line: 1 })
+  })
+
+  it.each<[string, Uint8Array, RegExp]>([
+    ['other line ends', Buffer.from(file.toString().replaceAll('\n', '\r\n')), /CRLF.*dos2unix/],
+    ['a byte order mark', Buffer.concat([Buffer.from('\ufeff'), file]), /byte order mark.*dos2unix/],
+    ['gzip around it', gzipSync(file), /compressed.*gunzip/],
+  ])('to which something gave %s is refused, and the verdict says how to undo that', async (_, changed, reason) => {
+    expect(await verify(changed)).toMatchObject({ valid: false, line: 1, reason: expect.stringMatching(reason) })
   })
 
   it('with a line that never ends is refused before it fills the memory', async () => {

@@ -69,8 +69,12 @@ export class KeptIds {
   }
 }
 
-/** Merges the texts of several files into one that has the lines of all; a single one stays as it is. */
-export function mergeKept(texts: readonly string[]): string {
+/**
+ * Merges the texts of several files into one that has the lines of all; a single one stays as it was written, before an
+ * editor put a byte order mark or other line ends into it.
+ */
+export function mergeKept(found: readonly string[]): string {
+  const texts = found.map((text) => text.replace(/^\ufeff/, '').replaceAll('\r\n', '\n'))
   const [only = '', ...more] = texts
   if (more.length === 0) return only
   for (const text of texts) assertNoExport(text)

@@ -17,6 +17,7 @@ import {
   linksLine,
   trailerLine,
 } from '../formats/export.js'
+import { COMPRESSED } from './split-lines.js'
 
 /** Thrown for a line that an export must not contain; with the id of the entry, if the fault is in one. */
 export class ExportFault extends Error {
@@ -75,6 +76,8 @@ const trailerSchema = z.union([
 
 /** Reads the first line (export.md 2). @throws ExportFault */
 export function readHeader(line: string): ExportHeader {
+  const change = findChange(line)
+  if (change !== undefined) throw new ExportFault(change)
   const {
     format: _,
     after_hash,
@@ -82,6 +85,16 @@ export function readHeader(line: string): ExportHeader {
     ...header
   } = parse(line, headerSchema, 'the first line is not the header of an export')
   return assertSame(line, { ...header, after_hash: decodeHex(after_hash), key_changes }, headerLine)
+}
+
+/** What something did to the whole file after it was written, as the first line shows, and how to undo that. */
+function findChange(line: string): string | undefined {
+  if (line === COMPRESSED) return 'the file is compressed: decompress it first, for example with gunzip'
+  if (line.startsWith('\ufeff'))
+    return 'the file begins with a byte order mark, which it was not written with: take it away, for example with dos2unix'
+  if (line.endsWith('\r'))
+    return 'the lines of the file end with CRLF, which they were not written with: change them back to LF, for example with dos2unix'
+  return undefined
 }
 
 /** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */

@@ -5,13 +5,22 @@ const LINE_FEED = 0x0a
 const MAX_LINE_BYTES = 16 * 1_048_576
 /** Replaces bytes that are not a line. No line of the format contains it, so the verification stops there. */
 export const NO_LINE = '\uFFFE'
+/** In the place of all that gzip made. */
+export const COMPRESSED = `${NO_LINE}\u001f`
+const GZIP_MAGIC = [0x1f, 0x8b]
 
 /** Splits bytes at line feeds. Does not use readline, which also ends a line at a carriage return. */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let begun: Uint8Array[] = []
   let bytes = 0
+  let isFirst = true
   for await (const chunk of chunks) {
+    if (isFirst && GZIP_MAGIC.every((byte, at) => chunk[at] === byte)) {
+      yield COMPRESSED
+      return
+    }
+    isFirst = false
     let from = 0
     for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
       const end = chunk.subarray(from, at)

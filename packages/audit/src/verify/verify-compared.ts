@@ -49,7 +49,7 @@ export async function verifyCompared(
     (kept === undefined || tenant_id === undefined
       ? undefined
       : readNote(kept, { tenant_id, publicKey: signers, comparable }))
-  const verdict = await verifyExport(joined(beginning.begun, lines), {
+  const verdict = await verifyExport(joined(beginning, lines), {
     ...(publicKey === undefined ? {} : { publicKey }),
     ...(note === undefined ? {} : { checkpoint: note }),
     ...(onEntry === undefined ? {} : { onEntry }),
@@ -78,6 +78,8 @@ interface Beginning {
   changes: KeyChange[]
   /** the lines that were read */
   begun: string[]
+  /** what reading more of them failed with, if it did: joined exports may not belong together */
+  fault?: unknown
 }
 
 /**
@@ -85,13 +87,15 @@ interface Beginning {
  * fault, which the verdict will report.
  */
 async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
-  const begun: string[] = []
+  const found: Beginning = { changes: [], begun: [] }
   const read = async () => {
-    const { value, done } = await lines.next()
-    if (!done) begun.push(value)
+    const { value, done } = await lines.next().catch((error: unknown) => {
+      found.fault = error
+      throw error
+    })
+    if (!done) found.begun.push(value)
     return value ?? ''
   }
-  const found: Beginning = { changes: [], begun }
   try {
     const { tenant_id, key_changes } = readHeader(await read())
     found.tenant_id = tenant_id
@@ -108,8 +112,10 @@ async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> 
   return found
 }
 
-async function* joined(begun: readonly string[], rest: AsyncGenerator<string>): AsyncGenerator<string> {
+/** All lines again; fails where reading the first ones did, after which the rest has none. */
+async function* joined({ begun, fault }: Beginning, rest: AsyncGenerator<string>): AsyncGenerator<string> {
   yield* begun
+  if (fault !== undefined) throw fault
   yield* rest
 }
 

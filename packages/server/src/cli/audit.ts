@@ -12,6 +12,7 @@ import {
   KEY_ID_OPTION,
   openNew,
   readTime,
+  STANDARD_STREAM,
   viewWitnessed,
   WITNESS_OPTION,
 } from '@eaas/audit/command'
@@ -118,7 +119,7 @@ export function addAudit(program: Command): void {
 
   addLogOptions(audit.command('export'))
     .description('Write the log as NDJSON, to be verified offline.')
-    .option('--out <file>', 'a new file (default: standard output)')
+    .option('--out <file>', 'a new file, - for standard output (default: standard output)')
     .option('--after-id <id>', 'only the entries after this one', readWhole)
     .addOption(
       new Option(
@@ -390,8 +391,9 @@ function describeKept(checkpoint: ComparedCheckpoint, public_key: string): strin
 /** Writes a tenant's log as NDJSON, to a file or to standard output. */
 async function auditExport(
   config: Config,
-  { out, afterId, since, ...log }: LogChoice & { out?: string; afterId?: number; since?: string },
+  { out: given, afterId, since, ...log }: LogChoice & { out?: string; afterId?: number; since?: string },
 ): Promise<void> {
+  const out = given === STANDARD_STREAM ? undefined : given
   const progress = showProgress('exported')
   const isShown = out === undefined && process.stdout.isTTY // the terminal shows the lines themselves
   const owner = await withServices(config, async (services) => {

@@ -1,7 +1,7 @@
 /** The file of a backup: the lines of `store/all-rows.ts`, compressed, and encrypted to recipients of age. */
 import { createReadStream } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { Readable } from 'node:stream'
+import { pipeline as pipe, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import { constants, createGunzip, createGzip } from 'node:zlib'
@@ -76,8 +76,11 @@ async function peek(source: Readable): Promise<{ begin: string; whole: Readable 
 }
 
 async function* unpack(packed: Readable): AsyncGenerator<Uint8Array> {
+  const gunzip = createGunzip()
+  // An error of either ends the loop below. Those of `packed.compose(gunzip)` end the process besides.
+  pipe(packed, gunzip, () => undefined)
   try {
-    yield* packed.compose(createGunzip()) as unknown as AsyncIterable<Uint8Array>
+    yield* gunzip as AsyncIterable<Uint8Array>
   } catch (error) {
     if (error instanceof Error && 'syscall' in error) throw error // the file could not be read
     throw new RowsError('The backup was changed or cut short.')

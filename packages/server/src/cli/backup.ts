@@ -1,16 +1,16 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
+
 import { resolve } from 'node:path'
 import { CommandError } from '@eaas/audit/command'
+import { beforeEnd, createFileBy, explainUnwritten } from '@eaas/audit/node'
 import { type Command, Option } from 'commander'
-import { beforeEnd } from '../before-end.js'
 import type { Config } from '../config.js'
-import { createFileBy, explainUnwritten } from '../new-file.js'
 import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
 import { noteBackup } from '../store/instance.js'
 import { openStore } from '../store/open-store.js'
 import { VERSION } from '../version.js'
 import { createWriter } from './backup-file.js'
-import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, SAME_ENVIRONMENT } from './command.js'
+import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, readNewPath, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { counted, print, printJson, showProgress } from './output.js'
 import { messageOf } from './with-services.js'
@@ -18,10 +18,11 @@ import { messageOf } from './with-services.js'
 /** Adds `eaas backup`. */
 export function addBackup(program: Command): void {
   program
-    .command('backup <file>')
+    .command('backup')
     .description(
       'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in it are sealed under the root key, which it does not have; names, audit entries and addresses are not. On the embedded database calls wait until it is done.',
     )
+    .argument('<file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
     .addOption(RECIPIENT_OPTION)
     .addOption(new Option('--plain', 'do not encrypt the file').conflicts('recipient').default(false))
     .addOption(JSON_OPTION)

@@ -21,6 +21,7 @@ export {
   NOT_VERIFIED,
   readId,
   readName,
+  readNewPath,
   readRepeated,
   readWhole,
   UNUSED,

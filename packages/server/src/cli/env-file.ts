@@ -1,8 +1,9 @@
 /** Reads and sets variables of a file such as `.env.local`, and leaves every other line as it is. */
+
 import { randomUUID } from 'node:crypto'
 import { readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
-import { createFile } from '../new-file.js'
+import { createFile } from '@eaas/audit/node'
 
 /** Reads the variables of a file; none where there is no file. */
 export async function readEnvFile(path: string): Promise<Record<string, string | undefined>> {

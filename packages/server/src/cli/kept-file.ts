@@ -17,7 +17,7 @@ import {
   viewCheckpoint,
   type Witnessed,
 } from '@eaas/audit'
-import { readAs, readGiven, readWitnessedNote } from '@eaas/audit/command'
+import { readAs, readKeptText, readWitnessedNote } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { KeptHead } from '../audit/formats/chain.js'
 import { readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
@@ -37,7 +37,7 @@ export async function readKept(
   { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
-  if (witness === undefined) return { note: findKeptNote(await readGiven(checkpoint), tenant_id) }
+  if (witness === undefined) return { note: findKeptNote(await readKeptText(checkpoint), tenant_id) }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
   return { note: witnessed.note, witnessed }
 }
@@ -64,7 +64,7 @@ export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
   file: string,
 ): Promise<KeptCheckpoints> {
-  const text = await readGiven(file)
+  const text = await readKeptText(file)
   const notes = groupKeptNotes(text)
   return {
     logs: [...notes.keys()],

@@ -18,7 +18,7 @@ import { updateKey } from '../operations/update-key.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { commandConfig, JSON_OPTION, NEEDED_RECIPIENT_OPTION, readName, TENANT_OPTION } from './command.js'
+import { commandConfig, JSON_OPTION, NEEDED_RECIPIENT_OPTION, readName, readNewPath, TENANT_OPTION } from './command.js'
 import { counted, print, printJson, table } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
@@ -96,7 +96,7 @@ export function addKey(program: Command): void {
     .argument('<key>', 'name or id')
     .addOption(TENANT_OPTION)
     .addOption(NEEDED_RECIPIENT_OPTION)
-    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is')
+    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
     .addOption(JSON_OPTION)
     .action((name, options) => keyExport(commandConfig(), name, options))
 

@@ -1,6 +1,6 @@
 /** `eaas move-to-postgres`: moves the installation of the embedded database to PostgreSQL. */
+import { beforeEnd } from '@eaas/audit/node'
 import type { Command } from 'commander'
-import { beforeEnd } from '../before-end.js'
 import { type Config, ConfigError, readUrlFile } from '../config.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { assertOpens, providerOf, rootKeySettingOf } from '../installation.js'

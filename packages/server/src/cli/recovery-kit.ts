@@ -14,6 +14,7 @@ import {
   commandConfig,
   JSON_OPTION,
   NEEDED_RECIPIENT_OPTION,
+  readNewPath,
   SAME_ENVIRONMENT,
   succeed,
   TENANT_OPTION,
@@ -34,7 +35,7 @@ export function addRecoveryKit(program: Command): void {
     )
     .addOption(TENANT_OPTION)
     .addOption(NEEDED_RECIPIENT_OPTION)
-    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is')
+    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(recoveryKit(commandConfig(), options)))

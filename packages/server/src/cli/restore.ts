@@ -1,10 +1,11 @@
 /** `eaas restore`: makes an empty database of a backup, or with `--check` a temporary one that is verified. */
+
 import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { beforeEnd } from '@eaas/audit/node'
 import type { Command } from 'commander'
-import { beforeEnd } from '../before-end.js'
 import type { Config } from '../config.js'
 import { assertOpens, findProvider, rootKeySettingOf } from '../installation.js'
 import { verifyAll } from '../jobs/verify-all.js'

@@ -12,7 +12,7 @@ import { ASK } from '../root-key/shares.js'
 import { countWaiting, getPeppers } from '../store/peppers.js'
 import { countSealed } from '../store/store-keys.js'
 import { asOwner } from './advice.js'
-import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, readPositive, SAME_ENVIRONMENT } from './command.js'
+import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, readNewPath, readPositive, SAME_ENVIRONMENT } from './command.js'
 import { counted, print, printJson } from './output.js'
 import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
@@ -44,6 +44,7 @@ export function addRootKey(program: Command): void {
     .requiredOption(
       '--out <path>',
       'the file to create, mode 0600, or with --shares the folder; what exists is left as it is',
+      readNewPath,
     )
     .addOption(RECIPIENT_OPTION)
     .option('--shares <number>', 'split it into this many shares, one for each recipient', readPositive)

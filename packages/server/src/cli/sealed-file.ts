@@ -1,8 +1,8 @@
 /** The file that a command encrypts to recipients of age before it leaves the process. */
+
 import { CommandError } from '@eaas/audit/command'
+import { beforeEnd, createFile, explainUnwritten } from '@eaas/audit/node'
 import { encryptTo } from '../age.js'
-import { beforeEnd } from '../before-end.js'
-import { createFile, explainUnwritten } from '../new-file.js'
 
 /**
  * Creates a file (mode 0600) with an encrypted text. `make` is called only once recipients and path are known to

@@ -1,7 +1,8 @@
 /** `eaas store-key`: the key in the database that everything else is sealed under. */
+
 import { encodePublicKey } from '@eaas/audit'
+import { beforeEnd } from '@eaas/audit/node'
 import type { Command } from 'commander'
-import { beforeEnd } from '../before-end.js'
 import type { Config } from '../config.js'
 import { providerOf } from '../installation.js'
 import { rotateStoreKey } from '../operations/rotate-store-key.js'

@@ -7,10 +7,9 @@ import { embeddedRootKeyPath, parseRootKey, RootKeyError, readEmbeddedRootKey, r
 
 /** The folders whose content was written to the disk. */
 const synced = vi.hoisted((): string[] => [])
-vi.mock('@eaas/audit/node', async (original) => {
-  const { syncDirectory, ...others } = await original<typeof import('@eaas/audit/node')>()
+vi.mock('../../../audit/src/node/sync-directory.js', async (original) => {
+  const { syncDirectory } = await original<typeof import('@eaas/audit/node')>()
   return {
-    ...others,
     async syncDirectory(path: string) {
       await syncDirectory(path)
       synced.push(path)

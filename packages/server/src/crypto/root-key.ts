@@ -2,12 +2,13 @@
  * Reads a root key in this process: from text, from a file, or from the file that is created for a new embedded
  * database.
  */
+
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createFile } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
 import { ROOT_KEY_VARIABLES } from '../config.js'
-import { createFile } from '../new-file.js'
 import { importKey, randomKey } from './aead.js'
 
 const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded database without them, root.key in the data directory`

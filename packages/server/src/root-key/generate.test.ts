@@ -11,8 +11,7 @@ import { combineShares, readShare } from './root-key-share.js'
 
 /** What is called when the content of a folder was written to the disk. */
 const onSync = vi.hoisted(() => ({ call: async (_path: string): Promise<void> => undefined }))
-vi.mock('@eaas/audit/node', async (original) => ({
-  ...(await original<typeof import('@eaas/audit/node')>()),
+vi.mock('../../../audit/src/node/sync-directory.js', () => ({
   syncDirectory: (path: string) => onSync.call(path),
 }))
 

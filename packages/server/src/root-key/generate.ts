@@ -1,9 +1,9 @@
 /** Makes a root key: as a file, encrypted to recipients, or in shares. */
+import { createFile, createFolder, explainUnwritten } from '@eaas/audit/node'
 import { encodeBase64 } from '@eaas/protocol'
 import { encryptTo } from '../age.js'
 import { randomKey } from '../crypto/aead.js'
 import { createKeyFile, parseRootKey, RootKeyError, readKeyFile } from '../crypto/root-key.js'
-import { createFile, createFolder, explainUnwritten } from '../new-file.js'
 import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 
 /** What is made of a root key. */

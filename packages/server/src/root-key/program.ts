@@ -1,7 +1,8 @@
 /** Runs a program that an operator named, for the providers `command` and `exec`. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { beforeEnd } from '../before-end.js'
+import { beforeEnd } from '@eaas/audit/node'
 import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 
 /** How long a program may take, in milliseconds: somebody may have to touch a token. */

@@ -1,9 +1,9 @@
 /** Makes files and folders that are there whole or not at all, and never in the place of another one. */
-import { existsSync, rmSync } from 'node:fs'
-import { type FileHandle, link, mkdir, open, rename, rm } from 'node:fs/promises'
+import { constants, existsSync, rmSync } from 'node:fs'
+import { copyFile, type FileHandle, link, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { syncDirectory } from '@eaas/audit/node'
 import { beforeEnd } from './before-end.js'
+import { syncDirectory } from './sync-directory.js'
 
 /** Only its owner may read it. */
 const PRIVATE_FILE = 0o600
@@ -31,8 +31,7 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
       await write(file)
       await file.sync()
     }
-    // Linked: a crash leaves the whole file or none.
-    const isCreated = !exists && (await link(draft, path).then(() => true, refuseUnlessExists))
+    const isCreated = !exists && (await giveName(draft, path).then(() => true, refuseUnlessExists))
     await syncDirectory(dirname(path)) // also if another process made it: whatever is sealed later needs it
     return isCreated
   } finally {
@@ -83,7 +82,7 @@ export function explainUnwritten(path: string, error: NodeJS.ErrnoException): st
 }
 
 /** What creating a file calls. */
-const WRITING = ['open', 'mkdir', 'write', 'fsync', 'link', 'rename']
+const WRITING = ['open', 'mkdir', 'write', 'fsync', 'link', 'copyfile', 'rename']
 
 function draftOf(path: string): string {
   return `${path}.${process.pid}.new`
@@ -92,6 +91,21 @@ function draftOf(path: string): string {
 async function writeAll(file: FileHandle, text: string): Promise<void> {
   await file.writeFile(text)
   await file.sync()
+}
+
+/** What linking ends with on a file system without links, as that of a memory stick. */
+const NO_LINKS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']
+
+/** Gives a draft the name of the file. Linked: a crash leaves the whole file or none. A copy may end within it. */
+async function giveName(draft: string, path: string): Promise<void> {
+  try {
+    await link(draft, path)
+  } catch (error) {
+    if (!NO_LINKS.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    await copyFile(draft, path, constants.COPYFILE_EXCL)
+    const copy = await open(path, 'r+')
+    await copy.sync().finally(() => copy.close())
+  }
 }
 
 /** A folder cannot take the place of a folder with something in it, nor of a file. */
