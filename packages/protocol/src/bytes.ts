@@ -205,9 +205,10 @@ function textCoders(): TextCoders {
   return util
 }
 
-/** Whether the text has no lone surrogate, and so has a UTF-8 form. */
-export function isWellFormed(text: string): boolean {
-  return typeof text.isWellFormed === 'function' ? text.isWellFormed() : !/\p{Surrogate}/u.test(text)
+/** Whether a value is text without a lone surrogate, which so has a UTF-8 form. */
+export function isWellFormed(value: unknown): value is string {
+  // Browsers of before 2024 have no such method.
+  return typeof value === 'string' && (value.isWellFormed?.() ?? !/\p{Surrogate}/u.test(value))
 }
 
 /**
@@ -257,13 +258,7 @@ export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
 
 /** Joins byte strings. */
 export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    joined.set(part, at)
-    at += part.length
-  }
-  return joined
+  return join(parts, 0)
 }
 
 /**
@@ -271,17 +266,22 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
  * give different bytes.
  */
 export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
-  return prefixEach(parts)
+  return join(parts, 4)
 }
 
 /** As `lengthPrefixed`, of a list of any length: a call has a limited number of arguments. */
 export function prefixEach(parts: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(parts.reduce((sum, part) => sum + 4 + part.length, 0))
+  return join(parts, 4)
+}
+
+/** Joins byte strings, with room for the length of each in front of it or without. */
+function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
+  const joined = new Uint8Array(parts.reduce((sum, part) => sum + room + part.length, 0))
   let at = 0
   for (const part of parts) {
-    writeU32(joined, at, part.length)
-    joined.set(part, at + 4)
-    at += 4 + part.length
+    if (room) writeU32(joined, at, part.length)
+    joined.set(part, at + room)
+    at += room + part.length
   }
   return joined
 }

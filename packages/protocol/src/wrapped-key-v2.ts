@@ -34,7 +34,7 @@ export function isWrapContext(value: unknown): value is WrapContext {
 }
 
 function isContextValue(text: unknown): boolean {
-  if (typeof text !== 'string' || text.includes('\0') || !isWellFormed(text)) return false
+  if (!isWellFormed(text) || text.includes('\0')) return false
   // A character has one code unit or two; most texts are too short for it to matter.
   if (text.length <= MAX_USE_VALUE_CHARACTERS) return true
   return text.length <= 2 * MAX_USE_VALUE_CHARACTERS && [...text].length <= MAX_USE_VALUE_CHARACTERS

@@ -160,7 +160,7 @@ export function readBinary(value: unknown): Uint8Array | undefined {
 
 /** Refuses what `readValue` refuses, without encoding text. @throws InvalidInputError */
 export function assertValue(value: unknown, place?: RecordPlace): void {
-  if (typeof value !== 'string' || !isWellFormed(value)) readValue(value, place)
+  if (!isWellFormed(value)) readValue(value, place)
 }
 
 /** Decodes opened bytes as text. @throws ContentError when they are not UTF-8 */

@@ -115,12 +115,8 @@ export function contextRow(columns: Readonly<Record<string, string | number | bi
 
 /** Returns the text of a column that a row is bound to (bindings.md 2). @throws InvalidInputError */
 export function readBound(value: unknown, place: RecordPlace): string {
-  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== '')) {
-    const text = `${value}`
-    if (isWellFormed(text)) return text
-    const hint = 'Correct the text, which has half of a surrogate pair and so no UTF-8 form.'
-    throw new InvalidInputError('a column of bind must not contain a lone surrogate', hint, place)
-  }
+  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (value !== '' && isWellFormed(value)))
+    return `${value}`
   throw new InvalidInputError(
     `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
     'Give the row its id before it is encrypted or changed, and select its column when it is read.',
@@ -130,7 +126,7 @@ export function readBound(value: unknown, place: RecordPlace): string {
 
 /** Names what is no text and no whole number, without any of its content. */
 function kindOfUnbound(value: unknown): string {
-  if (value === '') return 'no text'
+  if (typeof value === 'string') return value ? 'a lone surrogate' : 'no text'
   if (typeof value !== 'number' || !Number.isFinite(value)) return kindOf(value)
   return Number.isInteger(value) ? 'a whole number that is too large to be exact' : 'a number with a fraction'
 }

@@ -166,7 +166,7 @@ const HINTS: Hint[] = [
         .model({ ...{ name: 'm', keyId, bind: false }, fields: { 'address.street': text({ index: 'street_index' }) } })
         .index({ address: { street: 'S' } }),
     /"address" has no index/,
-    /^Name the field as the model does: \{ "address\.street": … \}\.$/,
+    /^Fields with an index: address\.street\.$/,
   ],
   ['a pattern', () => any(people).index({ name: { like: 'A%' } }), /search for text/, /list|indexes/],
   ['bind as text', model({ bind: 'id', fields: { a: text() } }), /^bind must list/, /\['id'\]/],

@@ -34,15 +34,14 @@ const SEALED_TEXT =
 export function looksSealed(value: unknown): boolean {
   const queue = [value] // in place of calls, of which lists in lists may need too many
   for (const one of queue) {
-    if (Array.isArray(one)) for (const member of one as unknown[]) queue.push(isCompact(member) ? undefined : member)
-    else if (isSealedOne(one)) return true
+    if (typeof one === 'string') {
+      if (spellingsOf(one).some((text) => SEALED_TEXT.test(text))) return true
+    } else if (Array.isArray(one)) {
+      for (const member of one as unknown[]) if (!isCompact(member)) queue.push(member)
+    } else if (isCompact(one) || Object(one).ciphertext !== undefined || Object(one).wrapped_key !== undefined)
+      return true
   }
   return false
-}
-
-function isSealedOne(value: unknown): boolean {
-  if (typeof value === 'string') return spellingsOf(value).some((text) => SEALED_TEXT.test(text))
-  return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }
 
 /**

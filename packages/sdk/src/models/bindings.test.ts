@@ -221,8 +221,7 @@ describe('the columns of `bind`', () => {
     const expected = {
       code: 'E_INVALID_INPUT',
       place: { index: 1, field: 'id' },
-      message: expect.stringContaining('a column of bind must not contain a lone surrogate'),
-      hint: expect.stringContaining('half of a surrogate pair'),
+      message: expect.stringContaining('got a lone surrogate'),
     }
     const halved = <R extends object>(row: R | undefined) => ({ ...row, id: 'SECRET\ud800' })
     const error = await failure(users.encryptMany([given[0], halved(given[1])] as typeof given))
@@ -233,7 +232,7 @@ describe('the columns of `bind`', () => {
     const { ok, failed } = await users.decryptMany([rows[0], halved(rows[1])] as never[])
     expect(ok).toEqual([given[0]])
     expect(failed).toMatchObject([{ index: 1, error: expected }])
-    expect(() => contextRow({ id: '\udc00' })).toThrow('must not contain a lone surrogate')
+    expect(() => contextRow({ id: '\udc00' })).toThrow('got a lone surrogate')
   })
 
   it('may be numbers that a driver returns as text, and lie in objects', async () => {

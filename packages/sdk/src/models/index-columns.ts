@@ -88,10 +88,7 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
   return names.map((name) => {
     const field = indexed.get(name)
     if (field) return field
-    const inside = [...indexed.keys()].find((one) => one.startsWith(`${name}.`))
-    const hint = inside
-      ? `Name the field as the model does: { ${JSON.stringify(inside)}: … }.`
-      : `Fields with an index: ${[...indexed.keys()].join(', ') || 'none'}.`
+    const hint = `Fields with an index: ${[...indexed.keys()].join(', ') || 'none'}.`
     throw new InvalidInputError(`${JSON.stringify(name)} has no index`, hint)
   })
 }

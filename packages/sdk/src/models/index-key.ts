@@ -54,7 +54,7 @@ export function readIndexKey(text: unknown): IndexKey {
 
 /** Refuses what cannot be the name of a model in the text of an index key. @throws InvalidInputError */
 export function assertModelName(model: unknown): asserts model is string {
-  if (typeof model === 'string' && isWellFormed(model) && encodeUtf8(model).length <= MAX_MODEL_BYTES) return
+  if (isWellFormed(model) && encodeUtf8(model).length <= MAX_MODEL_BYTES) return
   throw new InvalidInputError(`model must be text of at most ${MAX_MODEL_BYTES} bytes`)
 }
 

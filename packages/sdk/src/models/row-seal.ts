@@ -98,11 +98,7 @@ function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
  * column that was sealed: the seal then does not open.
  */
 function indexBytes(value: unknown): Uint8Array {
-  if (isUtf8(value)) return concatBytes(Uint8Array.of(1), encodeUtf8(value))
-  if (!Array.isArray(value) || !value.every(isUtf8)) return NONE
+  if (isWellFormed(value)) return concatBytes(Uint8Array.of(1), encodeUtf8(value))
+  if (!Array.isArray(value) || !value.every(isWellFormed)) return NONE
   return concatBytes(Uint8Array.of(2), prefixEach(value.map(encodeUtf8)))
-}
-
-function isUtf8(value: unknown): value is string {
-  return typeof value === 'string' && isWellFormed(value)
 }
