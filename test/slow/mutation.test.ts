@@ -40,6 +40,7 @@ const HELD_TWICE: Readonly<Record<string, string>> = {
   'head tenant_id': "the audit key is the tenant's own",
   'mark tenant_id': "the audit key is the tenant's own",
   'tenants tenant_id': "the row key is the tenant's own",
+  'tenants wrapped_audit_key': 'the row key derives from that key',
   'keys tenant_id': "the row key is the tenant's own",
   'keys key_id': 'a row has the id of the last entry about its key, and another key has another one',
   'key_versions tenant_id': "the row key is the tenant's own",
