@@ -1,5 +1,4 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
-
 import { resolve } from 'node:path'
 import { CommandError } from '@eaas/audit/command'
 import { beforeEnd, createFileBy, explainUnwritten } from '@eaas/audit/node'

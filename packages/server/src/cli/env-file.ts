@@ -1,5 +1,4 @@
 /** Reads and sets variables of a file such as `.env.local`, and leaves every other line as it is. */
-
 import { randomUUID } from 'node:crypto'
 import { readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'

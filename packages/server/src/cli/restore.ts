@@ -1,5 +1,4 @@
 /** `eaas restore`: makes an empty database of a backup, or with `--check` a temporary one that is verified. */
-
 import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

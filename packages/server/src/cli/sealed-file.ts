@@ -1,5 +1,4 @@
 /** The file that a command encrypts to recipients of age before it leaves the process. */
-
 import { CommandError } from '@eaas/audit/command'
 import { beforeEnd, createFile, explainUnwritten } from '@eaas/audit/node'
 import { encryptTo } from '../age.js'

@@ -2,7 +2,6 @@
  * Reads a root key in this process: from text, from a file, or from the file that is created for a new embedded
  * database.
  */
-
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'

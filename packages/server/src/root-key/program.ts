@@ -1,5 +1,4 @@
 /** Runs a program that an operator named, for the providers `command` and `exec`. */
-
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeEnd } from '@eaas/audit/node'
