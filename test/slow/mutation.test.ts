@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -59,9 +59,18 @@ interface Run {
   broken: string[]
 }
 
-let copy: string
+/** Copies of the project, one for each that can be attacked at once; those that nothing attacks are free. */
+let copies: string[] = []
+const free: string[] = []
+const waiting: ((copy: string) => void)[] = []
 beforeAll(async () => {
-  copy = await realpath(await mkdtemp(join(tmpdir(), 'eaas-test-mutants-')))
+  copies = await Promise.all(Array.from({ length: Math.min(availableParallelism(), 4) }, copyProject))
+  free.push(...copies)
+})
+afterAll(() => Promise.all(copies.map((copy) => rm(copy, { recursive: true, force: true }))))
+
+async function copyProject(): Promise<string> {
+  const copy = await realpath(await mkdtemp(join(tmpdir(), 'eaas-test-mutants-')))
   for (const name of COPIED) {
     await cp(join(PROJECT, name), join(copy, name), {
       recursive: true,
@@ -72,13 +81,25 @@ beforeAll(async () => {
   // The built server, for the witnesses that a few of the tests start: it is the genuine one.
   for (const name of ['packages/audit/node_modules', 'packages/server/node_modules', 'packages/server/dist'])
     await symlink(join(PROJECT, name), join(copy, name))
-})
-afterAll(() => rm(copy, { recursive: true, force: true }))
+  return copy
+}
+
+/** Calls it with a copy that nothing else uses meanwhile. */
+async function withCopy<Result>(use: (copy: string) => Promise<Result>): Promise<Result> {
+  const copy = free.pop() ?? (await new Promise<string>((resolve) => waiting.push(resolve)))
+  try {
+    return await use(copy)
+  } finally {
+    const next = waiting.shift()
+    if (next) next(copy)
+    else free.push(copy)
+  }
+}
 
 const fileOf = ([files]: Attacks) => new RegExp(`(^|/)${files}[^/]*\\.test\\.ts$`)
 
-/** Runs a command of vitest in the copy, and reads what it writes. */
-async function vitest(command: 'run' | 'list', report: string, ...args: string[]): Promise<unknown> {
+/** Runs a command of vitest in a copy, and reads what it writes. */
+async function vitest(copy: string, command: 'run' | 'list', report: string, ...args: string[]): Promise<unknown> {
   const path = join(copy, 'report.json')
   await rm(path, { force: true })
   const program = join(copy, 'node_modules/vitest/vitest.mjs')
@@ -95,8 +116,8 @@ async function vitest(command: 'run' | 'list', report: string, ...args: string[]
 }
 
 /** Finds the guards whose attacks do not exist, under these names. */
-async function findUnattacked(): Promise<string[]> {
-  const tests = (await vitest('list', '--json', 'test/audit')) as { name: string; file: string }[]
+async function findUnattacked(copy: string): Promise<string[]> {
+  const tests = (await vitest(copy, 'list', '--json', 'test/audit')) as { name: string; file: string }[]
   const folder = join(copy, 'test/audit')
   const isAttack = ([files, names]: Attacks) =>
     tests.some(
@@ -106,13 +127,13 @@ async function findUnattacked(): Promise<string[]> {
   return listDatabaseGuardMutants().flatMap(({ guard, red }) => (isAttack(red) ? [] : [`${guard}: ${red.join(', ')}`]))
 }
 
-/** Runs the attacks in the copy. A few that fail are enough. */
-async function attack(attacks: Attacks): Promise<Run> {
+/** Runs the attacks in a copy. A few that fail are enough. */
+async function attack(copy: string, attacks: Attacks): Promise<Run> {
   const all = (await readdir(join(copy, 'test/audit'), { recursive: true })).map((path) => path.replaceAll('\\', '/'))
   const paths = all.filter((path) => fileOf(attacks).test(path)).map((path) => `test/audit/${path}`)
   if (paths.length === 0) throw new Error(`there are no tests ${attacks[0]}`)
   const args = ['--reporter', 'json', '--bail', '5', '-t', attacks[1], ...paths]
-  const { testResults } = (await vitest('run', '--outputFile', ...args)) as {
+  const { testResults } = (await vitest(copy, 'run', '--outputFile', ...args)) as {
     testResults: {
       message: string
       assertionResults: { status: string; fullName: string; failureMessages: string[] }[]
@@ -132,27 +153,29 @@ async function attack(attacks: Attacks): Promise<Run> {
   }
 }
 
-async function attackMutant({ file, text }: { file: string; text: string }, attacks: Attacks): Promise<Run> {
-  const path = join(copy, 'packages/server/src/audit', file)
-  const genuine = await readFile(path, 'utf8')
-  await writeFile(path, text)
-  try {
-    return await attack(attacks)
-  } finally {
-    await writeFile(path, genuine)
-  }
+/** Attacks a copy while these files of it, by their paths from packages/server/src/audit, are patched. */
+function attackMutant(files: Mutant['files'], attacks: Attacks): Promise<Run> {
+  const patches = Object.entries(files).map(([file, text]) => [join('packages/server/src/audit', file), text] as const)
+  return withCopy(async (copy) => {
+    try {
+      for (const [path, text] of patches) await writeFile(join(copy, path), text)
+      return await attack(copy, attacks)
+    } finally {
+      for (const [path] of patches) await cp(join(PROJECT, path), join(copy, path))
+    }
+  })
 }
 
-// The children start databases of their own, so the suite runs once.
-describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
+// The children start databases of their own, so the suite runs once, and several of them run beside each other.
+describe.runIf(backend() === 'embedded').concurrent('the suite of attacks', () => {
   const mutants = listMutants()
 
   it('has the attacks that the list of guards names', { timeout: TIMEOUT_MS }, async () => {
-    expect(await findUnattacked()).toEqual([])
+    expect(await withCopy(findUnattacked)).toEqual([])
   })
 
   it('is green on the server as it is, and covers each of what is patched', { timeout: TIMEOUT_MS }, async () => {
-    const { passed, failed, broken } = await attack(['tamper/', ''])
+    const { passed, failed, broken } = await withCopy((copy) => attack(copy, ['tamper/', '']))
     expect([failed, broken]).toEqual([[], []])
     for (const [, names] of Object.values(ATTACKS)) {
       expect(passed.filter((name) => new RegExp(names).test(name)).length).toBeGreaterThan(5)
@@ -163,7 +186,7 @@ describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
     'goes red when the $column of $what is left out',
     { timeout: TIMEOUT_MS },
     async (mutant) => {
-      const { failed, passed, broken } = await attackMutant(mutant, ATTACKS[mutant.what])
+      const { failed, passed, broken } = await attackMutant(mutant.files, ATTACKS[mutant.what])
       console.log(`${nameOf(mutant)} left out: ${failed.length} red, ${passed.length} green; ${failed[0]}`)
       expect(broken).toEqual([])
       expect(passed.length).toBeGreaterThan(0)
@@ -175,7 +198,7 @@ describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
     'stays green when the $column of $what is left out, which something else holds too',
     { timeout: TIMEOUT_MS },
     async (mutant) => {
-      const { failed, broken } = await attackMutant(mutant, ATTACKS[mutant.what])
+      const { failed, broken } = await attackMutant(mutant.files, ATTACKS[mutant.what])
       expect([HELD_TWICE[nameOf(mutant)], failed, broken]).toEqual([HELD_TWICE[nameOf(mutant)], [], []])
     },
   )
@@ -183,8 +206,8 @@ describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
   it.each(listDatabaseGuardMutants())(
     'goes red without the guard that $guard ($file)',
     { timeout: TIMEOUT_MS },
-    async ({ guard, red, ...mutant }) => {
-      const { failed, passed, broken } = await attackMutant(mutant, red)
+    async ({ guard, file, text, red }) => {
+      const { failed, passed, broken } = await attackMutant({ [file]: text }, red)
       console.log(`without "${guard}": ${failed.length} red, ${passed.length} green; ${failed[0]}`)
       expect(broken).toEqual([])
       expect(failed.length).toBeGreaterThan(0)

@@ -6,7 +6,7 @@ import { afterAll, beforeAll } from 'vitest'
 import type * as entryModule from '../../../packages/audit/src/formats/chain.js'
 import type * as chainModule from '../../../packages/server/src/audit/formats/chain.js'
 import type * as rowMacModule from '../../../packages/server/src/audit/formats/row-mac.js'
-import { appendWhole, type Mutant } from './mutants.js'
+import type { Mutant } from './mutants.js'
 
 const AUDIT = new URL('../../../packages/server/src/audit/', import.meta.url)
 const PROTOCOL = fileURLToPath(new URL('../../../packages/protocol/src/index.ts', import.meta.url))
@@ -37,12 +37,11 @@ const FILES = [
   ['row-mac', 'formats/row-mac.ts'],
 ] as const
 
-/** Loads the chain and row-mac.ts, one of them patched. */
+/** Loads the chain and row-mac.ts, as the mutant patches them. */
 export async function loadMacs(name: string, mutant?: Mutant): Promise<Macs> {
   for (const [stem, file] of FILES) {
-    const text = mutant?.file === file ? mutant.text : await readSource(file)
-    const appending = mutant?.what === 'entry' && stem === 'chain' ? appendWhole(text) : text
-    const resolved = appending
+    const text = mutant?.files[file] ?? (await readSource(file))
+    const resolved = text
       .replaceAll("'@eaas/protocol'", `'${PROTOCOL}'`)
       .replaceAll("'@eaas/audit'", `'./${name}-entry.ts'`)
       .replaceAll("'../crypto.js'", `'${AUDIT_PACKAGE}crypto.ts'`)

@@ -20,6 +20,7 @@ const SEALED = [
  * The server writes the same bytes of an entry in two parts when it appends entries. In a mutant it does so by the function without the column,
  * so that the server finds its own entries genuine.
  */
+const APPENDER = 'formats/chain.ts'
 const APPENDED = 'textHash(hash, before + id + after)'
 const APPENDED_WHOLE =
   'entryHash(hash, { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at })'
@@ -33,10 +34,8 @@ export interface Mutant {
   what: Sealed
   /** the column that is left out */
   column: string
-  /** of packages/server/src/audit */
-  file: (typeof SEALED)[number]['file']
-  /** the file's text without the column */
-  text: string
+  /** the texts of the patched files, by their paths from packages/server/src/audit */
+  files: Readonly<Record<string, string>>
 }
 
 /** Every mutant there is: one for each part of each array that is authenticated. */
@@ -49,14 +48,17 @@ export function listMutants(): Mutant[] {
     const elements = text.slice(from, to).split(',')
     return elements.flatMap((element, at) => {
       const column = PART.exec(element)?.[1]
+      if (column === undefined) return []
       const without = elements.filter((_, other) => other !== at).join(',')
-      return column === undefined ? [] : [{ what, file, column, text: text.slice(0, from) + without + text.slice(to) }]
+      const files = { [file]: text.slice(0, from) + without + text.slice(to) }
+      return [{ what, column, files: what === 'entry' ? { ...files, [APPENDER]: appendWhole() } : files }]
     })
   })
 }
 
 /** The text of the server's chain.ts that appends entries as `entryHash` hashes them. */
-export function appendWhole(source: string): string {
+function appendWhole(): string {
+  const source = readFileSync(new URL(APPENDER, AUDIT), 'utf8')
   return replaceOnce(source, APPENDED, APPENDED_WHOLE, 'the append').replace('textHash }', 'entryHash }')
 }
 
