@@ -33,6 +33,13 @@ const ATTACKS: Record<Sealed, Attacks> = {
   api_keys: ['tamper/(rows|purged-rows)', '^a row '],
 }
 
+/** The attacks on one column, where their names have it. */
+function attacksOn({ what, column }: Mutant): Attacks {
+  const [files, names] = ATTACKS[what]
+  if (what === 'head' || what === 'mark') return [files, names]
+  return [files, what === 'entry' ? `${names}.* '${column}' became` : `${names}.* the '${column}' of '${what}'`]
+}
+
 /** Columns that something else holds too, so that no attack on them goes unnoticed where the MAC alone leaves them out. */
 const HELD_TWICE: Readonly<Record<string, string>> = {
   'entry tenant_id': 'the genesis hash has the tenant, and the audit key is its own',
@@ -44,6 +51,8 @@ const HELD_TWICE: Readonly<Record<string, string>> = {
   'keys tenant_id': "the row key is the tenant's own",
   'keys key_id': 'a row has the id of the last entry about its key, and another key has another one',
   'key_versions tenant_id': "the row key is the tenant's own",
+  'key_versions key_id': "the AAD of the KEK's seal has the key",
+  'key_versions version': "the AAD of the KEK's seal has the version",
   'api_keys api_key_id': 'a row has the id of the last entry about its API key, and another one has another',
   'api_keys tenant_id': "the row key is the tenant's own",
 }
@@ -186,10 +195,9 @@ describe.runIf(backend() === 'embedded').concurrent('the suite of attacks', () =
     'goes red when the $column of $what is left out',
     { timeout: TIMEOUT_MS },
     async (mutant) => {
-      const { failed, passed, broken } = await attackMutant(mutant.files, ATTACKS[mutant.what])
+      const { failed, passed, broken } = await attackMutant(mutant.files, attacksOn(mutant))
       console.log(`${nameOf(mutant)} left out: ${failed.length} red, ${passed.length} green; ${failed[0]}`)
       expect(broken).toEqual([])
-      expect(passed.length).toBeGreaterThan(0)
       expect(failed.length).toBeGreaterThan(0)
     },
   )
