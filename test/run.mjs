@@ -48,8 +48,11 @@ if (isSlow) process.env.EAAS_TEST_SLOW = '1'
 if (given.some(isFault)) process.env.EAAS_TEST_FAULTS = '1'
 if (process.argv.includes('--quick')) process.env.EAAS_TEST_QUICK = '1'
 
-if (!['--quick', '--no-build'].some((option) => process.argv.includes(option)) && isBuildOutdated())
-  await step('build', 'npm', ['run', 'build'])
+if (!process.argv.includes('--quick') && isBuildOutdated()) {
+  if (process.argv.includes('--no-build'))
+    console.warn('The build is not of these sources: what tests it, tests other code.')
+  else await step('build', 'npm', ['run', 'build'])
+}
 if (passedOn.length === 0 && !process.argv.includes('--quick')) {
   await step('style (npx biome check --write corrects most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
   // The native compiler, which takes a fifth of the CPU time of version 5; by its path, because both have a `tsc`.

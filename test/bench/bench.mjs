@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { isBuildOutdated } from '../built.mjs'
 import { HELP, readArguments } from './arguments.mjs'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -18,8 +19,9 @@ try {
   console.error(`bench: ${what}; npm run bench -- --help lists options and parts`)
   process.exit(2)
 }
-if (!['packages/server/dist/main.js', 'packages/sdk/dist/index.js'].every((file) => existsSync(`${root}${file}`))) {
-  console.error('bench: this checkout is not built yet. Run: npm run build')
+process.chdir(root)
+if (isBuildOutdated()) {
+  console.error('bench: the build is not of these sources, nor would the figures be. Run: npm run build')
   process.exit(1)
 }
 if (!existsSync(`${here}node_modules/tsx`)) {
@@ -27,10 +29,7 @@ if (!existsSync(`${here}node_modules/tsx`)) {
   const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit' })
   if (status !== 0) process.exit(1)
 }
-// The folder that a path of the arguments is of is the caller's, the root; tsx is found from here by its URL.
+// tsx is found from here by its URL.
 const tsx = new URL('./node_modules/tsx/dist/esm/index.mjs', import.meta.url).href
-const { status } = spawnSync(process.execPath, ['--import', tsx, `${here}main.ts`, ...args], {
-  cwd: root,
-  stdio: 'inherit',
-})
+const { status } = spawnSync(process.execPath, ['--import', tsx, `${here}main.ts`, ...args], { stdio: 'inherit' })
 process.exit(status ?? 1)
