@@ -1,13 +1,15 @@
 // A rotation of the store key gives each log a new audit key. What is of before is proven by the first MAC under it, also against who has the old one.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type ChainedEntry, entryHash, genesisHash } from '../../packages/audit/src/index.js'
 import { INSTALLATION_ID } from '../../packages/protocol/src/index.js'
+import { UnfollowedLogError } from '../../packages/server/src/audit/append-errors.js'
 import { openAuditKey, renewAuditKey } from '../../packages/server/src/audit/audit-key.js'
 import { currentKey, entryMac, headMac } from '../../packages/server/src/audit/formats/chain.js'
 import { apiKeyMac, keyMac } from '../../packages/server/src/audit/formats/row-mac.js'
 import { generateApiKey } from '../../packages/server/src/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { acceptClock } from '../../packages/server/src/operations/accept-clock.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
@@ -208,6 +210,29 @@ describe('a new audit key', () => {
     expect(failures).toEqual([])
     expect([other.alarms, service.alarms]).toEqual([[], []])
     await other.close()
+  })
+
+  it.each([
+    ['is made', () => rotateAged(service)],
+    ['keeps no wrong clock from being accepted', () => acceptClock(service.services, tenant_id, 'none')],
+  ])('%s where others wrote more than can be followed at once', async (_, work) => {
+    const reading = vi.spyOn(service.services.committer.watches.get(tenant_id), 'read')
+    reading.mockRejectedValueOnce(new UnfollowedLogError())
+    await work()
+    expect(reading.mock.calls.length).toBeGreaterThan(1)
+  })
+
+  it('is not made for a tenant whose rows change each time, and is for the others', async () => {
+    const other = await service.createTenant()
+    await sqlOf()`create function skip() returns trigger language plpgsql as 'begin return null; end'`
+    await sqlOf().unsafe(`
+      create trigger skip before update on api_keys for each row when (old.tenant_id = '${tenant_id}') execute function skip()`)
+    await expect(rotateAged(service)).rejects.toThrow(new RegExp(`Tenant ${tenant_id}: .*repeat the command`))
+    expect((await keysOf(tenant_id)).former).toEqual([])
+    expect((await keysOf(other.tenant.tenant_id)).former.length).toBe(1)
+    await sqlOf()`drop trigger skip on api_keys`
+    await rotateAged(service)
+    await expectWhole()
   })
 
   it('is not made for a tenant with a row that is not as the server wrote it, and nothing of it changes', async () => {

@@ -6,10 +6,10 @@ import { areMarksAuthentic, extendChain, NO_MARK_MAC, purgeMarkMac } from '../..
 import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac } from '../../audit/formats/row-mac.js'
 import { deriveRowKey, sealedUnder } from '../../crypto/key-hierarchy.js'
 import { mapInStretches } from '../../event-loop.js'
+import { extendLocked } from '../../runner/locked-log.js'
 import type { Services } from '../../runner/operation.js'
 import { draftEntry, systemCaller } from '../../runner/perform.js'
 import { listApiKeys } from '../../store/api-keys.js'
-import { lockHead } from '../../store/audit.js'
 import { listMarks, replaceMark } from '../../store/audit-purge.js'
 import type { Transaction } from '../../store/db.js'
 import { listKeys, listTenantKeyVersions } from '../../store/keys.js'
@@ -35,13 +35,12 @@ export class ChangedMeanwhileError extends Error {
  * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError; nothing is changed then
  */
 export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
-  const { sql, storeKeys, states, committer } = services
-  const { clock } = committer
+  const { storeKeys, states } = services
+  const { clock } = services.committer
   const state = await states.find(tenant_id)
   if (!state) return false
-  const watch = committer.watches.get(tenant_id)
-  const head = await sql.begin(async (transaction) => {
-    const previous = await watch.read(transaction, state.auditKey, lockHead)
+  const log = { tenant_id, auditKey: state.auditKey }
+  const head = await extendLocked(services, log, async (transaction, previous) => {
     const [tenant] = await listTenantRows(transaction, tenant_id)
     if (!tenant) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
     if (sealedUnder(tenant.wrapped_audit_key) >= number) return undefined
@@ -85,7 +84,6 @@ export async function renewTenant(services: Services, tenant_id: string, number:
     return head
   })
   states.forget(tenant_id)
-  if (head) watch.commit(head)
   return head !== undefined
 }
 
