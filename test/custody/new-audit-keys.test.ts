@@ -6,7 +6,7 @@ import { INSTALLATION_ID } from '../../packages/protocol/src/index.js'
 import { UnfollowedLogError } from '../../packages/server/src/audit/append-errors.js'
 import { openAuditKey, renewAuditKey } from '../../packages/server/src/audit/audit-key.js'
 import { currentKey, entryMac, headMac } from '../../packages/server/src/audit/formats/chain.js'
-import { apiKeyMac, keyMac } from '../../packages/server/src/audit/formats/row-mac.js'
+import { apiKeyMac, keyMac, keyVersionMac, withMac } from '../../packages/server/src/audit/formats/row-mac.js'
 import { generateApiKey } from '../../packages/server/src/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { acceptClock } from '../../packages/server/src/operations/accept-clock.js'
@@ -15,7 +15,7 @@ import { rotateStoreKey } from '../../packages/server/src/operations/rotate-stor
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { listApiKeys } from '../../packages/server/src/store/api-keys.js'
 import { findHead, readChain } from '../../packages/server/src/store/audit.js'
-import { findKey } from '../../packages/server/src/store/keys.js'
+import { findKey, listTenantKeyVersions } from '../../packages/server/src/store/keys.js'
 import { findWrappedAuditKey } from '../../packages/server/src/store/tenants.js'
 import { checkTenant, openLogKeys, openStoreKeys } from '../independent/checker.js'
 import { verifyIndependently } from '../independent/verifier.js'
@@ -67,6 +67,8 @@ async function expectWhole(): Promise<void> {
   expect([verifier, checker]).toMatchObject([{ valid: true }, { verdict: { valid: true }, faults: [] }])
   expect(service.alarms).toEqual([])
 }
+
+const rowKeyOf = async () => deriveRowKey(currentKey(await keysOf(tenant_id)))
 
 /** The log written anew from an entry on with other keys, as its thief does, up to `through`. */
 async function rewrite(id: number, changes: Partial<ChainedEntry>, through: number): Promise<void> {
@@ -233,6 +235,26 @@ describe('a new audit key', () => {
     await sqlOf()`drop trigger skip on api_keys`
     await rotateAged(service)
     await expectWhole()
+  })
+
+  it('is made for however many versions of keys, by statements that each write a few of them', async () => {
+    const [first] = await listTenantKeyVersions(sqlOf(), tenant_id)
+    if (!first) throw new Error('no version')
+    const rowKey = await rowKeyOf()
+    const destroyed = { ...first, status: 'destroyed' as const, wrapped_kek: null }
+    const rows = Array.from({ length: 2_100 }, (_, at) =>
+      withMac({ ...destroyed, version: at + 2 }, keyVersionMac, rowKey),
+    )
+    await sqlOf()`insert into key_versions ${sqlOf()(rows as never[])}`
+    await rotateAged(service)
+    // PostgreSQL numbers the statements of a transaction, and each row has the number of the one that wrote it.
+    const written = await sqlOf()<{ rows: number }[]>`
+      select pg_catalog.count(*)::integer as rows from key_versions where wrapped_kek is null group by cmin::text`
+    expect(written.map(({ rows }) => rows).reduce((sum, rows) => sum + rows)).toBe(rows.length)
+    expect(Math.max(...written.map(({ rows }) => rows))).toBeLessThanOrEqual(1_000)
+    const renewed = await rowKeyOf()
+    for (const row of await listTenantKeyVersions(sqlOf(), tenant_id))
+      expect(row.mac).toEqual(Buffer.from(keyVersionMac(renewed, row)))
   })
 
   it('is not made for a tenant with a row that is not as the server wrote it, and nothing of it changes', async () => {

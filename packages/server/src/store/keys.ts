@@ -237,11 +237,18 @@ export async function listKeyVersions(
     order by version limit ${limit}`
 }
 
-/** The versions of all of a tenant's keys. */
-export async function listTenantKeyVersions(sql: Queryable, tenant_id: string): Promise<KeyVersionRow[]> {
+/** A page of the versions of all of a tenant's keys, beginning after the version `after`; all of them by default. */
+export async function listTenantKeyVersions(
+  sql: Queryable,
+  tenant_id: string,
+  { limit, after }: { limit?: number; after?: KeyVersionRow | undefined } = {},
+): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
     select ${versionColumns(sql)}
-    from key_versions where tenant_id = ${tenant_id}`
+    from key_versions
+    where tenant_id = ${tenant_id}
+      ${after === undefined ? sql`` : sql`and (key_id, version) > (${after.key_id}, ${after.version})`}
+    order by key_id, version limit ${limit ?? null}`
 }
 
 export interface KeyFilter {
