@@ -11,11 +11,14 @@ import { generateApiKey } from '../../packages/server/src/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { acceptClock } from '../../packages/server/src/operations/accept-clock.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { listApiKeysInPages } from '../../packages/server/src/operations/list-api-keys.js'
+import { listKeysInPages } from '../../packages/server/src/operations/list-keys.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { listApiKeys } from '../../packages/server/src/store/api-keys.js'
 import { findHead, readChain } from '../../packages/server/src/store/audit.js'
-import { findKey, listTenantKeyVersions } from '../../packages/server/src/store/keys.js'
+import { findKey, listKeys, listTenantKeyVersions } from '../../packages/server/src/store/keys.js'
 import { findWrappedAuditKey } from '../../packages/server/src/store/tenants.js'
 import { checkTenant, openLogKeys, openStoreKeys } from '../independent/checker.js'
 import { verifyIndependently } from '../independent/verifier.js'
@@ -69,6 +72,17 @@ async function expectWhole(): Promise<void> {
 }
 
 const rowKeyOf = async () => deriveRowKey(currentKey(await keysOf(tenant_id)))
+/** As many rows like the first key or API key, with right MACs. */
+async function copies(table: 'keys' | 'api_keys', count: number): Promise<Record<string, unknown>[]> {
+  const rowKey = await rowKeyOf()
+  const [[key], [apiKey]] = [await listKeys(sqlOf(), tenant_id, {}), await listApiKeys(sqlOf(), tenant_id)]
+  if (!key || !apiKey) throw new Error('nothing to copy')
+  return Array.from({ length: count }, () =>
+    table === 'keys'
+      ? { ...withMac({ ...key, key_id: randomUUID(), name: randomUUID(), wrapped_hash_key: null }, keyMac, rowKey) }
+      : { ...withMac({ ...apiKey, api_key_id: randomUUID(), digest: randomUUID() }, apiKeyMac, rowKey) },
+  )
+}
 
 /** The log written anew from an entry on with other keys, as its thief does, up to `through`. */
 async function rewrite(id: number, changes: Partial<ChainedEntry>, through: number): Promise<void> {
@@ -255,6 +269,26 @@ describe('a new audit key', () => {
     const renewed = await rowKeyOf()
     for (const row of await listTenantKeyVersions(sqlOf(), tenant_id))
       expect(row.mac).toEqual(Buffer.from(keyVersionMac(renewed, row)))
+  })
+
+  it.each([
+    { table: 'keys', id: 'key_id', list: listKeysInPages({}), page: 200 },
+    { table: 'api_keys', id: 'api_key_id', list: listApiKeysInPages({}), page: 50 },
+  ] as const)('is taken by a list of $table that is being read, which refuses a forged row still', async (listed) => {
+    const { table, id, list, page } = listed
+    const rows = await copies(table, 3 * page)
+    await sqlOf()`insert into ${sqlOf()(table)} ${sqlOf()(rows as never[])}`
+    const { pages } = await performAsSystem<{ pages: AsyncGenerator<readonly unknown[]> }>(
+      service.services,
+      tenant_id,
+      list,
+    )
+    expect((await pages.next()).value).toHaveLength(page)
+    await rotateAged(service)
+    expect((await pages.next()).value).toHaveLength(page)
+    await sqlOf()`
+      update ${sqlOf()(table)} set entry_id = 0 where ${sqlOf()(id)} = any(${rows.map((row) => String(row[id]))}::uuid[])`
+    await expect(pages.next()).rejects.toThrow('changed outside the server')
   })
 
   it('is not made for a tenant with a row that is not as the server wrote it, and nothing of it changes', async () => {
