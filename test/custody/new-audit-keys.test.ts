@@ -11,13 +11,14 @@ import { generateApiKey } from '../../packages/server/src/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { acceptClock } from '../../packages/server/src/operations/accept-clock.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { createTenant } from '../../packages/server/src/operations/create-tenant.js'
 import { listApiKeysInPages } from '../../packages/server/src/operations/list-api-keys.js'
 import { listKeysInPages } from '../../packages/server/src/operations/list-keys.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { listApiKeys } from '../../packages/server/src/store/api-keys.js'
-import { findHead, readChain } from '../../packages/server/src/store/audit.js'
+import { findHead, lockHead, readChain } from '../../packages/server/src/store/audit.js'
 import { findKey, listKeys, listTenantKeyVersions } from '../../packages/server/src/store/keys.js'
 import { findWrappedAuditKey } from '../../packages/server/src/store/tenants.js'
 import { checkTenant, openLogKeys, openStoreKeys } from '../independent/checker.js'
@@ -289,6 +290,19 @@ describe('a new audit key', () => {
     await sqlOf()`
       update ${sqlOf()(table)} set entry_id = 0 where ${sqlOf()(id)} = any(${rows.map((row) => String(row[id]))}::uuid[])`
     await expect(pages.next()).rejects.toThrow('changed outside the server')
+  })
+
+  it.skipIf(backend() === 'embedded')('of the installation is made while a tenant is being created', async () => {
+    const { services } = service
+    let creating: Promise<unknown> | undefined
+    // What both lock, in the order of the renewal.
+    await sqlOf().begin(async (transaction) => {
+      await lockHead(transaction, INSTALLATION_ID)
+      creating = createTenant(services, { name: 'new', envelope_only: true })
+      await expect.poll(() => sqlOf()`select from pg_locks where not granted`).toHaveLength(1)
+      await transaction`update instance set pepper = pepper`
+    })
+    await expect(creating).resolves.toMatchObject({ name: 'new' })
   })
 
   it('is not made for a tenant with a row that is not as the server wrote it, and nothing of it changes', async () => {
