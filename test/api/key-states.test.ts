@@ -64,6 +64,16 @@ describe('a key', () => {
     ])
   })
 
+  it('is destroyed in one statement, however many versions it has', async () => {
+    const key = await model.makeKey()
+    for (const event of ['rotate', 'rotate', ...TO.destroyed] as const) await model.apply(event, key)
+    const { sql } = model.service.services
+    // PostgreSQL numbers the statements of a transaction, and each row has the number of the one that wrote it.
+    const written = await sql`
+      select cmin::text, pg_catalog.count(*)::integer as versions from key_versions where key_id = ${key.id} group by 1`
+    expect(written).toMatchObject([{ versions: 3 }])
+  })
+
   it('is destroyed at once where there is no waiting period', async () => {
     const impatient = await startService({ environment: { EAAS_DESTROY_WINDOW_DAYS: '0' } })
     try {

@@ -212,9 +212,27 @@ describe('an API key that opens more than twice its median', () => {
     const append: typeof services.committer.append = (one) =>
       fails-- > 0 ? Promise.reject(new Error('down')) : services.committer.append(one)
     const job = createDoubledUsageJob({ ...services, committer: { ...services.committer, append } })
-    await job({ onError: (_, { api_key_id }) => failed.push(api_key_id) })
+    await job({ onError: (_, { api_key_id = '' }) => failed.push(api_key_id) })
     expect([failed, metadataOf(await doubled())]).toEqual([[callers[0]?.id], [expect.objectContaining({ count: 299 })]])
     await job()
     expect(await doubled()).toHaveLength(2)
+  })
+
+  it('is on record although the counts of another tenant cannot be read', async () => {
+    const caller = await newCaller()
+    await open(caller, [50])
+    await batch(caller, 'unwrap', 300)
+    const { sql } = service.services
+    const { tenant_id } = (await service.createTenant()).tenant
+    const day = new Date(now).toISOString().slice(0, 10)
+    // Their sum is more than a bigint holds.
+    for (const key_version of [1, 2])
+      await sql`
+        insert into audit_counts (tenant_id, day, action, key_id, key_version, api_key_id, entries)
+        values (${tenant_id}, ${day}, 'key.unwrap', ${key_id}, ${key_version}, ${caller.id}, 9000000000000000000)`
+    const failed: unknown[] = []
+    await createDoubledUsageJob(service.services)({ onError: (_, of) => failed.push(of) })
+    await sql`delete from audit_counts where tenant_id = ${tenant_id}`
+    expect([failed, metadataOf(await doubled())]).toEqual([[{ tenant_id }], [expect.objectContaining({ count: 300 })]])
   })
 })

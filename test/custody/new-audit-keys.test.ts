@@ -1,19 +1,25 @@
 // A rotation of the store key gives each log a new audit key. What is of before is proven by the first MAC under it, also against who has the old one.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type ChainedEntry, entryHash, genesisHash } from '../../packages/audit/src/index.js'
 import { INSTALLATION_ID } from '../../packages/protocol/src/index.js'
+import { UnfollowedLogError } from '../../packages/server/src/audit/append-errors.js'
 import { openAuditKey, renewAuditKey } from '../../packages/server/src/audit/audit-key.js'
 import { currentKey, entryMac, headMac } from '../../packages/server/src/audit/formats/chain.js'
-import { apiKeyMac, keyMac } from '../../packages/server/src/audit/formats/row-mac.js'
+import { apiKeyMac, keyMac, keyVersionMac, withMac } from '../../packages/server/src/audit/formats/row-mac.js'
 import { generateApiKey } from '../../packages/server/src/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { acceptClock } from '../../packages/server/src/operations/accept-clock.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { createTenant } from '../../packages/server/src/operations/create-tenant.js'
+import { listApiKeysInPages } from '../../packages/server/src/operations/list-api-keys.js'
+import { listKeysInPages } from '../../packages/server/src/operations/list-keys.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { listApiKeys } from '../../packages/server/src/store/api-keys.js'
-import { findHead, readChain } from '../../packages/server/src/store/audit.js'
-import { findKey } from '../../packages/server/src/store/keys.js'
+import { findHead, lockHead, readChain } from '../../packages/server/src/store/audit.js'
+import { findKey, listKeys, listTenantKeyVersions } from '../../packages/server/src/store/keys.js'
 import { findWrappedAuditKey } from '../../packages/server/src/store/tenants.js'
 import { checkTenant, openLogKeys, openStoreKeys } from '../independent/checker.js'
 import { verifyIndependently } from '../independent/verifier.js'
@@ -64,6 +70,19 @@ async function expectWhole(): Promise<void> {
   const { verifier, checker } = await independently()
   expect([verifier, checker]).toMatchObject([{ valid: true }, { verdict: { valid: true }, faults: [] }])
   expect(service.alarms).toEqual([])
+}
+
+const rowKeyOf = async () => deriveRowKey(currentKey(await keysOf(tenant_id)))
+/** As many rows like the first key or API key, with right MACs. */
+async function copies(table: 'keys' | 'api_keys', count: number): Promise<Record<string, unknown>[]> {
+  const rowKey = await rowKeyOf()
+  const [[key], [apiKey]] = [await listKeys(sqlOf(), tenant_id, {}), await listApiKeys(sqlOf(), tenant_id)]
+  if (!key || !apiKey) throw new Error('nothing to copy')
+  return Array.from({ length: count }, () =>
+    table === 'keys'
+      ? { ...withMac({ ...key, key_id: randomUUID(), name: randomUUID(), wrapped_hash_key: null }, keyMac, rowKey) }
+      : { ...withMac({ ...apiKey, api_key_id: randomUUID(), digest: randomUUID() }, apiKeyMac, rowKey) },
+  )
 }
 
 /** The log written anew from an entry on with other keys, as its thief does, up to `through`. */
@@ -208,6 +227,82 @@ describe('a new audit key', () => {
     expect(failures).toEqual([])
     expect([other.alarms, service.alarms]).toEqual([[], []])
     await other.close()
+  })
+
+  it.each([
+    ['is made', () => rotateAged(service)],
+    ['keeps no wrong clock from being accepted', () => acceptClock(service.services, tenant_id, 'none')],
+  ])('%s where others wrote more than can be followed at once', async (_, work) => {
+    const reading = vi.spyOn(service.services.committer.watches.get(tenant_id), 'read')
+    reading.mockRejectedValueOnce(new UnfollowedLogError())
+    await work()
+    expect(reading.mock.calls.length).toBeGreaterThan(1)
+  })
+
+  it('is not made for a tenant whose rows change each time, and is for the others', async () => {
+    const other = await service.createTenant()
+    await sqlOf()`create function skip() returns trigger language plpgsql as 'begin return null; end'`
+    await sqlOf().unsafe(`
+      create trigger skip before update on api_keys for each row when (old.tenant_id = '${tenant_id}') execute function skip()`)
+    await expect(rotateAged(service)).rejects.toThrow(new RegExp(`Tenant ${tenant_id}: .*repeat the command`))
+    expect((await keysOf(tenant_id)).former).toEqual([])
+    expect((await keysOf(other.tenant.tenant_id)).former.length).toBe(1)
+    await sqlOf()`drop trigger skip on api_keys`
+    await rotateAged(service)
+    await expectWhole()
+  })
+
+  it('is made for however many versions of keys, by statements that each write a few of them', async () => {
+    const [first] = await listTenantKeyVersions(sqlOf(), tenant_id)
+    if (!first) throw new Error('no version')
+    const rowKey = await rowKeyOf()
+    const destroyed = { ...first, status: 'destroyed' as const, wrapped_kek: null }
+    const rows = Array.from({ length: 2_100 }, (_, at) =>
+      withMac({ ...destroyed, version: at + 2 }, keyVersionMac, rowKey),
+    )
+    await sqlOf()`insert into key_versions ${sqlOf()(rows as never[])}`
+    await rotateAged(service)
+    // PostgreSQL numbers the statements of a transaction, and each row has the number of the one that wrote it.
+    const written = await sqlOf()<{ rows: number }[]>`
+      select pg_catalog.count(*)::integer as rows from key_versions where wrapped_kek is null group by cmin::text`
+    expect(written.map(({ rows }) => rows).reduce((sum, rows) => sum + rows)).toBe(rows.length)
+    expect(Math.max(...written.map(({ rows }) => rows))).toBeLessThanOrEqual(1_000)
+    const renewed = await rowKeyOf()
+    for (const row of await listTenantKeyVersions(sqlOf(), tenant_id))
+      expect(row.mac).toEqual(Buffer.from(keyVersionMac(renewed, row)))
+  })
+
+  it.each([
+    { table: 'keys', id: 'key_id', list: listKeysInPages({}), page: 200 },
+    { table: 'api_keys', id: 'api_key_id', list: listApiKeysInPages({}), page: 50 },
+  ] as const)('is taken by a list of $table that is being read, which refuses a forged row still', async (listed) => {
+    const { table, id, list, page } = listed
+    const rows = await copies(table, 3 * page)
+    await sqlOf()`insert into ${sqlOf()(table)} ${sqlOf()(rows as never[])}`
+    const { pages } = await performAsSystem<{ pages: AsyncGenerator<readonly unknown[]> }>(
+      service.services,
+      tenant_id,
+      list,
+    )
+    expect((await pages.next()).value).toHaveLength(page)
+    await rotateAged(service)
+    expect((await pages.next()).value).toHaveLength(page)
+    await sqlOf()`
+      update ${sqlOf()(table)} set entry_id = 0 where ${sqlOf()(id)} = any(${rows.map((row) => String(row[id]))}::uuid[])`
+    await expect(pages.next()).rejects.toThrow('changed outside the server')
+  })
+
+  it.skipIf(backend() === 'embedded')('of the installation is made while a tenant is being created', async () => {
+    const { services } = service
+    let creating: Promise<unknown> | undefined
+    // What both lock, in the order of the renewal.
+    await sqlOf().begin(async (transaction) => {
+      await lockHead(transaction, INSTALLATION_ID)
+      creating = createTenant(services, { name: 'new', envelope_only: true })
+      await expect.poll(() => sqlOf()`select from pg_locks where not granted`).toHaveLength(1)
+      await transaction`update instance set pepper = pepper`
+    })
+    await expect(creating).resolves.toMatchObject({ name: 'new' })
   })
 
   it('is not made for a tenant with a row that is not as the server wrote it, and nothing of it changes', async () => {

@@ -7,19 +7,23 @@ import { noteDoubledUsage } from '../operations/note-doubled-usage.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { type ApiKeyUsage, listApiKeyUsage } from '../store/api-key-usage.js'
-import { listTenantsWithHeads, NIL_UUID } from '../store/audit.js'
+import { listTenantIds } from '../store/tenants.js'
 
-/** Tenants of one statement. */
-const PAGE_TENANTS = 100
 /** Fewer in a day are not recorded: three opened values after a day with one are no news. */
 const LEAST_NOTED = 100
 const DAY_MS = 86_400_000
 
+/** What is compared or recorded. */
+export type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
+
 export interface DoubledUsageOptions {
   /** called for each entry that was written */
   onDoubled?: (usage: ApiKeyUsage) => void
-  /** called for an API key whose entry could not be written; the others continue. Without it, the error is thrown */
-  onError?: (error: unknown, usage: ApiKeyUsage) => void
+  /**
+   * called for an API key whose entry could not be written, and for a tenant whose counts could not be read; the
+   * others continue. Without it, the error is thrown
+   */
+  onError?: (error: unknown, of: UsageOf) => void
   /** ends the work after the current API key */
   signal?: AbortSignal
 }
@@ -27,34 +31,49 @@ export interface DoubledUsageOptions {
 /** Creates the job; one per process, which remembers what is on record today. */
 export function createDoubledUsageJob(services: Services): (options?: DoubledUsageOptions) => Promise<void> {
   let noted = new Map<string, Set<string>>()
-  return async ({ onDoubled, onError, signal } = {}) => {
+  return async (options = {}) => {
     const now = services.now()
     const days = [now - DAY_MS, now].map((at) => new Date(at).toISOString().slice(0, 10))
     noted = new Map(days.map((day) => [day, noted.get(day) ?? new Set()]))
-    for (const [day, names] of noted) {
-      for await (const usage of doubledUsage(services, day)) {
-        if (signal?.aborted) return
-        const name = `${usage.api_key_id} ${usage.kind}`
-        if (names.has(name)) continue
-        try {
-          const isNew = await performAsSystem(services, usage.tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
-          names.add(name)
-          if (isNew) onDoubled?.(usage)
-        } catch (error) {
-          if (!onError) throw error
-          onError(error, usage)
-        }
-      }
+    for (const tenant_id of await listTenantIds(services.sql)) {
+      for (const [day, names] of noted) await noteDay(services, { tenant_id, day, names }, options)
     }
   }
 }
 
-async function* doubledUsage({ sql }: Services, day: string): AsyncGenerator<ApiKeyUsage> {
-  for (let after: string | undefined = NIL_UUID; after !== undefined; ) {
-    const tenant_ids: string[] = await listTenantsWithHeads(sql, after, PAGE_TENANTS)
-    const usage = await listApiKeyUsage(sql, { tenant_ids, day })
-    yield* usage.filter(isDoubled)
-    after = tenant_ids.at(-1)
+interface Day {
+  tenant_id: string
+  day: string
+  /** what is on record */
+  names: Set<string>
+}
+
+// One tenant a statement, so that one whose counts cannot be read in time does not keep the others.
+async function noteDay(
+  services: Services,
+  { tenant_id, day, names }: Day,
+  { onDoubled, onError, signal }: DoubledUsageOptions,
+): Promise<void> {
+  const attempt = async <Result>(of: UsageOf, work: () => Promise<Result>): Promise<Result | undefined> => {
+    if (signal?.aborted) return undefined
+    try {
+      return await work()
+    } catch (error) {
+      if (!onError) throw error
+      onError(error, of)
+      return undefined
+    }
+  }
+  const all = await attempt({ tenant_id }, () => listApiKeyUsage(services.sql, { tenant_id, day }))
+  for (const usage of all?.filter(isDoubled) ?? []) {
+    const { api_key_id, kind } = usage
+    const name = `${api_key_id} ${kind}`
+    if (names.has(name)) continue
+    await attempt({ tenant_id, api_key_id }, async () => {
+      const isNew = await performAsSystem(services, tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
+      names.add(name)
+      if (isNew) onDoubled?.(usage)
+    })
   }
 }
 

@@ -407,8 +407,8 @@ function startJobs(
     work: (signal) =>
       noteDoubledUsage({
         onDoubled: (found) => log.warn(found, DOUBLED),
-        onError: (error, { api_key_id }) =>
-          log.error({ err: error, api_key_id }, 'recording what an API key opens failed; it will be retried'),
+        onError: (error, of) =>
+          log.error({ err: error, ...of }, 'comparing or recording what API keys open failed; it will be retried'),
         signal,
       }),
     onError: failed('comparing what API keys open with what is usual'),

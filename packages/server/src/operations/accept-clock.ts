@@ -4,11 +4,12 @@
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/send-appends.js'
-import { extendByAcceptedClock, type Head } from '../audit/formats/chain.js'
+import { extendByAcceptedClock } from '../audit/formats/chain.js'
+import { extendLocked } from '../runner/locked-log.js'
 import type { Services } from '../runner/operation.js'
 import { draftEntry, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { listHeads, lockHead } from '../store/audit.js'
+import { listHeads } from '../store/audit.js'
 
 /** A log whose last entry is in the future. */
 export interface LogAhead {
@@ -36,13 +37,11 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
  * @throws Refusal E_NOT_FOUND, ChainAlarmError while there is an alarm about the log, WrongClockError
  */
 export async function acceptClock(services: Services, tenant_id: string, reason: string): Promise<number | undefined> {
-  const { clock, watches } = services.committer
+  const { clock } = services.committer
   const isOwn = tenant_id === INSTALLATION_ID
   const auditKey = isOwn ? services.installationKey : (await services.states.find(tenant_id))?.auditKey
   if (!auditKey) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
-  const watch = watches.get(tenant_id)
-  const next = await services.sql.begin(async (sql): Promise<Head | undefined> => {
-    const previous = await watch.read(sql, auditKey, lockHead)
+  const next = await extendLocked(services, { tenant_id, auditKey }, async (sql, previous) => {
     if (!clock.isAhead(previous)) return undefined
     const time = clock.read()
     const metadata = { ahead_until: previous.created_at, reason }
@@ -51,6 +50,5 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
     await appendToLocked(sql, clock, { previous, next: head, entries, time })
     return head
   })
-  if (next) watch.commit(next)
   return next?.last_id
 }

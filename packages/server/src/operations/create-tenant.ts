@@ -9,7 +9,7 @@ import { openAuditKey } from '../audit/audit-key.js'
 import { currentKey, extendChain, genesisHead, type Head } from '../audit/formats/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
-import { assertRecordable, recordForInstallation } from '../runner/installation-log.js'
+import { lockInstallationHead, recordForInstallation } from '../runner/installation-log.js'
 import type { Caller, Services } from '../runner/operation.js'
 import { draftEntry, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
@@ -17,7 +17,6 @@ import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
-import { lockInstance } from '../store/instance.js'
 import { findTenantByName, hasTenants, insertTenant } from '../store/tenants.js'
 import { newApiKey } from './shared/api-key.js'
 import { recordGrant } from './shared/recorded-values.js'
@@ -54,7 +53,7 @@ export async function createTenant(
 ): Promise<NewTenant> {
   // One at a time: the name is checked before it is inserted.
   const created = services.sql.begin(async (sql) => {
-    await lockInstance(sql)
+    await lockInstallationHead(services, sql)
     return insertAll(services, sql, options, caller)
   })
   // What is acknowledged too late is witnessed too.
@@ -71,7 +70,7 @@ export async function createFirstTenant(
   options: TenantOptions,
 ): Promise<NewTenant | undefined> {
   const created = await services.sql.begin(async (sql) => {
-    await lockInstance(sql)
+    await lockInstallationHead(services, sql)
     return (await hasTenants(sql)) ? undefined : insertAll(services, sql, options, systemCaller(services))
   })
   return created && witnessed(services, created)
@@ -96,7 +95,6 @@ async function insertAll(
   { name, envelope_only }: TenantOptions,
   caller: Caller,
 ): Promise<Created> {
-  assertRecordable(services)
   if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.storeKeys, { purpose: 'audit-key', tenant_id })

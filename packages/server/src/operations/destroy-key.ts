@@ -7,9 +7,9 @@ import type { OpenKey } from '../runner/load-key.js'
 import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import type { KeyRow, KeyVersionRow } from '../store/keys.js'
+import type { KeyRow } from '../store/keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { changeKey, daysLater, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
+import { changeKey, daysLater, ERASED, viewKey, writeKey, writeKeyVersions } from './shared/key-rows.js'
 import { getKey, getKeyInState } from './shared/key-use.js'
 
 /**
@@ -110,12 +110,8 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
         next_rotation_at: null,
       }
       const row = await writeKey(sql, { row: key.row, changes, at, rowKey })
-      const versions: KeyVersionRow[] = []
-      for (const version of key.versions.values()) {
-        const erased = { status: 'destroyed' as const, wrapped_kek: null }
-        versions.push(await writeKeyVersion(sql, { row: version.row, changes: erased, at, rowKey }))
-      }
-      return { key: row, versions }
+      const versions = [...key.versions.values()]
+      return { key: row, versions: await writeKeyVersions(sql, { key: row, versions, changes: ERASED, at, rowKey }) }
     },
     release: (written) => viewKey(written.key),
   })

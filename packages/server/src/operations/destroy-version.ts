@@ -6,7 +6,7 @@ import { DETAILS, readVersion, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { daysLater, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
+import { daysLater, ERASED, viewKey, writeKey, writeKeyVersions } from './shared/key-rows.js'
 import { getKeyInState } from './shared/key-use.js'
 
 /**
@@ -39,11 +39,8 @@ export function destroyVersion({
       async change(transaction, at) {
         const { rowKey } = state
         const changed = await writeKey(transaction, { row, changes: { destroyed_through: number }, at, rowKey })
-        const erased = { status: 'destroyed' as const, wrapped_kek: null }
-        return {
-          key: changed,
-          versions: [await writeKeyVersion(transaction, { row: version.row, changes: erased, at, rowKey })],
-        }
+        const erased = { key: changed, versions: [version], changes: ERASED, at, rowKey }
+        return { key: changed, versions: await writeKeyVersions(transaction, erased) }
       },
       release: (written) => viewKey(written.key),
     })

@@ -1,10 +1,10 @@
 /** Lists the tenant's API keys. Writes no entry. */
 import { MAX_LISTED_API_KEYS, partsOf, type wire } from '@eaas/protocol'
-import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
+import { apiKeyMac } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type ApiKeyRow, listApiKeys as listRows } from '../store/api-keys.js'
 import { viewApiKey } from './shared/api-key.js'
-import { type Page, Paged, readPages, whole } from './shared/pages.js'
+import { authenticated, type Page, Paged, readPages, whole } from './shared/pages.js'
 
 /** With 256 addresses each, a page has half a megabyte. */
 const PAGE_ROWS = 50
@@ -34,8 +34,10 @@ export function listApiKeysInPages({
       const within = keys === null ? undefined : partsOf(keys)
       const pages = readPages(
         { limit, offset, pageRows: PAGE_ROWS },
-        (page: Page<ApiKeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...page, within }),
-        (row) => viewApiKey(authentic(row, apiKeyMac, state.rowKey), services.committer.clock.latest()),
+        authenticated({ state, services }, apiKeyMac, (page: Page<ApiKeyRow>) =>
+          listRows(services.sql, state.tenant.tenant_id, { ...page, within }),
+        ),
+        (row) => viewApiKey(row, services.committer.clock.latest()),
       )
       return new Paged<wire.ApiKeyList>('api_keys', pages)
     },

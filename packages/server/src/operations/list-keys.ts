@@ -1,13 +1,13 @@
 /** Lists the tenant's keys. Writes no entry. */
 import { MAX_KEYS, partsOf, type wire } from '@eaas/protocol'
-import { authentic, keyMac } from '../audit/formats/row-mac.js'
+import { keyMac } from '../audit/formats/row-mac.js'
 import { isListedKey } from '../runner/listed-keys.js'
 import type { Operation } from '../runner/operation.js'
 import { type KeyFilter, type KeyRow, listKeys as listRows } from '../store/keys.js'
 import { isAsked } from '../store/only-row.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { viewKey } from './shared/key-rows.js'
-import { type Page, Paged, readPages, whole } from './shared/pages.js'
+import { authenticated, type Page, Paged, readPages, whole } from './shared/pages.js'
 
 /** Lists keys, oldest first, as a whole. */
 export function listKeys(filter: Omit<KeyFilter, 'on'>): Operation<wire.KeyList> {
@@ -29,9 +29,10 @@ export function listKeysInPages({
       const on = keys === null ? undefined : partsOf(keys)
       const pages = readPages(
         { limit, offset },
-        (page: Page<KeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...filter, on, ...page }),
-        (row) => {
-          const key = authentic(row, keyMac, state.rowKey)
+        authenticated({ state, services }, keyMac, (page: Page<KeyRow>) =>
+          listRows(services.sql, state.tenant.tenant_id, { ...filter, on, ...page }),
+        ),
+        (key) => {
           if (!isAsked(key, asked) || !isListedKey(keys, key))
             throw new TamperedRowError(`the database listed key ${key.key_id}, which was not asked for`)
           return viewKey(key)

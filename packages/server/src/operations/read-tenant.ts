@@ -30,11 +30,7 @@ export function readUsage({ month }: { month?: string | undefined }): Operation<
       const { tenant_id } = state.tenant
       await services.unrecordedCalls.flush().catch(() => undefined) // the periodic flush logs the error; what was counted is kept
       const counts = await countMonth(services.sql, tenant_id, counted)
-      const usage = await listApiKeyUsage(services.sql, {
-        tenant_ids: [tenant_id],
-        day,
-        limit: MAX_LISTED_COUNTS,
-      })
+      const usage = await listApiKeyUsage(services.sql, { tenant_id, day, limit: MAX_LISTED_COUNTS })
       return {
         month: counted,
         operations: Object.fromEntries(counts.map(({ action, entries }) => [action, entries])),

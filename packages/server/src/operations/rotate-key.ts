@@ -7,7 +7,7 @@ import { type Context, type Decision, decision, type Operation } from '../runner
 import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion } from '../store/keys.js'
 import { countWraps } from '../store/version-uses.js'
-import { nextRotation, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
+import { nextRotation, viewKey, writeKey, writeKeyVersions } from './shared/key-rows.js'
 import { currentVersion, getKeyInState } from './shared/key-use.js'
 
 /** Rotates a key, as often as a caller may. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
@@ -87,8 +87,9 @@ function rotation(
         next_rotation_at: nextRotation(row.rotation_interval_days, created_at),
       }
       const changed = await writeKey(sql, { row, changes, at, rowKey })
-      const retired = await writeKeyVersion(sql, {
-        row: currentVersion({ row, ...key }).row,
+      const retired = await writeKeyVersions(sql, {
+        key: row,
+        versions: [currentVersion({ row, ...key })],
         changes: { status: 'retired' },
         at,
         rowKey,
@@ -99,7 +100,7 @@ function rotation(
         rowKey,
       )
       await insertKeyVersion(sql, added)
-      return { key: changed, versions: [retired, added] }
+      return { key: changed, versions: [...retired, added] }
     },
     release: (written) => viewKey(written.key),
   })

@@ -184,7 +184,7 @@ async function unsealed(
     'E_STATE',
     [
       `${left} rows have a secret that could not be sealed again, so the old store key stays`,
-      'These rows were changed or added outside the server: verify every log (eaas audit verify --all). Delete a row of a tenant or key that eaas does not list, and repeat the command',
+      'If no other reason follows, these rows were changed or added outside the server: verify every log (eaas audit verify --all). Delete a row of a tenant or key that eaas does not list, and repeat the command',
       ...places.slice(0, MOST_NAMED),
       ...reasons,
     ].join('. '),

@@ -85,17 +85,17 @@ export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
 
 /** Counts what is taken; one per process. */
 export function createBudgetCounts(services: Sql): BudgetCounts {
-  // One statement at a time for each API key, so that none takes the connections of all others.
+  // One statement at a time for each API key, so that none takes the connections of all others. Whoever waits behind a
+  // statement that fails has its error: one after another, they would wait for a database that does not answer.
   const lines = new Map<string, Promise<unknown>>()
 
   function inLine<Result>(api_key_id: string, work: () => Promise<Result>): Promise<Result> {
     const result = (lines.get(api_key_id) ?? Promise.resolve()).then(work)
-    const settled = result
-      .catch(() => undefined)
-      .then(() => {
-        if (lines.get(api_key_id) === settled) lines.delete(api_key_id)
-      })
-    lines.set(api_key_id, settled)
+    lines.set(api_key_id, result)
+    const leave = () => {
+      if (lines.get(api_key_id) === result) lines.delete(api_key_id)
+    }
+    result.then(leave, leave)
     return result
   }
 

@@ -87,16 +87,24 @@ export async function recordAlone(
  * are committed together. Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
  */
 export async function recordForInstallation(
-  { committer, installationKey: auditKey }: Recording,
+  recording: Recording,
   sql: Transaction,
   caller: Caller,
   notes: readonly EntryNote[],
 ): Promise<Head> {
-  assertRecordable({ committer })
-  const watch = committer.watches.get(INSTALLATION_ID)
-  const head = await watch.read(sql, auditKey, lockHead)
+  const head = await lockInstallationHead(recording, sql)
+  const { committer, installationKey: auditKey } = recording
   const { clock } = committer
   return append(sql, head, { auditKey, clock, time: clock.read(head), caller, notes })
+}
+
+/**
+ * Locks the head of the installation's log until the transaction ends: for work that only one process may do at a
+ * time, before it writes anything. @throws Refusal, ChainAlarmError
+ */
+export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
+  assertRecordable({ committer })
+  return committer.watches.get(INSTALLATION_ID).read(sql, installationKey, lockHead)
 }
 
 /** Appends entries after the head, which this transaction has locked or made; returns the new head. */

@@ -60,3 +60,11 @@ it('an answer that is being made keeps its secrets, although the call is decided
   expect(await answered).toBe('07'.repeat(32))
   expect(made).toEqual([zeros, zeros])
 })
+
+it('a call whose caller has gone is refused where it is decided again, which fails no other call', async () => {
+  const { made, answered, answer, decideAgain } = start()
+  answer()
+  await answered
+  expect(await decideAgain()).toMatchObject({ entries: [], refused: { message: 'the caller stopped waiting' } })
+  expect(made).toEqual([zeros, zeros])
+})

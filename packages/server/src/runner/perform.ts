@@ -112,7 +112,10 @@ function createCall<Answer>(
       const context = { state: asSeenBy(state, caller.apiKey), caller, services, sql, quotaLeft, allowances: UNLIMITED }
       const made = await (hasBudgets(caller.apiKey) ? decideInBudget(context, caller.apiKey) : operation(context))
       decision = made
-      if (isOver) throw new AuditWriteError('the caller stopped waiting')
+      if (isOver) {
+        drop()
+        return { entries: [], refused: new AuditWriteError('the caller stopped waiting') }
+      }
       if (fault && (made.freshness ?? 'current') === 'current') throw fault
       const { change } = made
       return {

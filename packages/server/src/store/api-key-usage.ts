@@ -16,13 +16,13 @@ export interface ApiKeyUsage {
   median: number | null
 }
 
-/** Lists what API keys of tenants did on a day, `YYYY-MM-DD`, against the days before: the largest first. */
+/** Lists what API keys of a tenant did on a day, `YYYY-MM-DD`, against the days before: the largest first. */
 export function listApiKeyUsage(
   sql: Queryable,
-  { tenant_ids, day, limit = null }: { tenant_ids: readonly string[]; day: string; limit?: number | null },
+  { tenant_id, day, limit = null }: { tenant_id: string; day: string; limit?: number | null },
 ): Promise<ApiKeyUsage[]> {
   const isListed = sql`
-    tenant_id = any(${[...tenant_ids]}::uuid[]) and day between ${day}::date - ${USUAL_DAYS}::integer and ${day}::date`
+    tenant_id = ${tenant_id} and day between ${day}::date - ${USUAL_DAYS}::integer and ${day}::date`
   return sql<ApiKeyUsage[]>`
     with counted as (
       select tenant_id, api_key_id, 'unwrap' as kind, day, pg_catalog.sum(entries) as uses from audit_counts

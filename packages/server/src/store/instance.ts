@@ -121,10 +121,3 @@ export async function findBackupAge(sql: Queryable): Promise<number | null> {
     from instance where id = 1 and pg_catalog.isfinite(backed_up_at) and backed_up_at <= pg_catalog.clock_timestamp()`
   return row?.seconds ?? null
 }
-
-/**
- * Locks the installation's row until the transaction ends, for work that only one process may do at a time.
- */
-export async function lockInstance(sql: Transaction): Promise<void> {
-  await sql`select id from instance where id = 1 for update`
-}

@@ -132,13 +132,26 @@ export async function insertKeyVersions(
   assertInserted(result, 'key_versions', rows.length)
 }
 
-/** Updates a key version's columns that can change, as `updateKey` does; returns whether the row exists. */
-export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<boolean> {
+/**
+ * Updates the columns of key versions of a tenant that can change, as `updateKey` does, in one statement; returns
+ * whether all rows exist.
+ */
+export async function updateKeyVersions(
+  sql: Transaction,
+  tenant_id: string,
+  rows: readonly KeyVersionRow[],
+): Promise<boolean> {
   const result = await sql`
-    update key_versions
-    set status = ${row.status}, wrapped_kek = ${row.wrapped_kek === null ? sql`null` : sql`wrapped_kek`}, entry_id = ${row.entry_id}, mac = ${row.mac}
-    where tenant_id = ${row.tenant_id} and key_id = ${row.key_id} and version = ${row.version}`
-  return result.count === 1
+    update key_versions as t
+    set status = v.status, wrapped_kek = case when v.is_erased = 0 then t.wrapped_kek end, entry_id = v.entry_id, mac = v.mac
+    from unnest(
+      ${writeArray(rows.map(({ key_id }) => key_id))}::uuid[], ${writeArray(rows.map(({ version }) => version))}::integer[],
+      ${writeArray(rows.map(({ status }) => status))}::text[],
+      ${writeArray(rows.map(({ wrapped_kek }) => (wrapped_kek === null ? 1 : 0)))}::integer[],
+      ${writeArray(rows.map(({ entry_id }) => entry_id))}::bigint[], ${writeBytes(rows.map(({ mac }) => mac))}::bytea[]
+    ) as v (key_id, version, status, is_erased, entry_id, mac)
+    where t.tenant_id = ${tenant_id} and t.key_id = v.key_id and t.version = v.version`
+  return result.count === rows.length
 }
 
 /** Finds a key by its id. @throws TamperedRowError if there are several */
@@ -224,11 +237,18 @@ export async function listKeyVersions(
     order by version limit ${limit}`
 }
 
-/** The versions of all of a tenant's keys. */
-export async function listTenantKeyVersions(sql: Queryable, tenant_id: string): Promise<KeyVersionRow[]> {
+/** A page of the versions of all of a tenant's keys, beginning after the version `after`; all of them by default. */
+export async function listTenantKeyVersions(
+  sql: Queryable,
+  tenant_id: string,
+  { limit, after }: { limit?: number; after?: KeyVersionRow | undefined } = {},
+): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
     select ${versionColumns(sql)}
-    from key_versions where tenant_id = ${tenant_id}`
+    from key_versions
+    where tenant_id = ${tenant_id}
+      ${after === undefined ? sql`` : sql`and (key_id, version) > (${after.key_id}, ${after.version})`}
+    order by key_id, version limit ${limit ?? null}`
 }
 
 export interface KeyFilter {

@@ -2,11 +2,12 @@
 import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
 import { assertWritten, keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
-import type { OpenKey } from '../../runner/load-key.js'
+import { mapInStretches } from '../../event-loop.js'
+import type { OpenKey, OpenKeyVersion } from '../../runner/load-key.js'
 import { type Decision, decision, type EntryNote, type EntryPosition } from '../../runner/operation.js'
 import type { TenantState } from '../../runner/tenant-state.js'
 import type { Transaction } from '../../store/db.js'
-import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersion } from '../../store/keys.js'
+import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersions } from '../../store/keys.js'
 
 const MS_PER_DAY = 86_400_000
 
@@ -41,21 +42,33 @@ export async function writeKey(
   return changed
 }
 
+/** How a version is changed that is destroyed. */
+export const ERASED = { status: 'destroyed', wrapped_kek: null } as const
+
 /**
- * Writes a key version's changed columns, as `writeKey` does; returns the new row. @throws TamperedRowError
- * if the row is gone
+ * Writes changed columns of versions of a key, however many, as `writeKey` does; returns the new rows. @throws
+ * TamperedRowError if a row is gone
  */
-export async function writeKeyVersion(
+export async function writeKeyVersions(
   sql: Transaction,
   {
-    row,
+    key,
+    versions,
     changes,
     at,
     rowKey,
-  }: { row: KeyVersionRow; changes: Partial<KeyVersionRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
-): Promise<KeyVersionRow> {
-  const changed = withMac({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey)
-  assertWritten(await updateKeyVersion(sql, changed), changed)
+  }: {
+    key: KeyRow
+    versions: readonly OpenKeyVersion[]
+    changes: Partial<KeyVersionRow>
+    at: Omit<EntryPosition, 'entry_hash'>
+    rowKey: KeyObject
+  },
+): Promise<KeyVersionRow[]> {
+  const changed = await mapInStretches(versions, ({ row }) =>
+    withMac({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey),
+  )
+  assertWritten(await updateKeyVersions(sql, key.tenant_id, changed), key)
   return changed
 }
 

@@ -2,8 +2,11 @@
  * Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a
  * MAC to check.
  */
+import type { KeyObject } from 'node:crypto'
+import { findTampering } from '../../audit/formats/row-mac.js'
 import { mapInStretches } from '../../event-loop.js'
-import type { Operation } from '../../runner/operation.js'
+import type { Context, Operation } from '../../runner/operation.js'
+import { performAsSystem } from '../../runner/perform.js'
 
 /** Few enough that the driver parses a page in about a millisecond. */
 const PAGE_ROWS = 200
@@ -31,6 +34,31 @@ export async function* readPages<Row, View>(
     after = rows.at(-1)
   }
 }
+
+/**
+ * Refuses pages with a row whose MAC is not the tenant's. A rotation of the store key may renew the key of the MACs
+ * between two pages: a page that is not authentic is read again if there is a newer key. @throws TamperedRowError
+ */
+export function authenticated<Row extends { tenant_id: string; mac: Uint8Array }>(
+  { state, services }: Pick<Context, 'state' | 'services'>,
+  mac: (rowKey: KeyObject, row: Row) => Uint8Array,
+  readPage: (page: Page<Row>) => Promise<readonly Row[]>,
+): (page: Page<Row>) => Promise<readonly Row[]> {
+  let { rowKey } = state
+  return async (page) => {
+    for (;;) {
+      const rows = await readPage(page)
+      const faults = await mapInStretches(rows, (row) => findTampering(row, mac, rowKey))
+      const fault = faults.find((found) => found !== undefined)
+      if (!fault) return rows
+      const newest = await performAsSystem(services, state.tenant.tenant_id, readRowKey)
+      if (newest.equals(rowKey)) throw fault
+      rowKey = newest
+    }
+  }
+}
+
+const readRowKey: Operation<KeyObject> = ({ state }) => ({ entries: [], release: () => state.rowKey })
 
 /** An answer of one list and its `count`, whose pages are read while it is sent. */
 export class Paged<Answer> {

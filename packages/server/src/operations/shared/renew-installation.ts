@@ -15,10 +15,10 @@ import {
 } from '../../crypto/key-hierarchy.js'
 import { followInstallation, InstallationKey } from '../../runner/installation-key.js'
 import { assertRecordable } from '../../runner/installation-log.js'
+import { extendLocked } from '../../runner/locked-log.js'
 import type { EntryNote, Services } from '../../runner/operation.js'
 import { pepperBinding } from '../../runner/peppers.js'
 import { draftEntry, systemCaller } from '../../runner/perform.js'
-import { lockHead } from '../../store/audit.js'
 import { findInstallationKey, findInstance, type InstanceSecrets, resealInstance } from '../../store/instance.js'
 import { getPeppers } from '../../store/peppers.js'
 import { renewApiKeys } from './renew-tenant.js'
@@ -53,10 +53,9 @@ export async function renewInstallation(services: Services, number: number, isKe
     return isWritten ? 1 : 0
   }
   const note = await recordKeyChange(services, was, next)
-  const watch = committer.watches.get(INSTALLATION_ID)
-  const head = await sql.begin(async (transaction) => {
+  const log = { tenant_id: INSTALLATION_ID, auditKey: installationKey }
+  const head = await extendLocked(services, log, async (transaction, previous) => {
     assertRecordable(services)
-    const previous = await watch.read(transaction, installationKey, lockHead)
     const known = openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
     const renewed = renewAuditKey(known, { after_id: previous.last_id, purged_through: 0 })
     // Another rotation did it meanwhile.
@@ -74,7 +73,6 @@ export async function renewInstallation(services: Services, number: number, isKe
     return head
   })
   services.states.forget(INSTALLATION_ID)
-  if (head) watch.commit(head)
   await followInstallation(services)
   return head === undefined ? 0 : 1
 }

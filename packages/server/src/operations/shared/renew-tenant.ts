@@ -5,17 +5,20 @@ import { openAuditKey, renewAuditKey } from '../../audit/audit-key.js'
 import { areMarksAuthentic, extendChain, NO_MARK_MAC, purgeMarkMac } from '../../audit/formats/chain.js'
 import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac } from '../../audit/formats/row-mac.js'
 import { deriveRowKey, sealedUnder } from '../../crypto/key-hierarchy.js'
-import { mapInStretches } from '../../event-loop.js'
+import { extendLocked } from '../../runner/locked-log.js'
 import type { Services } from '../../runner/operation.js'
 import { draftEntry, systemCaller } from '../../runner/perform.js'
-import { listApiKeys } from '../../store/api-keys.js'
-import { lockHead } from '../../store/audit.js'
+import { type ApiKeyRow, listApiKeys } from '../../store/api-keys.js'
 import { listMarks, replaceMark } from '../../store/audit-purge.js'
 import type { Transaction } from '../../store/db.js'
-import { listKeys, listTenantKeyVersions } from '../../store/keys.js'
+import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../store/keys.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../../store/store-keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { listTenantRows } from '../../store/tenants.js'
+import { type Page, readPages } from './pages.js'
+
+/** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
+const PAGE_ROWS = 1_000
 
 /** Thrown when a row changed meanwhile, as a digest does that takes a new pepper. Nothing was written. */
 export class ChangedMeanwhileError extends Error {
@@ -35,13 +38,12 @@ export class ChangedMeanwhileError extends Error {
  * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError; nothing is changed then
  */
 export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
-  const { sql, storeKeys, states, committer } = services
-  const { clock } = committer
+  const { storeKeys, states } = services
+  const { clock } = services.committer
   const state = await states.find(tenant_id)
   if (!state) return false
-  const watch = committer.watches.get(tenant_id)
-  const head = await sql.begin(async (transaction) => {
-    const previous = await watch.read(transaction, state.auditKey, lockHead)
+  const log = { tenant_id, auditKey: state.auditKey }
+  const head = await extendLocked(services, log, async (transaction, previous) => {
     const [tenant] = await listTenantRows(transaction, tenant_id)
     if (!tenant) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
     if (sealedUnder(tenant.wrapped_audit_key) >= number) return undefined
@@ -57,19 +59,16 @@ export async function renewTenant(services: Services, tenant_id: string, number:
     if (!(await replaceAuditKey(transaction, tenant, { wrapped_audit_key, mac }))) {
       throw new ChangedMeanwhileError(tenant_id)
     }
-    const keys = await listKeys(transaction, tenant_id, {})
-    const versions = await listTenantKeyVersions(transaction, tenant_id)
-    const tables = [
-      [MAC_TABLES.keys, await mapInStretches(keys, (row) => renewed(row, keyMac, rowKeys, row.key_id))],
-      [
-        MAC_TABLES.versions,
-        await mapInStretches(versions, (row) => renewed(row, keyVersionMac, rowKeys, row.key_id, row.version)),
-      ],
-    ] as const
-    for (const [table, macs] of tables) {
-      if ((await replaceMacs(transaction, table, tenant_id, macs)) !== macs.length)
-        throw new ChangedMeanwhileError(tenant_id)
-    }
+    await renewRows(transaction, tenant_id, {
+      table: MAC_TABLES.keys,
+      readPage: (page: Page<KeyRow>) => listKeys(transaction, tenant_id, page),
+      renew: (row) => renewed(row, keyMac, rowKeys, row.key_id),
+    })
+    await renewRows(transaction, tenant_id, {
+      table: MAC_TABLES.versions,
+      readPage: (page: Page<KeyVersionRow>) => listTenantKeyVersions(transaction, tenant_id, page),
+      renew: (row) => renewed(row, keyVersionMac, rowKeys, row.key_id, row.version),
+    })
     await renewApiKeys(transaction, tenant_id, rowKeys)
     let previous_mac: Uint8Array = NO_MARK_MAC
     for (const mark of marks) {
@@ -85,18 +84,37 @@ export async function renewTenant(services: Services, tenant_id: string, number:
     return head
   })
   states.forget(tenant_id)
-  if (head) watch.commit(head)
   return head !== undefined
 }
 
 type RowKeys = Record<'from' | 'to', KeyObject>
 
 /** Gives the rows of API keys MACs under another key. @throws TamperedRowError, ChangedMeanwhileError */
-export async function renewApiKeys(sql: Transaction, tenant_id: string, rowKeys: RowKeys): Promise<void> {
-  const apiKeys = await listApiKeys(sql, tenant_id)
-  const macs = await mapInStretches(apiKeys, (row) => renewed(row, apiKeyMac, rowKeys, row.api_key_id))
-  if ((await replaceMacs(sql, MAC_TABLES.apiKeys, tenant_id, macs)) !== macs.length)
-    throw new ChangedMeanwhileError(tenant_id)
+export function renewApiKeys(sql: Transaction, tenant_id: string, rowKeys: RowKeys): Promise<void> {
+  return renewRows(sql, tenant_id, {
+    table: MAC_TABLES.apiKeys,
+    readPage: (page: Page<ApiKeyRow>) => listApiKeys(sql, tenant_id, page),
+    renew: (row) => renewed(row, apiKeyMac, rowKeys, row.api_key_id),
+  })
+}
+
+async function renewRows<Row>(
+  sql: Transaction,
+  tenant_id: string,
+  {
+    table,
+    readPage,
+    renew,
+  }: {
+    table: (typeof MAC_TABLES)[keyof typeof MAC_TABLES]
+    readPage: (page: Page<Row>) => Promise<readonly Row[]>
+    renew: (row: Row) => RenewedMac
+  },
+): Promise<void> {
+  const all = { limit: Number.POSITIVE_INFINITY, offset: 0, pageRows: PAGE_ROWS }
+  for await (const macs of readPages(all, readPage, renew)) {
+    if ((await replaceMacs(sql, table, tenant_id, macs)) !== macs.length) throw new ChangedMeanwhileError(tenant_id)
+  }
 }
 
 // Each is verified under the key before first.

@@ -44,13 +44,16 @@ export async function renewTenants(
         if (await replaceAuditKey(sql, tenant, next)) renewed += 1
       } else if (await tryRenew(services, tenant_id, number)) renewed += 1
     } catch (error) {
-      if (!(error instanceof TamperedRowError || error instanceof ChainAlarmError || error instanceof OpenError))
-        throw error
+      if (!(error instanceof Error && isOfOneTenant(error))) throw error
       if (reasons.length < MOST_NAMED) reasons.push(`Tenant ${tenant_id}: ${error.message}`)
     }
     onProgress?.(renewed)
   }
   return { renewed, reasons }
+}
+
+function isOfOneTenant(error: Error): boolean {
+  return [TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError].some((kind) => error instanceof kind)
 }
 
 // An API key that takes the new pepper meanwhile changes its row without locking the head.

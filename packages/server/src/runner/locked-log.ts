@@ -1,0 +1,25 @@
+/** Extends a log apart from the committer, under the lock of its head, by work that nobody gives up on. */
+import { untilFollowed } from '../audit/append-errors.js'
+import type { AuditKey, Head } from '../audit/formats/chain.js'
+import { lockHead } from '../store/audit.js'
+import type { Transaction } from '../store/db.js'
+import type { Services } from './operation.js'
+
+/**
+ * Runs `work` in a transaction that has locked the head of a log, which it gets. It returns the head that it wrote,
+ * or undefined if it wrote none. However many entries others wrote meanwhile, it follows the log to its end first.
+ *
+ * @throws ChainAlarmError, or what `work` throws
+ */
+export async function extendLocked(
+  { sql, committer }: Pick<Services, 'sql' | 'committer'>,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  work: (transaction: Transaction, previous: Head) => Promise<Head | undefined>,
+): Promise<Head | undefined> {
+  const watch = committer.watches.get(tenant_id)
+  const next = await untilFollowed(() =>
+    sql.begin(async (transaction) => work(transaction, await watch.read(transaction, auditKey, lockHead))),
+  )
+  if (next) watch.commit(next)
+  return next
+}
