@@ -15,10 +15,12 @@ import { createTenant } from '../../packages/server/src/operations/create-tenant
 import { listApiKeysInPages } from '../../packages/server/src/operations/list-api-keys.js'
 import { listKeysInPages } from '../../packages/server/src/operations/list-keys.js'
 import { rotateStoreKey } from '../../packages/server/src/operations/rotate-store-key.js'
+import { renewTenant } from '../../packages/server/src/operations/shared/renew-tenant.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { listApiKeys } from '../../packages/server/src/store/api-keys.js'
 import { findHead, lockHead, readChain } from '../../packages/server/src/store/audit.js'
+import { withDeadlines } from '../../packages/server/src/store/deadline.js'
 import { findKey, listKeys, listTenantKeyVersions } from '../../packages/server/src/store/keys.js'
 import { findWrappedAuditKey } from '../../packages/server/src/store/tenants.js'
 import { checkTenant, openLogKeys, openStoreKeys } from '../independent/checker.js'
@@ -270,6 +272,13 @@ describe('a new audit key', () => {
     const renewed = await rowKeyOf()
     for (const row of await listTenantKeyVersions(sqlOf(), tenant_id))
       expect(row.mac).toEqual(Buffer.from(keyVersionMac(renewed, row)))
+  })
+
+  it('is made however long that takes', async () => {
+    const { services } = service
+    const sql = withDeadlines(services.sql, { transactionMs: 0 })
+    expect(await renewTenant({ ...services, sql }, tenant_id, 2)).toBe(true)
+    await expectWhole()
   })
 
   it.each([

@@ -3,11 +3,13 @@ import { untilFollowed } from '../audit/append-errors.js'
 import type { AuditKey, Head } from '../audit/formats/chain.js'
 import { lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
+import { withoutDeadlines } from '../store/deadline.js'
 import type { Services } from './operation.js'
 
 /**
- * Runs `work` in a transaction that has locked the head of a log, which it gets. It returns the head that it wrote,
- * or undefined if it wrote none. However many entries others wrote meanwhile, it follows the log to its end first.
+ * Runs `work`, which may take long, in a transaction that has locked the head of a log. It gets that head and returns
+ * the one that it wrote, or undefined if it wrote none. However many entries others wrote meanwhile, the log is followed
+ * to its end first.
  *
  * @throws ChainAlarmError, or what `work` throws
  */
@@ -18,7 +20,9 @@ export async function extendLocked(
 ): Promise<Head | undefined> {
   const watch = committer.watches.get(tenant_id)
   const next = await untilFollowed(() =>
-    sql.begin(async (transaction) => work(transaction, await watch.read(transaction, auditKey, lockHead))),
+    withoutDeadlines(sql).begin(async (transaction) =>
+      work(transaction, await watch.read(transaction, auditKey, lockHead)),
+    ),
   )
   if (next) watch.commit(next)
   return next

@@ -39,7 +39,7 @@ export function withDeadlines(
   sql: Sql,
   { statementMs = DATABASE_DEADLINE_MS, transactionMs = TRANSACTION_DEADLINE_MS } = {},
 ): Sql {
-  return new Proxy(sql, {
+  const limited = new Proxy(sql, {
     apply(target, self, args) {
       const query: unknown = Reflect.apply(target, self, args)
       return query instanceof Promise ? bounded(query, statementMs) : query
@@ -50,6 +50,15 @@ export function withDeadlines(
       return (...args: unknown[]) => withDeadline(Promise.resolve(Reflect.apply(value, target, args)), transactionMs)
     },
   })
+  unlimited.set(limited, sql)
+  return limited
+}
+
+const unlimited = new WeakMap<Sql, Sql>()
+
+/** The same connections without the deadlines, for a transaction that may take long and that no caller waits for. */
+export function withoutDeadlines(sql: Sql): Sql {
+  return unlimited.get(sql) ?? sql
 }
 
 // The driver sends a query when its `then` is called. A query that is a fragment of another one is never
