@@ -20,5 +20,4 @@ export type Draft = Prisma.DraftModel
 export type Local = Prisma.LocalModel
 export type Customer = Prisma.CustomerModel
 export type Order = Prisma.OrderModel
-export type Station = Prisma.StationModel
 export type Reading = Prisma.ReadingModel

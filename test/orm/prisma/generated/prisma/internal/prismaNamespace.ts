@@ -239,7 +239,6 @@ export const ModelName = {
   Local: 'Local',
   Customer: 'Customer',
   Order: 'Order',
-  Station: 'Station',
   Reading: 'Reading'
 } as const
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -251,7 +250,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "user" | "post" | "sample" | "person" | "lead" | "pair" | "place" | "vault" | "log" | "ticket" | "draft" | "local" | "customer" | "order" | "station" | "reading"
+    modelProps: "user" | "post" | "sample" | "person" | "lead" | "pair" | "place" | "vault" | "log" | "ticket" | "draft" | "local" | "customer" | "order" | "reading"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -1291,80 +1290,6 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
-    Station: {
-      payload: Prisma.$StationPayload<ExtArgs>
-      fields: Prisma.StationFieldRefs
-      operations: {
-        findUnique: {
-          args: Prisma.StationFindUniqueArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload> | null
-        }
-        findUniqueOrThrow: {
-          args: Prisma.StationFindUniqueOrThrowArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>
-        }
-        findFirst: {
-          args: Prisma.StationFindFirstArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload> | null
-        }
-        findFirstOrThrow: {
-          args: Prisma.StationFindFirstOrThrowArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>
-        }
-        findMany: {
-          args: Prisma.StationFindManyArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>[]
-        }
-        create: {
-          args: Prisma.StationCreateArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>
-        }
-        createMany: {
-          args: Prisma.StationCreateManyArgs<ExtArgs>
-          result: BatchPayload
-        }
-        createManyAndReturn: {
-          args: Prisma.StationCreateManyAndReturnArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>[]
-        }
-        delete: {
-          args: Prisma.StationDeleteArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>
-        }
-        update: {
-          args: Prisma.StationUpdateArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>
-        }
-        deleteMany: {
-          args: Prisma.StationDeleteManyArgs<ExtArgs>
-          result: BatchPayload
-        }
-        updateMany: {
-          args: Prisma.StationUpdateManyArgs<ExtArgs>
-          result: BatchPayload
-        }
-        updateManyAndReturn: {
-          args: Prisma.StationUpdateManyAndReturnArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>[]
-        }
-        upsert: {
-          args: Prisma.StationUpsertArgs<ExtArgs>
-          result: runtime.Types.Utils.PayloadToResult<Prisma.$StationPayload>
-        }
-        aggregate: {
-          args: Prisma.StationAggregateArgs<ExtArgs>
-          result: runtime.Types.Utils.Optional<Prisma.AggregateStation>
-        }
-        groupBy: {
-          args: Prisma.StationGroupByArgs<ExtArgs>
-          result: runtime.Types.Utils.Optional<Prisma.StationGroupByOutputType>[]
-        }
-        count: {
-          args: Prisma.StationCountArgs<ExtArgs>
-          result: runtime.Types.Utils.Optional<Prisma.StationCountAggregateOutputType> | number
-        }
-      }
-    }
     Reading: {
       payload: Prisma.$ReadingPayload<ExtArgs>
       fields: Prisma.ReadingFieldRefs
@@ -1577,11 +1502,6 @@ export const OrderScalarFieldEnum = {
   customerId: 'customerId'
 } as const
 export type OrderScalarFieldEnum = (typeof OrderScalarFieldEnum)[keyof typeof OrderScalarFieldEnum]
-export const StationScalarFieldEnum = {
-  id: 'id',
-  name: 'name'
-} as const
-export type StationScalarFieldEnum = (typeof StationScalarFieldEnum)[keyof typeof StationScalarFieldEnum]
 export const ReadingScalarFieldEnum = {
   id: 'id',
   taken: 'taken',
@@ -1589,7 +1509,7 @@ export const ReadingScalarFieldEnum = {
   good: 'good',
   tree: 'tree',
   raw: 'raw',
-  station_id: 'station_id'
+  place_id: 'place_id'
 } as const
 export type ReadingScalarFieldEnum = (typeof ReadingScalarFieldEnum)[keyof typeof ReadingScalarFieldEnum]
 export const SortOrder = {
@@ -1672,7 +1592,6 @@ export type GlobalOmitConfig = {
   local?: Prisma.LocalOmit
   customer?: Prisma.CustomerOmit
   order?: Prisma.OrderOmit
-  station?: Prisma.StationOmit
   reading?: Prisma.ReadingOmit
 }
 /* Types for Logging */

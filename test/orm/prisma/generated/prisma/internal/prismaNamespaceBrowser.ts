@@ -29,7 +29,6 @@ export const ModelName = {
   Local: 'Local',
   Customer: 'Customer',
   Order: 'Order',
-  Station: 'Station',
   Reading: 'Reading'
 } as const
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -147,11 +146,6 @@ export const OrderScalarFieldEnum = {
   customerId: 'customerId'
 } as const
 export type OrderScalarFieldEnum = (typeof OrderScalarFieldEnum)[keyof typeof OrderScalarFieldEnum]
-export const StationScalarFieldEnum = {
-  id: 'id',
-  name: 'name'
-} as const
-export type StationScalarFieldEnum = (typeof StationScalarFieldEnum)[keyof typeof StationScalarFieldEnum]
 export const ReadingScalarFieldEnum = {
   id: 'id',
   taken: 'taken',
@@ -159,7 +153,7 @@ export const ReadingScalarFieldEnum = {
   good: 'good',
   tree: 'tree',
   raw: 'raw',
-  station_id: 'station_id'
+  place_id: 'place_id'
 } as const
 export type ReadingScalarFieldEnum = (typeof ReadingScalarFieldEnum)[keyof typeof ReadingScalarFieldEnum]
 export const SortOrder = {

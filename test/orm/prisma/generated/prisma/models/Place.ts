@@ -86,10 +86,12 @@ export type PlaceWhereInput = {
   NOT?: Prisma.PlaceWhereInput | Prisma.PlaceWhereInput[]
   id?: Prisma.UuidFilter<"Place"> | string
   address?: Prisma.JsonNullableFilter<"Place">
+  readings?: Prisma.ReadingListRelationFilter
 }
 export type PlaceOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrderInput | Prisma.SortOrder
+  readings?: Prisma.ReadingOrderByRelationAggregateInput
 }
 export type PlaceWhereUniqueInput = Prisma.AtLeast<{
   id?: string
@@ -97,6 +99,7 @@ export type PlaceWhereUniqueInput = Prisma.AtLeast<{
   OR?: Prisma.PlaceWhereInput[]
   NOT?: Prisma.PlaceWhereInput | Prisma.PlaceWhereInput[]
   address?: Prisma.JsonNullableFilter<"Place">
+  readings?: Prisma.ReadingListRelationFilter
 }, "id">
 export type PlaceOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
@@ -115,18 +118,22 @@ export type PlaceScalarWhereWithAggregatesInput = {
 export type PlaceCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  readings?: Prisma.ReadingCreateNestedManyWithoutPlaceInput
 }
 export type PlaceUncheckedCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  readings?: Prisma.ReadingUncheckedCreateNestedManyWithoutPlaceInput
 }
 export type PlaceUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  readings?: Prisma.ReadingUpdateManyWithoutPlaceNestedInput
 }
 export type PlaceUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  readings?: Prisma.ReadingUncheckedUpdateManyWithoutPlaceNestedInput
 }
 export type PlaceCreateManyInput = {
   id: string
@@ -150,9 +157,68 @@ export type PlaceMaxOrderByAggregateInput = {
 export type PlaceMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
 }
+export type PlaceScalarRelationFilter = {
+  is?: Prisma.PlaceWhereInput
+  isNot?: Prisma.PlaceWhereInput
+}
+export type PlaceCreateNestedOneWithoutReadingsInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutReadingsInput, Prisma.PlaceUncheckedCreateWithoutReadingsInput>
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutReadingsInput
+  connect?: Prisma.PlaceWhereUniqueInput
+}
+export type PlaceUpdateOneRequiredWithoutReadingsNestedInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutReadingsInput, Prisma.PlaceUncheckedCreateWithoutReadingsInput>
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutReadingsInput
+  upsert?: Prisma.PlaceUpsertWithoutReadingsInput
+  connect?: Prisma.PlaceWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.PlaceUpdateToOneWithWhereWithoutReadingsInput, Prisma.PlaceUpdateWithoutReadingsInput>, Prisma.PlaceUncheckedUpdateWithoutReadingsInput>
+}
+export type PlaceCreateWithoutReadingsInput = {
+  id: string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type PlaceUncheckedCreateWithoutReadingsInput = {
+  id: string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type PlaceCreateOrConnectWithoutReadingsInput = {
+  where: Prisma.PlaceWhereUniqueInput
+  create: Prisma.XOR<Prisma.PlaceCreateWithoutReadingsInput, Prisma.PlaceUncheckedCreateWithoutReadingsInput>
+}
+export type PlaceUpsertWithoutReadingsInput = {
+  update: Prisma.XOR<Prisma.PlaceUpdateWithoutReadingsInput, Prisma.PlaceUncheckedUpdateWithoutReadingsInput>
+  create: Prisma.XOR<Prisma.PlaceCreateWithoutReadingsInput, Prisma.PlaceUncheckedCreateWithoutReadingsInput>
+  where?: Prisma.PlaceWhereInput
+}
+export type PlaceUpdateToOneWithWhereWithoutReadingsInput = {
+  where?: Prisma.PlaceWhereInput
+  data: Prisma.XOR<Prisma.PlaceUpdateWithoutReadingsInput, Prisma.PlaceUncheckedUpdateWithoutReadingsInput>
+}
+export type PlaceUpdateWithoutReadingsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type PlaceUncheckedUpdateWithoutReadingsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type PlaceCountOutputType = {
+  readings: number
+}
+export type PlaceCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  readings?: boolean | PlaceCountOutputTypeCountReadingsArgs
+}
+export type PlaceCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  select?: Prisma.PlaceCountOutputTypeSelect<ExtArgs> | null
+}
+export type PlaceCountOutputTypeCountReadingsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.ReadingWhereInput
+}
 export type PlaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  readings?: boolean | Prisma.Place$readingsArgs<ExtArgs>
+  _count?: boolean | Prisma.PlaceCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["place"]>
 export type PlaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -167,9 +233,17 @@ export type PlaceSelectScalar = {
   address?: boolean
 }
 export type PlaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "address", ExtArgs["result"]["place"]>
+export type PlaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  readings?: boolean | Prisma.Place$readingsArgs<ExtArgs>
+  _count?: boolean | Prisma.PlaceCountOutputTypeDefaultArgs<ExtArgs>
+}
+export type PlaceIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {}
+export type PlaceIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {}
 export type $PlacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Place"
-  objects: {}
+  objects: {
+    readings: Prisma.$ReadingPayload<ExtArgs>[]
+  }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
     address: runtime.JsonValue | null
@@ -269,6 +343,7 @@ readonly fields: PlaceFieldRefs;
 }
 export interface Prisma__PlaceClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
+  readings<T extends Prisma.Place$readingsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Place$readingsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ReadingPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   then<TResult1 = T, TResult2 = never>(onfulfilled?: ((value: T) => TResult1 | PromiseLike<TResult1>) | undefined | null, onrejected?: ((reason: any) => TResult2 | PromiseLike<TResult2>) | undefined | null): runtime.Types.Utils.JsPromise<TResult1 | TResult2>
   catch<TResult = never>(onrejected?: ((reason: any) => TResult | PromiseLike<TResult>) | undefined | null): runtime.Types.Utils.JsPromise<T | TResult>
   finally(onfinally?: (() => void) | undefined | null): runtime.Types.Utils.JsPromise<T>
@@ -281,16 +356,19 @@ export interface PlaceFieldRefs {
 export type PlaceFindUniqueArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where: Prisma.PlaceWhereUniqueInput
 }
 export type PlaceFindUniqueOrThrowArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where: Prisma.PlaceWhereUniqueInput
 }
 export type PlaceFindFirstArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where?: Prisma.PlaceWhereInput
   orderBy?: Prisma.PlaceOrderByWithRelationInput | Prisma.PlaceOrderByWithRelationInput[]
   cursor?: Prisma.PlaceWhereUniqueInput
@@ -301,6 +379,7 @@ export type PlaceFindFirstArgs<ExtArgs extends runtime.Types.Extensions.Internal
 export type PlaceFindFirstOrThrowArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where?: Prisma.PlaceWhereInput
   orderBy?: Prisma.PlaceOrderByWithRelationInput | Prisma.PlaceOrderByWithRelationInput[]
   cursor?: Prisma.PlaceWhereUniqueInput
@@ -311,6 +390,7 @@ export type PlaceFindFirstOrThrowArgs<ExtArgs extends runtime.Types.Extensions.I
 export type PlaceFindManyArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where?: Prisma.PlaceWhereInput
   orderBy?: Prisma.PlaceOrderByWithRelationInput | Prisma.PlaceOrderByWithRelationInput[]
   cursor?: Prisma.PlaceWhereUniqueInput
@@ -321,6 +401,7 @@ export type PlaceFindManyArgs<ExtArgs extends runtime.Types.Extensions.InternalA
 export type PlaceCreateArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   data: Prisma.XOR<Prisma.PlaceCreateInput, Prisma.PlaceUncheckedCreateInput>
 }
 export type PlaceCreateManyArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -336,6 +417,7 @@ export type PlaceCreateManyAndReturnArgs<ExtArgs extends runtime.Types.Extension
 export type PlaceUpdateArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   data: Prisma.XOR<Prisma.PlaceUpdateInput, Prisma.PlaceUncheckedUpdateInput>
   where: Prisma.PlaceWhereUniqueInput
 }
@@ -354,6 +436,7 @@ export type PlaceUpdateManyAndReturnArgs<ExtArgs extends runtime.Types.Extension
 export type PlaceUpsertArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where: Prisma.PlaceWhereUniqueInput
   create: Prisma.XOR<Prisma.PlaceCreateInput, Prisma.PlaceUncheckedCreateInput>
   update: Prisma.XOR<Prisma.PlaceUpdateInput, Prisma.PlaceUncheckedUpdateInput>
@@ -361,13 +444,26 @@ export type PlaceUpsertArgs<ExtArgs extends runtime.Types.Extensions.InternalArg
 export type PlaceDeleteArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
   where: Prisma.PlaceWhereUniqueInput
 }
 export type PlaceDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.PlaceWhereInput
   limit?: number
 }
+export type Place$readingsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  select?: Prisma.ReadingSelect<ExtArgs> | null
+  omit?: Prisma.ReadingOmit<ExtArgs> | null
+  include?: Prisma.ReadingInclude<ExtArgs> | null
+  where?: Prisma.ReadingWhereInput
+  orderBy?: Prisma.ReadingOrderByWithRelationInput | Prisma.ReadingOrderByWithRelationInput[]
+  cursor?: Prisma.ReadingWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.ReadingScalarFieldEnum | Prisma.ReadingScalarFieldEnum[]
+}
 export type PlaceDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null
   omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
 }

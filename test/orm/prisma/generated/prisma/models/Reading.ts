@@ -18,7 +18,7 @@ export type ReadingMinAggregateOutputType = {
   good: string | null
   tree: string | null
   raw: string | null
-  station_id: string | null
+  place_id: string | null
 }
 export type ReadingMaxAggregateOutputType = {
   id: string | null
@@ -27,7 +27,7 @@ export type ReadingMaxAggregateOutputType = {
   good: string | null
   tree: string | null
   raw: string | null
-  station_id: string | null
+  place_id: string | null
 }
 export type ReadingCountAggregateOutputType = {
   id: number
@@ -36,7 +36,7 @@ export type ReadingCountAggregateOutputType = {
   good: number
   tree: number
   raw: number
-  station_id: number
+  place_id: number
   _all: number
 }
 export type ReadingMinAggregateInputType = {
@@ -46,7 +46,7 @@ export type ReadingMinAggregateInputType = {
   good?: true
   tree?: true
   raw?: true
-  station_id?: true
+  place_id?: true
 }
 export type ReadingMaxAggregateInputType = {
   id?: true
@@ -55,7 +55,7 @@ export type ReadingMaxAggregateInputType = {
   good?: true
   tree?: true
   raw?: true
-  station_id?: true
+  place_id?: true
 }
 export type ReadingCountAggregateInputType = {
   id?: true
@@ -64,7 +64,7 @@ export type ReadingCountAggregateInputType = {
   good?: true
   tree?: true
   raw?: true
-  station_id?: true
+  place_id?: true
   _all?: true
 }
 export type ReadingAggregateArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -102,7 +102,7 @@ export type ReadingGroupByOutputType = {
   good: string | null
   tree: string | null
   raw: string | null
-  station_id: string
+  place_id: string
   _count: ReadingCountAggregateOutputType | null
   _min: ReadingMinAggregateOutputType | null
   _max: ReadingMaxAggregateOutputType | null
@@ -129,8 +129,8 @@ export type ReadingWhereInput = {
   good?: Prisma.StringNullableFilter<"Reading"> | string | null
   tree?: Prisma.StringNullableFilter<"Reading"> | string | null
   raw?: Prisma.StringNullableFilter<"Reading"> | string | null
-  station_id?: Prisma.StringFilter<"Reading"> | string
-  station?: Prisma.XOR<Prisma.StationScalarRelationFilter, Prisma.StationWhereInput>
+  place_id?: Prisma.UuidFilter<"Reading"> | string
+  place?: Prisma.XOR<Prisma.PlaceScalarRelationFilter, Prisma.PlaceWhereInput>
 }
 export type ReadingOrderByWithRelationInput = {
   id?: Prisma.SortOrder
@@ -139,8 +139,8 @@ export type ReadingOrderByWithRelationInput = {
   good?: Prisma.SortOrderInput | Prisma.SortOrder
   tree?: Prisma.SortOrderInput | Prisma.SortOrder
   raw?: Prisma.SortOrderInput | Prisma.SortOrder
-  station_id?: Prisma.SortOrder
-  station?: Prisma.StationOrderByWithRelationInput
+  place_id?: Prisma.SortOrder
+  place?: Prisma.PlaceOrderByWithRelationInput
 }
 export type ReadingWhereUniqueInput = Prisma.AtLeast<{
   id?: string
@@ -152,8 +152,8 @@ export type ReadingWhereUniqueInput = Prisma.AtLeast<{
   good?: Prisma.StringNullableFilter<"Reading"> | string | null
   tree?: Prisma.StringNullableFilter<"Reading"> | string | null
   raw?: Prisma.StringNullableFilter<"Reading"> | string | null
-  station_id?: Prisma.StringFilter<"Reading"> | string
-  station?: Prisma.XOR<Prisma.StationScalarRelationFilter, Prisma.StationWhereInput>
+  place_id?: Prisma.UuidFilter<"Reading"> | string
+  place?: Prisma.XOR<Prisma.PlaceScalarRelationFilter, Prisma.PlaceWhereInput>
 }, "id">
 export type ReadingOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
@@ -162,7 +162,7 @@ export type ReadingOrderByWithAggregationInput = {
   good?: Prisma.SortOrderInput | Prisma.SortOrder
   tree?: Prisma.SortOrderInput | Prisma.SortOrder
   raw?: Prisma.SortOrderInput | Prisma.SortOrder
-  station_id?: Prisma.SortOrder
+  place_id?: Prisma.SortOrder
   _count?: Prisma.ReadingCountOrderByAggregateInput
   _max?: Prisma.ReadingMaxOrderByAggregateInput
   _min?: Prisma.ReadingMinOrderByAggregateInput
@@ -177,7 +177,7 @@ export type ReadingScalarWhereWithAggregatesInput = {
   good?: Prisma.StringNullableWithAggregatesFilter<"Reading"> | string | null
   tree?: Prisma.StringNullableWithAggregatesFilter<"Reading"> | string | null
   raw?: Prisma.StringNullableWithAggregatesFilter<"Reading"> | string | null
-  station_id?: Prisma.StringWithAggregatesFilter<"Reading"> | string
+  place_id?: Prisma.UuidWithAggregatesFilter<"Reading"> | string
 }
 export type ReadingCreateInput = {
   id?: string
@@ -186,7 +186,7 @@ export type ReadingCreateInput = {
   good?: string | null
   tree?: string | null
   raw?: string | null
-  station: Prisma.StationCreateNestedOneWithoutReadingsInput
+  place: Prisma.PlaceCreateNestedOneWithoutReadingsInput
 }
 export type ReadingUncheckedCreateInput = {
   id?: string
@@ -195,7 +195,7 @@ export type ReadingUncheckedCreateInput = {
   good?: string | null
   tree?: string | null
   raw?: string | null
-  station_id: string
+  place_id: string
 }
 export type ReadingUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
@@ -204,7 +204,7 @@ export type ReadingUpdateInput = {
   good?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tree?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   raw?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
-  station?: Prisma.StationUpdateOneRequiredWithoutReadingsNestedInput
+  place?: Prisma.PlaceUpdateOneRequiredWithoutReadingsNestedInput
 }
 export type ReadingUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
@@ -213,7 +213,7 @@ export type ReadingUncheckedUpdateInput = {
   good?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tree?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   raw?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
-  station_id?: Prisma.StringFieldUpdateOperationsInput | string
+  place_id?: Prisma.StringFieldUpdateOperationsInput | string
 }
 export type ReadingCreateManyInput = {
   id?: string
@@ -222,7 +222,7 @@ export type ReadingCreateManyInput = {
   good?: string | null
   tree?: string | null
   raw?: string | null
-  station_id: string
+  place_id: string
 }
 export type ReadingUpdateManyMutationInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
@@ -239,7 +239,7 @@ export type ReadingUncheckedUpdateManyInput = {
   good?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tree?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   raw?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
-  station_id?: Prisma.StringFieldUpdateOperationsInput | string
+  place_id?: Prisma.StringFieldUpdateOperationsInput | string
 }
 export type ReadingListRelationFilter = {
   every?: Prisma.ReadingWhereInput
@@ -256,7 +256,7 @@ export type ReadingCountOrderByAggregateInput = {
   good?: Prisma.SortOrder
   tree?: Prisma.SortOrder
   raw?: Prisma.SortOrder
-  station_id?: Prisma.SortOrder
+  place_id?: Prisma.SortOrder
 }
 export type ReadingMaxOrderByAggregateInput = {
   id?: Prisma.SortOrder
@@ -265,7 +265,7 @@ export type ReadingMaxOrderByAggregateInput = {
   good?: Prisma.SortOrder
   tree?: Prisma.SortOrder
   raw?: Prisma.SortOrder
-  station_id?: Prisma.SortOrder
+  place_id?: Prisma.SortOrder
 }
 export type ReadingMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
@@ -274,47 +274,47 @@ export type ReadingMinOrderByAggregateInput = {
   good?: Prisma.SortOrder
   tree?: Prisma.SortOrder
   raw?: Prisma.SortOrder
-  station_id?: Prisma.SortOrder
+  place_id?: Prisma.SortOrder
 }
-export type ReadingCreateNestedManyWithoutStationInput = {
-  create?: Prisma.XOR<Prisma.ReadingCreateWithoutStationInput, Prisma.ReadingUncheckedCreateWithoutStationInput> | Prisma.ReadingCreateWithoutStationInput[] | Prisma.ReadingUncheckedCreateWithoutStationInput[]
-  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutStationInput | Prisma.ReadingCreateOrConnectWithoutStationInput[]
-  createMany?: Prisma.ReadingCreateManyStationInputEnvelope
+export type ReadingCreateNestedManyWithoutPlaceInput = {
+  create?: Prisma.XOR<Prisma.ReadingCreateWithoutPlaceInput, Prisma.ReadingUncheckedCreateWithoutPlaceInput> | Prisma.ReadingCreateWithoutPlaceInput[] | Prisma.ReadingUncheckedCreateWithoutPlaceInput[]
+  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutPlaceInput | Prisma.ReadingCreateOrConnectWithoutPlaceInput[]
+  createMany?: Prisma.ReadingCreateManyPlaceInputEnvelope
   connect?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
 }
-export type ReadingUncheckedCreateNestedManyWithoutStationInput = {
-  create?: Prisma.XOR<Prisma.ReadingCreateWithoutStationInput, Prisma.ReadingUncheckedCreateWithoutStationInput> | Prisma.ReadingCreateWithoutStationInput[] | Prisma.ReadingUncheckedCreateWithoutStationInput[]
-  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutStationInput | Prisma.ReadingCreateOrConnectWithoutStationInput[]
-  createMany?: Prisma.ReadingCreateManyStationInputEnvelope
+export type ReadingUncheckedCreateNestedManyWithoutPlaceInput = {
+  create?: Prisma.XOR<Prisma.ReadingCreateWithoutPlaceInput, Prisma.ReadingUncheckedCreateWithoutPlaceInput> | Prisma.ReadingCreateWithoutPlaceInput[] | Prisma.ReadingUncheckedCreateWithoutPlaceInput[]
+  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutPlaceInput | Prisma.ReadingCreateOrConnectWithoutPlaceInput[]
+  createMany?: Prisma.ReadingCreateManyPlaceInputEnvelope
   connect?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
 }
-export type ReadingUpdateManyWithoutStationNestedInput = {
-  create?: Prisma.XOR<Prisma.ReadingCreateWithoutStationInput, Prisma.ReadingUncheckedCreateWithoutStationInput> | Prisma.ReadingCreateWithoutStationInput[] | Prisma.ReadingUncheckedCreateWithoutStationInput[]
-  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutStationInput | Prisma.ReadingCreateOrConnectWithoutStationInput[]
-  upsert?: Prisma.ReadingUpsertWithWhereUniqueWithoutStationInput | Prisma.ReadingUpsertWithWhereUniqueWithoutStationInput[]
-  createMany?: Prisma.ReadingCreateManyStationInputEnvelope
+export type ReadingUpdateManyWithoutPlaceNestedInput = {
+  create?: Prisma.XOR<Prisma.ReadingCreateWithoutPlaceInput, Prisma.ReadingUncheckedCreateWithoutPlaceInput> | Prisma.ReadingCreateWithoutPlaceInput[] | Prisma.ReadingUncheckedCreateWithoutPlaceInput[]
+  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutPlaceInput | Prisma.ReadingCreateOrConnectWithoutPlaceInput[]
+  upsert?: Prisma.ReadingUpsertWithWhereUniqueWithoutPlaceInput | Prisma.ReadingUpsertWithWhereUniqueWithoutPlaceInput[]
+  createMany?: Prisma.ReadingCreateManyPlaceInputEnvelope
   set?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
   disconnect?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
   delete?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
   connect?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
-  update?: Prisma.ReadingUpdateWithWhereUniqueWithoutStationInput | Prisma.ReadingUpdateWithWhereUniqueWithoutStationInput[]
-  updateMany?: Prisma.ReadingUpdateManyWithWhereWithoutStationInput | Prisma.ReadingUpdateManyWithWhereWithoutStationInput[]
+  update?: Prisma.ReadingUpdateWithWhereUniqueWithoutPlaceInput | Prisma.ReadingUpdateWithWhereUniqueWithoutPlaceInput[]
+  updateMany?: Prisma.ReadingUpdateManyWithWhereWithoutPlaceInput | Prisma.ReadingUpdateManyWithWhereWithoutPlaceInput[]
   deleteMany?: Prisma.ReadingScalarWhereInput | Prisma.ReadingScalarWhereInput[]
 }
-export type ReadingUncheckedUpdateManyWithoutStationNestedInput = {
-  create?: Prisma.XOR<Prisma.ReadingCreateWithoutStationInput, Prisma.ReadingUncheckedCreateWithoutStationInput> | Prisma.ReadingCreateWithoutStationInput[] | Prisma.ReadingUncheckedCreateWithoutStationInput[]
-  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutStationInput | Prisma.ReadingCreateOrConnectWithoutStationInput[]
-  upsert?: Prisma.ReadingUpsertWithWhereUniqueWithoutStationInput | Prisma.ReadingUpsertWithWhereUniqueWithoutStationInput[]
-  createMany?: Prisma.ReadingCreateManyStationInputEnvelope
+export type ReadingUncheckedUpdateManyWithoutPlaceNestedInput = {
+  create?: Prisma.XOR<Prisma.ReadingCreateWithoutPlaceInput, Prisma.ReadingUncheckedCreateWithoutPlaceInput> | Prisma.ReadingCreateWithoutPlaceInput[] | Prisma.ReadingUncheckedCreateWithoutPlaceInput[]
+  connectOrCreate?: Prisma.ReadingCreateOrConnectWithoutPlaceInput | Prisma.ReadingCreateOrConnectWithoutPlaceInput[]
+  upsert?: Prisma.ReadingUpsertWithWhereUniqueWithoutPlaceInput | Prisma.ReadingUpsertWithWhereUniqueWithoutPlaceInput[]
+  createMany?: Prisma.ReadingCreateManyPlaceInputEnvelope
   set?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
   disconnect?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
   delete?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
   connect?: Prisma.ReadingWhereUniqueInput | Prisma.ReadingWhereUniqueInput[]
-  update?: Prisma.ReadingUpdateWithWhereUniqueWithoutStationInput | Prisma.ReadingUpdateWithWhereUniqueWithoutStationInput[]
-  updateMany?: Prisma.ReadingUpdateManyWithWhereWithoutStationInput | Prisma.ReadingUpdateManyWithWhereWithoutStationInput[]
+  update?: Prisma.ReadingUpdateWithWhereUniqueWithoutPlaceInput | Prisma.ReadingUpdateWithWhereUniqueWithoutPlaceInput[]
+  updateMany?: Prisma.ReadingUpdateManyWithWhereWithoutPlaceInput | Prisma.ReadingUpdateManyWithWhereWithoutPlaceInput[]
   deleteMany?: Prisma.ReadingScalarWhereInput | Prisma.ReadingScalarWhereInput[]
 }
-export type ReadingCreateWithoutStationInput = {
+export type ReadingCreateWithoutPlaceInput = {
   id?: string
   taken: string
   level?: string | null
@@ -322,7 +322,7 @@ export type ReadingCreateWithoutStationInput = {
   tree?: string | null
   raw?: string | null
 }
-export type ReadingUncheckedCreateWithoutStationInput = {
+export type ReadingUncheckedCreateWithoutPlaceInput = {
   id?: string
   taken: string
   level?: string | null
@@ -330,26 +330,26 @@ export type ReadingUncheckedCreateWithoutStationInput = {
   tree?: string | null
   raw?: string | null
 }
-export type ReadingCreateOrConnectWithoutStationInput = {
+export type ReadingCreateOrConnectWithoutPlaceInput = {
   where: Prisma.ReadingWhereUniqueInput
-  create: Prisma.XOR<Prisma.ReadingCreateWithoutStationInput, Prisma.ReadingUncheckedCreateWithoutStationInput>
+  create: Prisma.XOR<Prisma.ReadingCreateWithoutPlaceInput, Prisma.ReadingUncheckedCreateWithoutPlaceInput>
 }
-export type ReadingCreateManyStationInputEnvelope = {
-  data: Prisma.ReadingCreateManyStationInput | Prisma.ReadingCreateManyStationInput[]
+export type ReadingCreateManyPlaceInputEnvelope = {
+  data: Prisma.ReadingCreateManyPlaceInput | Prisma.ReadingCreateManyPlaceInput[]
   skipDuplicates?: boolean
 }
-export type ReadingUpsertWithWhereUniqueWithoutStationInput = {
+export type ReadingUpsertWithWhereUniqueWithoutPlaceInput = {
   where: Prisma.ReadingWhereUniqueInput
-  update: Prisma.XOR<Prisma.ReadingUpdateWithoutStationInput, Prisma.ReadingUncheckedUpdateWithoutStationInput>
-  create: Prisma.XOR<Prisma.ReadingCreateWithoutStationInput, Prisma.ReadingUncheckedCreateWithoutStationInput>
+  update: Prisma.XOR<Prisma.ReadingUpdateWithoutPlaceInput, Prisma.ReadingUncheckedUpdateWithoutPlaceInput>
+  create: Prisma.XOR<Prisma.ReadingCreateWithoutPlaceInput, Prisma.ReadingUncheckedCreateWithoutPlaceInput>
 }
-export type ReadingUpdateWithWhereUniqueWithoutStationInput = {
+export type ReadingUpdateWithWhereUniqueWithoutPlaceInput = {
   where: Prisma.ReadingWhereUniqueInput
-  data: Prisma.XOR<Prisma.ReadingUpdateWithoutStationInput, Prisma.ReadingUncheckedUpdateWithoutStationInput>
+  data: Prisma.XOR<Prisma.ReadingUpdateWithoutPlaceInput, Prisma.ReadingUncheckedUpdateWithoutPlaceInput>
 }
-export type ReadingUpdateManyWithWhereWithoutStationInput = {
+export type ReadingUpdateManyWithWhereWithoutPlaceInput = {
   where: Prisma.ReadingScalarWhereInput
-  data: Prisma.XOR<Prisma.ReadingUpdateManyMutationInput, Prisma.ReadingUncheckedUpdateManyWithoutStationInput>
+  data: Prisma.XOR<Prisma.ReadingUpdateManyMutationInput, Prisma.ReadingUncheckedUpdateManyWithoutPlaceInput>
 }
 export type ReadingScalarWhereInput = {
   AND?: Prisma.ReadingScalarWhereInput | Prisma.ReadingScalarWhereInput[]
@@ -361,9 +361,9 @@ export type ReadingScalarWhereInput = {
   good?: Prisma.StringNullableFilter<"Reading"> | string | null
   tree?: Prisma.StringNullableFilter<"Reading"> | string | null
   raw?: Prisma.StringNullableFilter<"Reading"> | string | null
-  station_id?: Prisma.StringFilter<"Reading"> | string
+  place_id?: Prisma.UuidFilter<"Reading"> | string
 }
-export type ReadingCreateManyStationInput = {
+export type ReadingCreateManyPlaceInput = {
   id?: string
   taken: string
   level?: string | null
@@ -371,7 +371,7 @@ export type ReadingCreateManyStationInput = {
   tree?: string | null
   raw?: string | null
 }
-export type ReadingUpdateWithoutStationInput = {
+export type ReadingUpdateWithoutPlaceInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   taken?: Prisma.StringFieldUpdateOperationsInput | string
   level?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -379,7 +379,7 @@ export type ReadingUpdateWithoutStationInput = {
   tree?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   raw?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
-export type ReadingUncheckedUpdateWithoutStationInput = {
+export type ReadingUncheckedUpdateWithoutPlaceInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   taken?: Prisma.StringFieldUpdateOperationsInput | string
   level?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -387,7 +387,7 @@ export type ReadingUncheckedUpdateWithoutStationInput = {
   tree?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   raw?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
-export type ReadingUncheckedUpdateManyWithoutStationInput = {
+export type ReadingUncheckedUpdateManyWithoutPlaceInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   taken?: Prisma.StringFieldUpdateOperationsInput | string
   level?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -402,8 +402,8 @@ export type ReadingSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   good?: boolean
   tree?: boolean
   raw?: boolean
-  station_id?: boolean
-  station?: boolean | Prisma.StationDefaultArgs<ExtArgs>
+  place_id?: boolean
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["reading"]>
 export type ReadingSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -412,8 +412,8 @@ export type ReadingSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   good?: boolean
   tree?: boolean
   raw?: boolean
-  station_id?: boolean
-  station?: boolean | Prisma.StationDefaultArgs<ExtArgs>
+  place_id?: boolean
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["reading"]>
 export type ReadingSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -422,8 +422,8 @@ export type ReadingSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   good?: boolean
   tree?: boolean
   raw?: boolean
-  station_id?: boolean
-  station?: boolean | Prisma.StationDefaultArgs<ExtArgs>
+  place_id?: boolean
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["reading"]>
 export type ReadingSelectScalar = {
   id?: boolean
@@ -432,22 +432,22 @@ export type ReadingSelectScalar = {
   good?: boolean
   tree?: boolean
   raw?: boolean
-  station_id?: boolean
+  place_id?: boolean
 }
-export type ReadingOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "taken" | "level" | "good" | "tree" | "raw" | "station_id", ExtArgs["result"]["reading"]>
+export type ReadingOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "taken" | "level" | "good" | "tree" | "raw" | "place_id", ExtArgs["result"]["reading"]>
 export type ReadingInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
-  station?: boolean | Prisma.StationDefaultArgs<ExtArgs>
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }
 export type ReadingIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
-  station?: boolean | Prisma.StationDefaultArgs<ExtArgs>
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }
 export type ReadingIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
-  station?: boolean | Prisma.StationDefaultArgs<ExtArgs>
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }
 export type $ReadingPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Reading"
   objects: {
-    station: Prisma.$StationPayload<ExtArgs>
+    place: Prisma.$PlacePayload<ExtArgs>
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -456,7 +456,7 @@ export type $ReadingPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     good: string | null
     tree: string | null
     raw: string | null
-    station_id: string
+    place_id: string
   }, ExtArgs["result"]["reading"]>
   composites: {}
 }
@@ -553,7 +553,7 @@ readonly fields: ReadingFieldRefs;
 }
 export interface Prisma__ReadingClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
-  station<T extends Prisma.StationDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.StationDefaultArgs<ExtArgs>>): Prisma.Prisma__StationClient<runtime.Types.Result.GetResult<Prisma.$StationPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  place<T extends Prisma.PlaceDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.PlaceDefaultArgs<ExtArgs>>): Prisma.Prisma__PlaceClient<runtime.Types.Result.GetResult<Prisma.$PlacePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   then<TResult1 = T, TResult2 = never>(onfulfilled?: ((value: T) => TResult1 | PromiseLike<TResult1>) | undefined | null, onrejected?: ((reason: any) => TResult2 | PromiseLike<TResult2>) | undefined | null): runtime.Types.Utils.JsPromise<TResult1 | TResult2>
   catch<TResult = never>(onrejected?: ((reason: any) => TResult | PromiseLike<TResult>) | undefined | null): runtime.Types.Utils.JsPromise<T | TResult>
   finally(onfinally?: (() => void) | undefined | null): runtime.Types.Utils.JsPromise<T>
@@ -565,7 +565,7 @@ export interface ReadingFieldRefs {
   readonly good: Prisma.FieldRef<"Reading", 'String'>
   readonly tree: Prisma.FieldRef<"Reading", 'String'>
   readonly raw: Prisma.FieldRef<"Reading", 'String'>
-  readonly station_id: Prisma.FieldRef<"Reading", 'String'>
+  readonly place_id: Prisma.FieldRef<"Reading", 'String'>
 }
 // Custom InputTypes
 export type ReadingFindUniqueArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
