@@ -1,25 +1,17 @@
-// The sample customers: what is committed is what the generator writes, and every awkward cell is in it.
-import { execFileSync } from 'node:child_process'
+// The sample customers: every awkward cell is in them.
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 
 const COLUMNS = ['id', 'full_name', 'email', 'phone', 'birth_date', 'address', 'notes', 'balance', 'country'] as const
 
 type Customer = Record<(typeof COLUMNS)[number], string>
 
-const folder = fileURLToPath(new URL('../../examples/data/', import.meta.url))
-const committed = readFileSync(`${folder}customers.csv`)
+const committed = readFileSync(new URL('../../examples/data/customers.csv', import.meta.url))
 const [header = [], ...rows] = parseCsv(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(committed))
 const customers = rows.map((cells) => Object.fromEntries(COLUMNS.map((name, at) => [name, cells[at]])) as Customer)
 const cells = rows.flat()
 
 describe('the sample customers', () => {
-  it('are what the generator writes, byte for byte', () => {
-    const written = execFileSync(process.execPath, [`${folder}generate.mjs`])
-    expect(written.equals(committed), 'run `node examples/data/generate.mjs > examples/data/customers.csv`').toBe(true)
-  })
-
   it('are at least 1,000, with a cell for each column', () => {
     expect(header).toEqual(COLUMNS)
     expect(rows.length).toBeGreaterThanOrEqual(1000)

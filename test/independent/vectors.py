@@ -77,11 +77,26 @@ FILES = {
 }
 
 ROOT = Path(__file__).resolve().parents[2]
+LONGEST_LINE = 2000
 
 
 def text_of(vectors):
+    return laid_out(vectors) + "\n"
+
+
+def laid_out(value, indent=""):
+    """JSON with each vector, which is an item of a list of the file, on one line, or with each part of a longer one on one."""
     # Characters beyond ASCII are escaped: an editor can't normalise what it does not see.
-    return json.dumps(vectors, indent=2) + "\n"
+    line = json.dumps(value)
+    is_vector = len(indent) > 2
+    if not value or not isinstance(value, (dict, list)) or (is_vector and len(line) <= LONGEST_LINE):
+        return line
+    inner = indent + "  "
+    if isinstance(value, list):
+        parts = [laid_out(part, inner) for part in value]
+    else:
+        parts = [f"{json.dumps(name)}: {laid_out(part, inner)}" for name, part in value.items()]
+    return line[0] + ",".join(f"\n{inner}{part}" for part in parts) + f"\n{indent}{line[-1]}"
 
 
 def write():

@@ -27,12 +27,17 @@ interface OfSample {
 
 interface OfReading {
   id: string
-  station_id: string
+  place_id: string
   taken: Date
   level: number | null
   good: boolean | null
   tree: Tree | null
   raw: Uint8Array<ArrayBuffer> | null
+}
+
+interface OfPlace {
+  id: string
+  address: Prisma.JsonValue | null
 }
 
 declare const untouched: ReturnType<typeof notExtended>
@@ -84,29 +89,29 @@ describe('an extended client', () => {
 
   it('takes values for what is stored as text, in every write, and refuses text in their place', () => {
     const write = async (db: Db, id: string, taken: Date) => {
-      const station_id = id
+      const place_id = id
       const all = { taken, level: 7.5, good: true, tree: { name: 'x', parts: [] }, raw: new Uint8Array(3) }
-      const created = await db.reading.create({ data: { ...all, station_id } })
+      const created = await db.reading.create({ data: { ...all, place_id } })
       expectTypeOf(created).toEqualTypeOf<OfReading>()
-      const connected = { ...all, station: { connect: { id } } }
+      const connected = { ...all, place: { connect: { id } } }
       expectTypeOf(await db.reading.create({ data: connected })).toEqualTypeOf<OfReading>()
-      expectTypeOf(await db.reading.create({ data: connected }).station()).toEqualTypeOf<{ id: string; name: string }>()
-      expectTypeOf(await db.reading.createMany({ data: [{ taken, station_id }] })).toEqualTypeOf<{ count: number }>()
-      const returned = db.reading.createManyAndReturn({ data: { taken, level: null, station_id }, omit: { raw: true } })
+      expectTypeOf(await db.reading.create({ data: connected }).place()).toEqualTypeOf<OfPlace>()
+      expectTypeOf(await db.reading.createMany({ data: [{ taken, place_id }] })).toEqualTypeOf<{ count: number }>()
+      const returned = db.reading.createManyAndReturn({ data: { taken, level: null, place_id }, omit: { raw: true } })
       expectTypeOf(await returned).toEqualTypeOf<Omit<OfReading, 'raw'>[]>()
       await db.reading.update({ where: { id }, data: { taken, level: null, tree: null } })
       await db.reading.updateMany({ where: { good: null }, data: { ...all, raw: null }, limit: 3 })
       const changed = db.reading.updateManyAndReturn({ data: { raw: new Uint8Array(1) }, select: { raw: true } })
       expectTypeOf(await changed).toEqualTypeOf<{ raw: Uint8Array<ArrayBuffer> | null }[]>()
-      await db.reading.upsert({ where: { id }, create: { ...all, station_id }, update: { taken } })
-      await db.$transaction([db.reading.create({ data: { taken, station_id } })])
-      await db.$transaction((tx) => tx.reading.create({ data: { taken, station_id } }))
+      await db.reading.upsert({ where: { id }, create: { ...all, place_id }, update: { taken } })
+      await db.$transaction([db.reading.create({ data: { taken, place_id } })])
+      await db.$transaction((tx) => tx.reading.create({ data: { taken, place_id } }))
       // @ts-expect-error the text of a date
-      await db.reading.create({ data: { ...all, taken: '2026-01-01', station_id } })
+      await db.reading.create({ data: { ...all, taken: '2026-01-01', place_id } })
       // @ts-expect-error the text of a number
-      await db.reading.createMany({ data: [{ taken, level: '7.5', station_id }] })
+      await db.reading.createMany({ data: [{ taken, level: '7.5', place_id }] })
       // @ts-expect-error a field that may not be null
-      await db.reading.createManyAndReturn({ data: [{ taken: null, station_id }] })
+      await db.reading.createManyAndReturn({ data: [{ taken: null, place_id }] })
       // @ts-expect-error the text of a boolean
       await db.reading.update({ where: { id }, data: { good: 'true' } })
       // @ts-expect-error a number in place of a date
@@ -116,11 +121,11 @@ describe('an extended client', () => {
       // @ts-expect-error the base64 of bytes
       await db.reading.updateManyAndReturn({ data: { raw: 'AAAA' } })
       // @ts-expect-error the text of a date, in one of two places
-      await db.reading.upsert({ where: { id }, create: { taken, station_id }, update: { taken: taken.toISOString() } })
+      await db.reading.upsert({ where: { id }, create: { taken, place_id }, update: { taken: taken.toISOString() } })
       // @ts-expect-error a required field is missing
-      await db.reading.create({ data: { level: 7, station_id } })
+      await db.reading.create({ data: { level: 7, place_id } })
       // @ts-expect-error a member that no create has
-      await db.reading.create({ data: { taken, station_id }, where: { id } })
+      await db.reading.create({ data: { taken, place_id }, where: { id } })
     }
     expectTypeOf(write).toBeFunction()
   })
@@ -128,12 +133,12 @@ describe('an extended client', () => {
   it('takes them in nested writes, from either side', () => {
     const write = async (db: Db, id: string, taken: Date) => {
       const where = { id }
-      const station = await db.station.create({
-        data: { name: 'x', readings: { create: [{ taken }], createMany: { data: [{ taken, level: 7 }] } } },
+      const place = await db.place.create({
+        data: { id, readings: { create: [{ taken }], createMany: { data: [{ taken, level: 7 }] } } },
         include: { readings: { select: { taken: true } } },
       })
-      expectTypeOf(station.readings).toEqualTypeOf<{ taken: Date }[]>()
-      await db.station.update({
+      expectTypeOf(place.readings).toEqualTypeOf<{ taken: Date }[]>()
+      await db.place.update({
         where,
         data: {
           readings: {
@@ -144,20 +149,20 @@ describe('an extended client', () => {
           },
         },
       })
-      const inner = { name: 'y', readings: { create: { taken } } }
-      await db.reading.update({ where, data: { station: { update: inner } } })
-      await db.reading.update({ where, data: { station: { update: { where: {}, data: inner } } } })
-      await db.reading.create({ data: { taken, station: { create: inner } } })
+      const inner = { id, readings: { create: { taken } } }
+      await db.reading.update({ where, data: { place: { update: inner } } })
+      await db.reading.update({ where, data: { place: { update: { where: {}, data: inner } } } })
+      await db.reading.create({ data: { taken, place: { create: inner } } })
       // @ts-expect-error the text of a date, in a new row
-      await db.station.create({ data: { name: 'x', readings: { create: [{ taken: 'x' }] } } })
+      await db.place.create({ data: { id, readings: { create: [{ taken: 'x' }] } } })
       // @ts-expect-error the text of a number, in a list of rows
-      await db.station.create({ data: { name: 'x', readings: { createMany: { data: [{ taken, level: '7' }] } } } })
+      await db.place.create({ data: { id, readings: { createMany: { data: [{ taken, level: '7' }] } } } })
       // @ts-expect-error the text of a number, in a change
-      await db.station.update({ where, data: { readings: { update: { where, data: { level: '7' } } } } })
+      await db.place.update({ where, data: { readings: { update: { where, data: { level: '7' } } } } })
       // @ts-expect-error the text of a date, in one of two places
-      await db.station.update({ where, data: { readings: { upsert: { where, create: { taken: '' }, update: {} } } } })
+      await db.place.update({ where, data: { readings: { upsert: { where, create: { taken: '' }, update: {} } } } })
       // @ts-expect-error the text of a date, two levels deep
-      await db.reading.update({ where, data: { station: { update: { readings: { create: { taken: '' } } } } } })
+      await db.reading.update({ where, data: { place: { update: { readings: { create: { taken: '' } } } } } })
     }
     expectTypeOf(write).toBeFunction()
   })
@@ -167,9 +172,9 @@ describe('an extended client', () => {
       const db = client.$extends(encrypted({ Reading: readings })).$extends({
         result: { reading: { day: { needs: { taken: true }, compute: () => 7 } } },
       })
-      const row = await db.reading.create({ data: { taken: new Date(), station_id: 'x' } })
+      const row = await db.reading.create({ data: { taken: new Date(), place_id: 'x' } })
       expectTypeOf<keyof typeof row>().toEqualTypeOf<Exclude<keyof OfReading, 'raw'> | 'day'>()
-      const { readings: inner } = await db.station.create({ data: { name: 'x' }, include: { readings: true } })
+      const { readings: inner } = await db.place.create({ data: { id: 'x' }, include: { readings: true } })
       expectTypeOf<keyof (typeof inner)[0]>().toEqualTypeOf<Exclude<keyof OfReading, 'raw'> | 'day'>()
     }
     expectTypeOf(omits).toBeFunction()

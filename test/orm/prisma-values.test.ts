@@ -21,18 +21,17 @@ function connect(keyId: string) {
 
 beforeAll(async () => {
   await postgres.exec(`${tables('text')}
-    create table stations (id text primary key, name text not null);
     create table readings (
       id text primary key, taken text not null, level text, good text, tree text, raw text,
-      station_id text not null references stations
+      place_id uuid not null references places
     );`)
   eaas = createClient(createTestService())
   client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
   db = connect((await eaas.keys.create({ name: 'readings' })).id)
 })
 beforeEach(async () => {
-  await postgres.exec('truncate stations, readings, samples')
-  await db.station.create({ data: { id: 's', name: 'Kew' } })
+  await postgres.exec('truncate places, readings, samples')
+  await db.place.create({ data: { id: place_id } })
 })
 afterAll(async () => {
   await client.$disconnect()
@@ -40,10 +39,11 @@ afterAll(async () => {
   eaas.close()
 })
 
+const place_id = randomUUID()
 const taken = new Date('2026-03-01T10:00:00.123Z')
 const values = { taken, level: 7.5, good: false, tree: { name: 'x', parts: [] }, raw: new Uint8Array([0, 255]) }
 const nothing = { level: null, good: null, tree: null, raw: null }
-const read = () => db.reading.findMany({ orderBy: { id: 'asc' }, omit: { station_id: true } })
+const read = () => db.reading.findMany({ orderBy: { id: 'asc' }, omit: { place_id: true } })
 
 /** What the table holds, which is sealed. */
 async function assertSealed() {
@@ -54,10 +54,10 @@ async function assertSealed() {
 
 describe('values in columns of type text', () => {
   it('are created, and come back as they are', async () => {
-    const created = await db.reading.create({ data: { id: 'a', ...values, station_id: 's' } })
-    expect(created).toEqual({ id: 'a', ...values, station_id: 's' })
-    await db.reading.createMany({ data: [{ id: 'b', taken, ...nothing, station_id: 's' }] })
-    const [returned] = await db.reading.createManyAndReturn({ data: [{ id: 'c', ...values, station_id: 's' }] })
+    const created = await db.reading.create({ data: { id: 'a', ...values, place_id } })
+    expect(created).toEqual({ id: 'a', ...values, place_id })
+    await db.reading.createMany({ data: [{ id: 'b', taken, ...nothing, place_id }] })
+    const [returned] = await db.reading.createManyAndReturn({ data: [{ id: 'c', ...values, place_id }] })
     expect(returned?.raw).toEqual(values.raw)
     expect(await read()).toEqual([
       { id: 'a', ...values },
@@ -68,10 +68,10 @@ describe('values in columns of type text', () => {
   })
 
   it('are changed, one row or many, to null and back', async () => {
-    await db.reading.create({ data: { id: 'a', taken, station_id: 's' } })
+    await db.reading.create({ data: { id: 'a', taken, place_id } })
     await db.reading.update({ where: { id: 'a' }, data: values })
     expect(await read()).toEqual([{ id: 'a', ...values }])
-    await db.reading.updateMany({ where: { station_id: 's' }, data: nothing })
+    await db.reading.updateMany({ where: { place_id }, data: nothing })
     expect(await read()).toEqual([{ id: 'a', taken, ...nothing }])
     const data = { tree: { name: 'y', parts: ['z'], deep: { n: null } }, raw: new Uint8Array(1) }
     const changed = await db.reading.updateManyAndReturn({ data, select: { tree: true, raw: true } })
@@ -81,7 +81,7 @@ describe('values in columns of type text', () => {
 
   it('are created or changed by upsert', async () => {
     const upsert = (level: number) =>
-      db.reading.upsert({ where: { id: 'a' }, create: { id: 'a', ...values, station_id: 's' }, update: { level } })
+      db.reading.upsert({ where: { id: 'a' }, create: { id: 'a', ...values, place_id }, update: { level } })
     expect((await upsert(1)).level).toBe(7.5)
     expect((await upsert(1)).level).toBe(1)
     await assertSealed()
@@ -89,8 +89,8 @@ describe('values in columns of type text', () => {
 
   it('are nested in the writes of another model', async () => {
     const id = randomUUID()
-    await db.station.create({ data: { id, name: 'x', readings: { create: { id: 'a', ...values } } } })
-    await db.station.update({
+    await db.place.create({ data: { id, readings: { create: { id: 'a', ...values } } } })
+    await db.place.update({
       where: { id },
       data: {
         readings: {
@@ -113,7 +113,7 @@ describe('values in columns of type text', () => {
   it('of another type are refused, where the types were not asked', async () => {
     const all: object[] = [{ taken: taken.toISOString() }, { level: '7' }, { good: 'true' }, { raw: 'AAAA' }]
     for (const wrong of all) {
-      const data = { ...values, ...wrong, station_id: 's' }
+      const data = { ...values, ...wrong, place_id }
       await expect(db.reading.create({ data })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     }
     expect(await read()).toEqual([])

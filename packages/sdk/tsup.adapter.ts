@@ -1,6 +1,6 @@
 import { defineConfig } from 'tsup'
 
-// The SDK and the ORM are peer dependencies, so they stay imports.
+// For the adapters, each built in its own folder. The SDK and the ORM are peer dependencies, so they stay imports.
 export default defineConfig({
   entry: ['src/index.ts'],
   format: ['esm', 'cjs'],
