@@ -4,7 +4,7 @@
  */
 import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack } from '../formats/chain.js'
+import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
 import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
@@ -413,13 +413,9 @@ export function readSigned(trailer: ExportTrailer): Stretch {
   return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
 }
 
-// An entry that does not say up to where it purged explains no missing entries. The hash chain needs no
-// secret, so anybody can write an entry whose metadata is not JSON.
-function purgedThrough({ metadata }: AuditEntry): number | undefined {
-  try {
-    const through = JSON.parse(metadata ?? 'null')?.purged_through
-    return typeof through === 'number' ? through : undefined
-  } catch {
-    return undefined
-  }
+/** Through which entry the log was purged, as an entry of a purge says; undefined of any other entry. */
+export function purgedThrough(entry: Pick<AuditEntry, 'action' | 'metadata'>): number | undefined {
+  if (entry.action !== 'audit.purge') return undefined
+  const { purged_through } = readMetadata(entry)
+  return typeof purged_through === 'number' ? purged_through : undefined
 }
