@@ -101,6 +101,27 @@ inChromium('the page that verifies', ({ open }) => {
     await opened.close()
   })
 
+  it('verifies by the key that was entered, never by one of a file that was given later', async () => {
+    const opened = await open(url)
+    const { page } = opened
+    const field = page.getByLabel('Public key')
+    const alert = page.getByRole('alert')
+    await field.fill(publicKey)
+    await give(opened, 'acme.ndjson', 'another.key')
+    expect(await field.inputValue()).toBe(publicKey)
+    expect(await alert.innerText()).toContain('The public key in another.key is not the one in the field')
+    await page.getByLabel('Entries to prove').fill('1')
+    await page.getByRole('button', { name: 'Save a proof' }).click()
+    await verify(opened)
+    expect(await alert.innerText()).toContain('remove the file')
+    expect(await page.locator('.report').count()).toBe(0)
+    await page.getByRole('button', { name: 'Remove another.key' }).click()
+    await verify(opened)
+    expect(await page.locator('.report .verdict').innerText()).toMatch(/^The export is valid/)
+    expect(await alert.count()).toBe(0)
+    await opened.close()
+  })
+
   it('may not reach the network, whatever runs in it', async () => {
     const { page, violations, close } = await open(url)
     const outcome = await page.evaluate(() => fetch('https://example.org/').then(String, () => 'refused'))

@@ -236,9 +236,28 @@ def read_beginning(export):
     return header, set(ends), ends[1] if len(ends) > 1 else 0, time
 
 
+def notes_of(kept):
+    """The notes of a text: several one after another, or those in the server's lines."""
+    if kept.startswith("{"):
+        lines = []
+        for text in kept.split("\n"):
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                pass  # a crash cut it short
+        return [line["checkpoint"] for line in lines if type(line) is dict and type(line.get("checkpoint")) is str]
+    return [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
+
+
+def own_notes(kept, export):
+    """Those of the export's log, each once."""
+    header = read_beginning(export)[0]
+    return list(dict.fromkeys(note for note in notes_of(kept) if header and note.split("\n")[1:2] == [header[1]]))
+
+
 def find_note(kept, export):
     """Of several notes one after another the newest one of the tenant, or else the newest of the installation's log that can be compared."""
-    notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
+    notes = notes_of(kept)
     if len(notes) < 2:
         return kept
     header, ids, end, _ = read_beginning(export)
@@ -517,7 +536,64 @@ class Rights:
             key.update(last=id_, status=after or key["status"])
 
 
-def verify(file, public_key=None, checkpoint=None):
+class KeptNoteError(Exception):
+    """A kept checkpoint contradicts an export and is none itself."""
+
+
+class Comparison:
+    """Every checkpoint that was kept of the log (export.md 6): none may contradict it."""
+
+    def __init__(self, notes):
+        self.given, self.agreeing, self.left, self.wrong, self.accepted = len(notes), 0, {}, [], []
+        for note in notes:
+            match = NOTES["checkpoint"].fullmatch(note)
+            if match:
+                _, _, id_, h, time, _ = match.groups()
+                self.left.setdefault(int(id_), []).append((int(id_), unbase64(h, 32), time, note))
+
+    def compare(self, id_, hash_):
+        for kept in self.left.pop(id_, []):
+            if kept[1] == hash_:
+                self.agreeing += 1
+            else:
+                self.wrong.append(kept)
+
+    def accept(self, metadata, time):
+        told = metadata_of(metadata)
+        ends = [told.get("agrees_through"), told.get("witnessed_id")]
+        if all(type(end) in (int, float) for end in ends):
+            self.accepted.append((*ends, time))
+
+    def is_accepted(self, kept):
+        return any(after < kept[0] <= through and kept[2] <= time for after, through, time in self.accepted)
+
+    def judge(self, head, signed_at, keys):
+        self.compare(*head)
+        no_entry = f"{ANOTHER_LOG}, and no entry of the export accepts that (audit.rollback_accepted)"
+        self.wrong += [kept for known in self.left.values() for kept in known if kept[0] > head[0] and kept[2] <= signed_at]
+        wrong = sorted((kept for kept in self.wrong if not self.is_accepted(kept)), key=lambda kept: kept[0])
+        for id_, _, time, note in wrong:
+            if not is_signed(note, keys):
+                raise KeptNoteError(f"the checkpoint of {time} contradicts the export at entry {id_}, but its own signature is not that of the given key")
+            demand(id_ <= head[0], ends_before("the log", head[0], signed_at, id_, time))
+            demand(False, f"entry {id_} is not the one of the checkpoint of {time}: {no_entry}")
+        for known in self.left.values():
+            known = [kept for kept in known if not self.is_accepted(kept) and is_signed(kept[3], keys)]
+            for id_, h, time, _ in known[1:]:
+                demand(h == known[0][1], f"the checkpoints of {known[0][2]} and of {time} state different hashes of entry {id_}: {no_entry}")
+        lost = len(self.wrong) - len(wrong)
+        return {"given": self.given, "not_compared": self.given - self.agreeing - lost, "accepted": lost}
+
+
+def is_signed(note, keys):
+    try:
+        read_note(note, keys)
+        return True
+    except (ValueError, InvalidSignature):
+        return False
+
+
+def verify(file, public_key=None, checkpoint=None, checkpoints=None):
     """Reads a binary file to its end; returns the verdict, which says why and at which line where it is not valid."""
     verdict, line = {"valid": False, "verified_entries": 0}, 1
     try:
@@ -535,12 +611,13 @@ def verify(file, public_key=None, checkpoint=None):
             verdict["checkpoint"] = {"tenant_id": owner, "id": kept[0], "hash": base64.b64encode(kept[1]).decode(), "signed_at": kept_at}
         kept, kept_anchor, anchor, links = (kept, none, None, None) if owner == tenant else (none, kept, None, None)
         verdict.update(tenant_id=tenant, after_id=last_id)
-        rights, tree = Rights(last_id), Root()
+        rights, tree, comparison = Rights(last_id), Root(), Comparison(checkpoints or [])
         while True:
             demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: {ANOTHER_LOG}")
             if anchor and anchor[1][0] == last_id:
                 demand(anchor[1][1] == last, f"entry {last_id} is not the one that the anchor covers: {ANOTHER_LOG}")
                 anchor[3]["compared"] = True
+            comparison.compare(last_id, last)
             compared, line = compared or kept[0] == last_id, line + 1
             text = file.readline(MAX_LINE_BYTES).decode()
             demand(text, f"the file was cut short: it ends with entry {last_id}, without the line that is signed")
@@ -564,6 +641,8 @@ def verify(file, public_key=None, checkpoint=None):
             demand(columns[-1] >= time or accepts, f"the time of entry {last_id} went back")
             action, key_id, version, actor = (json.loads(column) for column in columns[:4])
             rights.read(last_id, action, key_id, version, actor, columns[-2])
+            if action == "audit.rollback_accepted":
+                comparison.accept(columns[-2], json.loads(columns[-1]))
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
@@ -586,6 +665,8 @@ def verify(file, public_key=None, checkpoint=None):
         head = ends[-1]
         demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at))
         demand(kept[0] != head[0] or kept == head, f"entry {head[0]}, the last one, is not that of the checkpoint: {ANOTHER_LOG}")
+        if checkpoints:
+            verdict["checkpoints"] = comparison.judge(head, signed_at, keys or public_key)
         if anchor:
             position, covered, signed, report = anchor
             kind = "checkpoint" if signed.startswith("eaas/audit/checkpoint/v1\n") else "stretch"
@@ -641,12 +722,13 @@ if __name__ == "__main__":
         known, kept_note = (open(path, encoding="utf-8-sig", newline="").read().replace("\r\n", "\n") if os.path.exists(path or "") else path
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
+            own = own_notes(kept_note or "", export)
             if args.witness:
                 kept_note = find_witnessed(kept_note or "", known and known.strip(), witnesses, export)
             elif kept_note:
                 kept_note = find_note(kept_note, export)
-            answer = verify(export, known and known.strip(), kept_note)
-    except (OSError, ValueError) as error:
+            answer = verify(export, known and known.strip(), kept_note, own if any(note != kept_note for note in own) else None)
+    except (OSError, ValueError, KeptNoteError) as error:
         print(error, file=sys.stderr)
         sys.exit(3)
     print(json.dumps(answer))

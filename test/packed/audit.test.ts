@@ -7,7 +7,7 @@ import checkpoints from '../../packages/audit/src/formats/checkpoint.vectors.jso
 import vectors from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
 import type * as auditModule from '../../packages/audit/src/index.js'
 import type { ExportVerdict, VerifyExportOptions } from '../../packages/audit/src/verify/verify-export.js'
-import { refusedExport } from '../support/audit/refused-export.js'
+import { optionsOf, refusedExport } from '../support/audit/refused-export.js'
 
 let page: { audit: typeof auditModule }
 
@@ -33,20 +33,12 @@ async function judge(file: Uint8Array, options: VerifyExportOptions): Promise<Ex
 }
 
 describe('@eaas/audit in a page', () => {
-  it.each(vectors.valid)(
-    'takes the export: $name',
-    async ({ file, verdict, checkpoint, public_key: publicKey = vectors.public_key }) => {
-      const options = { publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) }
-      expect(await judge(Buffer.from(file), options)).toMatchObject({ ...verdict, valid: true })
-    },
-  )
+  it.each(vectors.valid)('takes the export: $name', async ({ file, verdict, ...given }) => {
+    expect(await judge(Buffer.from(file), optionsOf(given))).toMatchObject({ ...verdict, valid: true })
+  })
 
   it.each(vectors.refuse)('refuses the export: $name', async (row) => {
-    const options = {
-      publicKey: row.public_key ?? vectors.public_key,
-      ...(row.checkpoint === undefined ? {} : { checkpoint: row.checkpoint }),
-    }
-    expect(await judge(refusedExport(row), options)).toMatchObject({ valid: false, line: row.line })
+    expect(await judge(refusedExport(row), optionsOf(row))).toMatchObject({ valid: false, line: row.line })
   })
 
   it('refuses a checkpoint with any byte of its signature altered', () => {

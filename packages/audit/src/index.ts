@@ -36,6 +36,7 @@ export {
   type Tone,
   withNames,
 } from './report/table.js'
+export { type ComparedCheckpoints, KeptNoteError } from './verify/compare-checkpoints.js'
 export * from './verify/exported-anchor.js'
 export * from './verify/join-exports.js'
 export * from './verify/kept-checkpoint.js'

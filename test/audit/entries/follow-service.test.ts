@@ -245,6 +245,19 @@ describe('eaas-audit follow', { timeout: LIMIT_MS }, () => {
     expect(await stopFollower(follower)).toBe(0)
   })
 
+  it('takes entries that a proxy left out for no purged ones', async () => {
+    const { url } = await behind((path, response) => {
+      const asked = path.replace('after_id=20', 'after_id=50')
+      if (asked === path) return undefined
+      const answer = fetch(service.url + asked, { headers: { authorization: `Bearer ${auditor}` } })
+      return answer.then(async (later) => void response.end(await later.text()))
+    })
+    const { code, stdout, stderr } = await run({ EAAS_URL: url }, '--after-id', '20', '--cursor', cursor)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toContain('the export lacks entries 21 to 50, and no audit.purge in it says that they were purged')
+    expect(JSON.parse(readFileSync(cursor, 'utf8')).logs).toEqual([])
+  })
+
   it("takes no other tenant's log for that of the API key", async () => {
     const { url } = await behind((path, response) => {
       if (!path.startsWith('/v1/audit/checkpoint')) return undefined

@@ -37,7 +37,7 @@ import type * as newestModule from '../../../packages/server/src/audit/newest-ro
 import type * as recordedTenantsModule from '../../../packages/server/src/audit/recorded-tenants.js'
 import type * as keptModule from '../../../packages/server/src/audit/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../../packages/server/src/audit/watch/newest-anchor.js'
-import { refusedExport } from '../../support/audit/refused-export.js'
+import { optionsOf, refusedExport } from '../../support/audit/refused-export.js'
 import { loadFile, readSource, useMutantFolder } from './mutant-server.js'
 import { listDatabaseGuardMutants, listGuardMutants } from './mutants.js'
 
@@ -417,10 +417,11 @@ describe('an export', () => {
   const files = [
     ...vectors.refuse.map((row) => ({ ...row, file: refusedExport(row) })),
     ...vectors.valid.map(({ name, file, ...known }) => ({ name, file: Buffer.from(file), ...known })),
-  ].map(({ name, file, ...given }: { name: string; file: Buffer; checkpoint?: string; public_key?: string }) => {
-    const { checkpoint, public_key: publicKey = vectors.public_key } = given
-    return { name, file, options: { publicKey, ...(checkpoint !== undefined && { checkpoint }) } }
-  })
+  ].map(({ name, file, ...given }: { name: string; file: Buffer } & Parameters<typeof optionsOf>[0]) => ({
+    name,
+    file,
+    options: optionsOf(given),
+  }))
   const judge = ({ verifyExport }: typeof verifyExportModule, { file, options }: (typeof files)[number]) =>
     verifyExport(splitLines([file]), options)
 

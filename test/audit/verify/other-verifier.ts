@@ -38,6 +38,7 @@ export interface VerifierJob {
   file: Uint8Array
   publicKey: string
   checkpoint?: string | undefined
+  checkpoints?: readonly string[] | undefined
 }
 
 /** The verdict on a file that both verifiers give. */
@@ -88,8 +89,8 @@ let verifier: Verifier | undefined
 
 /** Verifies files in the other language. */
 export function verifyElsewhere(jobs: readonly VerifierJob[]): Promise<OtherVerdict[]> {
-  const verify = ({ file, publicKey, checkpoint }: VerifierJob) =>
-    ask([Buffer.from(file).toString('base64'), publicKey, checkpoint ?? null])
+  const verify = ({ file, publicKey, checkpoint, checkpoints }: VerifierJob) =>
+    ask([Buffer.from(file).toString('base64'), publicKey, checkpoint ?? null, checkpoints ?? null])
   return Promise.all(jobs.map((job) => verify(job) as Promise<OtherVerdict>))
 }
 

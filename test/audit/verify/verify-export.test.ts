@@ -16,7 +16,7 @@ import { proveEntries } from '../../../packages/audit/src/verify/prove-entries.j
 import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
 import { verifyProof } from '../../../packages/audit/src/verify/verify-proof.js'
-import { refusedExport } from '../../support/audit/refused-export.js'
+import { optionsOf, refusedExport } from '../../support/audit/refused-export.js'
 import { runAuditCommand } from '../../support/service/command-host.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { PYTHON } from '../../support/vectors/python.js'
@@ -75,8 +75,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function verdictOf({ file, publicKey, checkpoint }: VerifierJob) {
-  return verifyExport(splitLines([file]), { publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) })
+async function verdictOf({ file, publicKey, checkpoint, checkpoints }: VerifierJob) {
+  return verifyExport(splitLines([file]), {
+    publicKey,
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+    ...(checkpoints === undefined ? {} : { checkpoints }),
+  })
 }
 
 const obstacle = findObstacleToVerifier()
@@ -327,18 +331,11 @@ describe('an export is refused', () => {
 
 describe('the published exports', () => {
   it.skipIf(obstacle)('are what the second program takes and refuses, each at its line', async () => {
-    const valid = vectors.valid.map(({ file, checkpoint, public_key: publicKey = vectors.public_key }) => ({
-      file: Buffer.from(file),
-      publicKey,
-      checkpoint,
-    }))
+    const valid = vectors.valid.map(({ file, ...given }) => ({ file: Buffer.from(file), ...optionsOf(given) }))
     expect(await verifyElsewhere(valid)).toMatchObject(
       vectors.valid.map(({ verdict }) => ({ valid: true, ...verdict })),
     )
-    const refuse = vectors.refuse.map((row) => {
-      const { public_key: publicKey = vectors.public_key, checkpoint } = row
-      return { file: refusedExport(row), publicKey, checkpoint }
-    })
+    const refuse = vectors.refuse.map((row) => ({ file: refusedExport(row), ...optionsOf(row) }))
     const found = (await verifyElsewhere(refuse)).map(({ valid, line }, at) => ({
       name: vectors.refuse[at]?.name,
       valid,
@@ -354,7 +351,7 @@ describe('the published exports', () => {
         /(?:by these times, the log was|is older than the checkpoint, or the log was|rewritten, or) rolled back/
       const jobs = vectors.refuse
         .filter(({ checkpoint }) => checkpoint !== undefined)
-        .map((row) => ({ file: refusedExport(row), publicKey: vectors.public_key, checkpoint: row.checkpoint }))
+        .map((row) => ({ file: refusedExport(row), ...optionsOf(row) }))
       const reasons = (await Promise.all(jobs.map(verdictOf))).map(({ reason = '' }) => reason)
       const elsewhere = (await verifyElsewhere(jobs)).map(({ reason = '' }) => reason)
       const told = reasons.filter((reason) => contradicted.test(reason))

@@ -753,6 +753,12 @@ def clock_draft(until, **changes):
             "metadata": json.dumps({"ahead_until": until, "reason": "the battery"}, separators=(",", ":")), "created_at": "2026-08-11T09:30:00.003Z", **changes}
 
 
+def rollback_draft(through, after=0, ms=20, **told):
+    """The entry by which an operator accepts that entries were lost (chain.md 10)."""
+    metadata = {"agrees_through": after, "policy_version": 1, "reason": "a drill", "witnessed_hash": "0" * 64, "witnessed_id": through, **told}
+    return {**clock_draft(""), "action": "audit.rollback_accepted", "metadata": json.dumps(metadata, separators=(",", ":")), "created_at": f"2026-08-11T09:30:00.{ms:03d}Z"}
+
+
 def export_vectors():
     drafts = export_drafts()
     good = Export(drafts)
@@ -784,6 +790,8 @@ def export_vectors():
     first, second, third = written(OTHER_SEED), key, written(THIRD_SEED)
     changes = [key_change(OTHER_SEED, SIGNING_SEED)]
     later = [*changes, key_change(SIGNING_SEED, THIRD_SEED)]
+    lost = note_of(checkpoint_text(last_id=5, hash_=hashes[2]))
+    lossy = Export([*drafts, rollback_draft(5)])
     changed_key, twice_changed = Export(drafts, key_changes=changes), Export(drafts, seed=THIRD_SEED, key_changes=later)
     kept_before = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED)
     kept_after = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), THIRD_SEED)
@@ -803,6 +811,18 @@ def export_vectors():
          "verdict": verdict(good, checkpoint_compared=True)},
         {"name": "a whole log, with a checkpoint of its end", "file": file, "checkpoint": kept[6],
          "verdict": verdict(good, checkpoint_compared=True)},
+        {"name": "a whole log, with several checkpoints", "file": file, "checkpoint": kept[6], "checkpoints": [kept[1], kept[3], kept[6]],
+         "verdict": verdict(good, checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 0, "accepted": 0})},
+        {"name": "a log after a purge, with checkpoints of before it and behind it", "file": purged.file(), "checkpoint": kept[4], "checkpoints": [kept[2], kept[4]],
+         "verdict": verdict(purged, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+        {"name": "a log that accepts a rollback, with a checkpoint of what it lost", "file": lossy.file(), "checkpoint": kept[6], "checkpoints": [lost, kept[6]],
+         "verdict": verdict(lossy, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1})},
+        {"name": "a log that accepts a rollback, with a checkpoint of more than it has again", "file": Export([*drafts[:3], rollback_draft(5)]).file(),
+         "checkpoint": kept[3], "checkpoints": [kept[5], kept[3]],
+         "verdict": verdict(Export([*drafts[:3], rollback_draft(5)]), checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1})},
+        {"name": "a stretch, with a checkpoint of what was written since", "file": begun.file(begun.stretch(6, hashes[6])), "checkpoint": kept[4],
+         "checkpoints": [kept[4], note_of(checkpoint_text(last_id=7, hash_=hashes[1], time="2026-08-13T00:00:00.000Z"))],
+         "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
         {"name": "a log that accepts that a clock was ahead", "file": accepted.file(), "verdict": verdict(accepted)},
         {"name": "a log after a purge", "file": purged.file(), "verdict": verdict(purged, purged_through=3)},
         {"name": "a log after two purges", "file": twice.file(), "verdict": verdict(twice)},
@@ -967,11 +987,13 @@ def export_vectors():
         {"name": "a linked log whose key replaced another one", "file": linked_since, "verdict": verdict(changed_key, trusted_key=True)},
     ]
 
-    def add(name, file, line, checkpoint=None, public_key=key):
+    def add(name, file, line, checkpoint=None, public_key=key, checkpoints=None):
         """`line` is the first line that is wrong, counted from 1."""
         row = {"name": name, "line": line, **spliced(file_bytes, file if isinstance(file, bytes) else file.encode())}
         if checkpoint is not None:
             row["checkpoint"] = checkpoint
+        if checkpoints is not None:
+            row["checkpoints"] = checkpoints
         if public_key != key:
             row["public_key"] = public_key
         refuse.append(row)
@@ -1329,6 +1351,22 @@ def export_vectors():
     add("the log was rewritten before the checkpoint, by the key's owner", rewritten.file(), 6, kept[5])
     add("the log was rewritten at the checkpoint", rewritten.file(), 4, kept[3])
     add("the log was rewritten up to the checkpoint, which is the end", rewritten.file(), 7, kept[6])
+    add("the log was rewritten before the older of two checkpoints", rewritten.file(), last + 2, rewritten.note(), checkpoints=[kept[5], rewritten.note()])
+    add("the log was rewritten before the older of two checkpoints, by a note of its end", rewritten.file(), last + 2, rewritten.note(),
+        checkpoints=[kept[6], rewritten.note()])
+    add("the log was cut before the older of two checkpoints", cut.file(), 6, kept[4], checkpoints=[kept[5], kept[4]])
+    add("a stretch of a log whose end is not that of the older of two checkpoints", begun.file(begun.stretch(6, hashes[5])), 6, kept[4],
+        checkpoints=[kept[6], kept[4]])
+    for what, log, note in (
+        ("of an entry behind", Export([*drafts, rollback_draft(4)]), lost),
+        ("of an entry before", Export([*drafts, rollback_draft(6, after=5)]), lost),
+        ("of later", lossy, note_of(checkpoint_text(last_id=5, hash_=hashes[2], time="2026-08-11T09:30:00.021Z"))),
+        ("of an acceptance without an end", Export([*drafts, rollback_draft(None)]), lost),
+        ("of an acceptance without a beginning", Export([*drafts, rollback_draft(5, after="0")]), lost),
+    ):
+        add(f"a log that accepts a rollback, and a checkpoint {what}", log.file(), 9, kept[6], checkpoints=[note, kept[6]])
+    add("two checkpoints of a purged entry have different hashes", purged.file(), 6, kept[5],
+        checkpoints=[note_of(checkpoint_text(last_id=2, hash_=hashes[1])), kept[2], kept[5]])
     add("a part that does not join on to the checkpoint", Export(drafts[3:], 3, hashes[2]).file(), 1, kept[3])
     add("no entries, and another log's checkpoint", Export([], 6, hashes[5]).file(), 1, kept[6])
     add("the checkpoint of another tenant", file, 1, note_of(checkpoint_text(tenant=OTHER_TENANT, last_id=3, hash_=hashes[3])))
@@ -1385,7 +1423,7 @@ def export_vectors():
             raise RuntimeError(f"{row['name']} is the good file")
     return {
         "format": "audit export 1",
-        "about": "export.md 7. Each `file` of `valid` verifies with `public_key`, and with its `checkpoint` where it has one, to "
+        "about": "export.md 7. Each `file` of `valid` verifies with `public_key`, and with its `checkpoint` and all its `checkpoints` where it has some, to "
                  "this verdict. Each of `refuse` is the first of those files, or the one that it names as its `base`, with one fault: "
                  "its first `head` bytes, then `insert` (UTF-8, or `insert_base64` where it is not), then its last `tail` bytes. It must be refused "
                  "with the same key, or its own where it names one; `line` is the first line that is wrong, counted from "

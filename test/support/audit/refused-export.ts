@@ -1,5 +1,7 @@
-// The files of export.vectors.json that a verifier must refuse.
+// The files of export.vectors.json that a verifier must refuse, and what it is given with a file.
+
 import vectors from '../../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
+import type { VerifyExportOptions } from '../../../packages/audit/src/verify/verify-export.js'
 
 /** Makes the file of a vector of `refuse`: a valid file with one fault. */
 export function refusedExport({ head, tail, ...row }: (typeof vectors.refuse)[number]): Buffer {
@@ -7,4 +9,21 @@ export function refusedExport({ head, tail, ...row }: (typeof vectors.refuse)[nu
   const file = Buffer.from(base?.file ?? '')
   const insert = row.insert === undefined ? Buffer.from(row.insert_base64 ?? '', 'base64') : Buffer.from(row.insert)
   return Buffer.concat([file.subarray(0, head), insert, file.subarray(file.length - tail)])
+}
+
+/** What a verifier is given with a file. */
+export function optionsOf({
+  public_key: publicKey = vectors.public_key,
+  checkpoint,
+  checkpoints,
+}: {
+  public_key?: string
+  checkpoint?: string
+  checkpoints?: readonly string[]
+}): VerifyExportOptions & { publicKey: string } {
+  return {
+    publicKey,
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+    ...(checkpoints === undefined ? {} : { checkpoints }),
+  }
 }

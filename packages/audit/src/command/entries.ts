@@ -1,5 +1,5 @@
 /** `eaas-audit entries`: prints the entries of an export that match, once the export has verified. */
-import { encodeHex, readRecordedName } from '@eaas/protocol'
+import { ACTIONS, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
@@ -39,6 +39,8 @@ type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string 
 /** Entries that are printed at a time. */
 const PAGE_ENTRIES = 1_000
 
+const KNOWN_ACTIONS: readonly string[] = [...ACTIONS, ...INSTALLATION_ACTIONS]
+
 /** Adds `eaas-audit entries`. */
 export function addEntries(program: Command): void {
   program
@@ -65,13 +67,14 @@ export function addEntries(program: Command): void {
         command.error("error: '--user' and '--without-user' exclude each other", { exitCode: USAGE_ERROR })
       const wrong = [...(options.metadata ?? []), ...(options.context ?? [])].find((pair) => pair.indexOf('=') < 1)
       if (wrong !== undefined) command.error(`error: '${wrong}' must be <name>=<value>`, { exitCode: USAGE_ERROR })
-      await judge(async () => printEntries(files, await withKey(options, command)))
+      await judge(async () => printEntries(files, await withKey(options, command), command))
     })
 }
 
 /** Prints the entries; returns the exit code of the export. */
-async function printEntries(files: readonly string[], options: EntriesCommand): Promise<number> {
+async function printEntries(files: readonly string[], options: EntriesCommand, command: Command): Promise<number> {
   const filter = filterOf(options)
+  const unknown = new Set(options.action?.filter((action) => !KNOWN_ACTIONS.includes(action)))
   /** as of the entry that is read */
   const names = new Map<string, string>()
   let found: NamedEntry[] = []
@@ -89,18 +92,30 @@ async function printEntries(files: readonly string[], options: EntriesCommand): 
       const { key_id, actor } = entry
       const named = readRecordedName(entry, () => readMetadata(entry))
       if (named) names.set(...named)
+      unknown.delete(entry.action)
       if (!matchesFilter(filter, entry)) return
       found.push({ ...entry, key_name: names.get(key_id ?? '') ?? null, actor_name: names.get(actor) ?? null })
       if (found.length === PAGE_ENTRIES) flush()
     },
   })
   flush()
+  const [mistyped] = unknown
+  if (verdict.valid && mistyped !== undefined)
+    command.error(`error: option '--action': ${describeUnknown(mistyped)}`, { exitCode: USAGE_ERROR })
   if (options.json)
     printJson({ valid: verdict.valid, entries: printed, trusted_key: verdict.trusted_key, reason: verdict.reason })
   else if (!verdict.valid)
     print(`The export is NOT valid, so these entries prove nothing: ${verdict.reason} (line ${verdict.line}).`)
   else print(`${printed} ${printed === 1 ? 'entry' : 'entries'} of a valid export.`)
   return exitCode(verdict)
+}
+
+// A newer server may write an action that this version does not know: the export shows it then.
+function describeUnknown(action: string): string {
+  const subjectOf = (name: string) => name.split('.')[0]
+  const similar = KNOWN_ACTIONS.filter((known) => subjectOf(known) === subjectOf(action))
+  const names = similar.length > 0 ? similar : KNOWN_ACTIONS
+  return `${action} is no known action, and no entry of the export has it. Give one of ${names.join(', ')}`
 }
 
 function filterOf({

@@ -42,7 +42,7 @@ export const WITNESS_OPTION = new Option(
 
 export const CHECKPOINT_OPTION = new Option(
   '--checkpoint <file>',
-  'a checkpoint that you kept, of the tenant or the installation: the export must agree with it, and the verdict names it; may be repeated, the newest counts; needs --public-key',
+  'a checkpoint that you kept, of the tenant or the installation: the export must agree with it; may be repeated, the verdict names the newest; needs --public-key',
 ).argParser(readRepeated)
 
 /** The exports that a command reads as one. */

@@ -237,6 +237,15 @@ describe('eaas-audit entries', () => {
     expect(lines.slice(1, -1).map((line) => line.split(/ +/)[2])).toEqual(['envelope_only.refused', 'budget.refused'])
   })
 
+  it('prints none of a known action that the log does not have, and those of an action that only a newer server writes', async () => {
+    expect(await entries('--action', 'tenant.restate')).toEqual({ code: 0, lines: ['0 entries of a valid export.'] })
+    const newer = fresh('newer.ndjson')
+    const drafts = [...reportedLog(), { action: 'audit.invented', created_at: SIGNED_AT }]
+    await writeFile(newer, [...writeExport(drafts, SIGNED_AT)].join(''))
+    const { code, stdout } = await runAuditCommand(['entries', newer, ...KEY, '--action', 'audit.invented'])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/\n1 entry of a valid export\.\n$/)])
+  })
+
   it('says that entries of an export that does not verify prove nothing, and ends with 1', async () => {
     const altered = fresh('altered.ndjson')
     await writeFile(altered, (await readFile(file, 'utf8')).replace(/"192.0.2.9"/, '"192.0.2.8"'))
@@ -251,6 +260,11 @@ describe('eaas-audit entries', () => {
     ['a key that is no id', ['--key', 'x'], 'It must be a UUID'],
     ['a context that is no pair', ['--context', 'row'], 'must be <name>=<value>'],
     ['a user and none', ['--user', 'a', '--without-user'], 'exclude each other'],
+    [
+      'an action that was mistyped',
+      ['--action', 'key.wrap', '--action', 'key.unwarp'],
+      'key.unwarp is no known action, and no entry of the export has it. Give one of key.wrap, key.unwrap, ',
+    ],
   ])('has a usage error for %s', async (_, args, message) => {
     expect(await runAuditCommand(['entries', file, ...args])).toMatchObject({
       code: 2,

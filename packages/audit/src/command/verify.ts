@@ -1,6 +1,7 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
+import { describeCheckpoints } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 import { describeStatement, describeWitnessed, viewWitnessed } from './kept-file.js'
 import {
@@ -65,7 +66,7 @@ export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: Exp
 }
 
 function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict): string[] {
-  const { verified_entries, after_id = 0, last_id = after_id, checkpoint, anchor } = verdict
+  const { verified_entries, after_id = 0, last_id = after_id, checkpoint, checkpoints, anchor } = verdict
   if (!valid) {
     const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
     return [`The export is NOT valid: ${reason} (${where}).`, `entries     ${verified_entries} verified before that`]
@@ -85,6 +86,7 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
         ]
       : []),
     ...(checkpoint ? describeCompared(checkpoint, verdict) : []),
+    ...(checkpoints ? describeCheckpoints(checkpoints).map((line) => `checkpoints ${line}`) : []),
     ...(verdict.missing?.includes('beginning')
       ? [
           `PART        entries before ${after_id + 1} are missing from the export, and no purge in the file explains that`,

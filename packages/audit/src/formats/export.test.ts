@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { refusedExport } from '../../../../test/support/audit/refused-export.js'
+import { optionsOf, refusedExport } from '../../../../test/support/audit/refused-export.js'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import { ANY_CHARACTER } from '../../../../test/support/vectors/any-text.js'
 import { isAnchor, isLinks, readAnchorLine, readLinksLine } from '../verify/read-export.js'
@@ -23,9 +23,8 @@ function verify(file: Uint8Array, options: VerifyExportOptions = { publicKey }):
 }
 
 describe('the published exports', () => {
-  it.each(vectors.valid)('verify: $name', async ({ file, verdict, checkpoint, public_key }) => {
-    const options = { publicKey: public_key ?? publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) }
-    const found = await verify(Buffer.from(file), options)
+  it.each(vectors.valid)('verify: $name', async ({ file, verdict, ...given }) => {
+    const found = await verify(Buffer.from(file), optionsOf(given))
     expect(found).toMatchObject({ valid: true, trusted_key: true, ...verdict })
     expect(found).not.toHaveProperty('reason')
   })
@@ -46,11 +45,7 @@ describe('the published exports', () => {
   })
 
   it.each(vectors.refuse)('are not this file: $name', async (row) => {
-    const options = {
-      publicKey: row.public_key ?? publicKey,
-      ...(row.checkpoint === undefined ? {} : { checkpoint: row.checkpoint }),
-    }
-    expect(await verify(refusedExport(row), options)).toMatchObject({
+    expect(await verify(refusedExport(row), optionsOf(row))).toMatchObject({
       valid: false,
       line: row.line,
       reason: expect.any(String),

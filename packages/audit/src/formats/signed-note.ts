@@ -21,7 +21,7 @@ const WRITTEN_KEY = new RegExp(`^(${NAME})\\+([0-9a-f]{8})\\+([A-Za-z0-9+/]+={0,
  * Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key.
  */
 export class CheckpointError extends Error {
-  override readonly name = 'CheckpointError'
+  override readonly name: string = 'CheckpointError'
 }
 
 /** A public key under its name. */

@@ -2,6 +2,7 @@
 import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
+import { describeCheckpoints } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 
 /** What the sheet is made of. */
@@ -149,6 +150,10 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
         ? `${verdict.checkpoint_compared ? 'agrees' : 'NOT compared'}: ${describeKept(checkpoint)}`
         : 'none was given',
     },
+    ...(verdict.checkpoints ? describeCheckpoints(verdict.checkpoints) : []).map((text) => ({
+      name: 'Checkpoints',
+      text,
+    })),
     ...(anchor
       ? [
           {

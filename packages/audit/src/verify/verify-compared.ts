@@ -5,7 +5,7 @@ import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-chang
 import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { listComparable } from './exported-anchor.js'
-import { assertSameChanges, findKeptNote, listWitnessedLines } from './kept-checkpoint.js'
+import { assertSameChanges, findKeptNote, groupKeptNotes, listWitnessedLines } from './kept-checkpoint.js'
 import { ExportFault, isAnchor, isLinks, readAnchorLine, readHeader, readLinksLine } from './read-export.js'
 import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './verify-export.js'
 
@@ -49,9 +49,11 @@ export async function verifyCompared(
     (kept === undefined || tenant_id === undefined
       ? undefined
       : readNote(kept, { tenant_id, publicKey: signers, comparable }))
+  const own = kept === undefined ? [] : listOwn(kept, tenant_id)
   const verdict = await verifyExport(joined(beginning, lines), {
     ...(publicKey === undefined ? {} : { publicKey }),
     ...(note === undefined ? {} : { checkpoint: note }),
+    ...(own.some((other) => other !== note) ? { checkpoints: own } : {}),
     ...(onEntry === undefined ? {} : { onEntry }),
     ...(onProgress === undefined ? {} : { onProgress }),
   })
@@ -67,6 +69,12 @@ function isTold(
   { last_id, created_at }: Pick<Checkpoint, 'last_id' | 'created_at'>,
 ): boolean {
   return ids.has(last_id) || (last_id > head_id && created_at <= signed_at)
+}
+
+/** All notes of a tenant's log, whichever of them the verdict names: an older one may contradict the log all the same. */
+function listOwn(kept: string, tenant_id: string | undefined): string[] {
+  const notes = tenant_id === undefined ? [] : (groupKeptNotes(kept).get(tenant_id) ?? [])
+  return [...new Set(notes.map(({ checkpoint }) => checkpoint))]
 }
 
 /** What the first lines of an export say. */

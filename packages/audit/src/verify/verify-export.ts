@@ -4,7 +4,7 @@
  */
 import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack } from '../formats/chain.js'
+import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
 import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
@@ -13,6 +13,13 @@ import { readEntryTree } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTreeKey } from '../formats/tree.js'
+import {
+  ANOTHER_LOG,
+  CheckpointComparison,
+  type ComparedCheckpoints,
+  endsBefore,
+  KeptNoteError,
+} from './compare-checkpoints.js'
 import { assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
 import {
   type ExportedEntry,
@@ -56,6 +63,8 @@ export interface ExportVerdict {
   checkpoint_compared?: boolean
   /** the checkpoint that was given, once its signature was verified */
   checkpoint?: KeptStatement
+  /** if several checkpoints of this log were given: how all of them compare */
+  checkpoints?: ComparedCheckpoints
   signed_at?: string
   /** the key that signed the export, as the file names it */
   public_key?: string
@@ -109,6 +118,8 @@ export interface VerifyExportOptions {
   publicKey?: PublicKeys
   /** a checkpoint that was kept from earlier, as a note */
   checkpoint?: string
+  /** all checkpoints that were kept of this log, as notes: none may contradict the file (export.md 6) */
+  checkpoints?: readonly string[]
   /** called with each entry that was verified; what it says counts only if the verdict is valid */
   onEntry?: (entry: ExportedEntry) => void
   /** called from time to time with the number of verified entries */
@@ -119,13 +130,13 @@ const PROGRESS_ENTRIES = 50_000
 
 /**
  * Verifies the lines of an export, each without its line feed. Never throws because of the file's content:
- * the verdict reports it.
+ * the verdict reports it. @throws KeptNoteError if one of `checkpoints` contradicts it and was not signed
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
-  { publicKey, checkpoint, onEntry, onProgress }: VerifyExportOptions = {},
+  { publicKey, checkpoint, checkpoints, onEntry, onProgress }: VerifyExportOptions = {},
 ): Promise<ExportVerdict> {
-  const reader = new ExportReader({ publicKey, note: checkpoint, onEntry })
+  const reader = new ExportReader({ publicKey, note: checkpoint, notes: checkpoints, onEntry })
   const { verdict } = reader
   let line = 0
   try {
@@ -138,6 +149,7 @@ export async function verifyExport(
     reader.end()
     return { ...verdict, valid: true }
   } catch (error) {
+    if (error instanceof KeptNoteError) throw error
     if (error instanceof CheckpointError) return { ...verdict, line, reason: error.message }
     if (!(error instanceof ExportFault)) throw error
     const { reason, entry_id } = error
@@ -154,21 +166,6 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
     `the tenant is deleted, but by the entries through ${id} a key is not destroyed, or an API key not revoked`,
 }
 
-/** What another entry in the place of a known one says. Which of the two it was, the entries don't tell. */
-const ANOTHER_LOG = 'the log was rewritten, or rolled back and written on'
-
-/**
- * What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two
- * is the older.
- */
-function endsBefore(log: string, end: Pick<Checkpoint, 'last_id' | 'created_at'>, kept: Checkpoint): string {
-  const known =
-    `${log} ended with entry ${end.last_id} when this was signed, at ${end.created_at}; ` +
-    `the checkpoint of ${kept.created_at} is of entry ${kept.last_id}`
-  if (kept.created_at > end.created_at) return `${known}: this is older than the checkpoint, or the log was rolled back`
-  return `${known}: by these times, the log was rolled back`
-}
-
 /** The reader's position in the chain. */
 interface Position {
   id: number
@@ -183,6 +180,7 @@ class ExportReader {
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
   private kept: Checkpoint | undefined
+  private readonly comparison: CheckpointComparison | undefined
   /** a kept checkpoint of the installation's log */
   private keptAnchor: Checkpoint | undefined
   private covered: ExportAnchor | undefined
@@ -195,10 +193,12 @@ class ExportReader {
     private readonly options: {
       publicKey: PublicKeys | undefined
       note: string | undefined
+      notes: readonly string[] | undefined
       onEntry: VerifyExportOptions['onEntry']
     },
   ) {
     this.verdict = { valid: false, verified_entries: 0, trusted_key: options.publicKey !== undefined }
+    this.comparison = options.notes && new CheckpointComparison(options.notes)
   }
 
   read(line: string): void {
@@ -233,11 +233,18 @@ class ExportReader {
     }
     if (this.options.note !== undefined) this.keep(this.options.note, tenant_id)
     this.compareWithKept()
+    this.comparison?.compare(this.last)
   }
 
   private get given(): string[] | undefined {
     const { publicKey } = this.options
     return publicKey === undefined ? undefined : [publicKey].flat()
+  }
+
+  /** The keys that a kept checkpoint must be signed by one of. @throws ExportFault if none was given */
+  private get signers(): readonly string[] {
+    if (!this.given) throw new ExportFault('a checkpoint was given without the public key that verifies it')
+    return this.changes.length > 0 ? this.keys : this.given
   }
 
   /** All keys that signed for the installation, as far as the file tells, in their order. */
@@ -263,10 +270,7 @@ class ExportReader {
   }
 
   private keep(note: string, tenant_id: string): void {
-    if (!this.given) {
-      throw new ExportFault('a checkpoint was given without the public key that verifies it')
-    }
-    const kept = readCheckpoint(note, this.changes.length > 0 ? this.keys : this.given)
+    const kept = readCheckpoint(note, this.signers)
     if (kept.tenant_id === tenant_id) this.kept = kept
     else if (kept.tenant_id === INSTALLATION_ID) this.keptAnchor = kept
     else throw new ExportFault('the checkpoint belongs to another tenant')
@@ -290,6 +294,7 @@ class ExportReader {
     verdict.last_id = id
     this.compareWithKept()
     this.compareWithAnchor()
+    this.comparison?.read(entry)
   }
 
   private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
@@ -320,6 +325,7 @@ class ExportReader {
     if (kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
       throw new ExportFault(`entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`, head_id)
     }
+    if (this.comparison) verdict.checkpoints = this.comparison.judge(signed, this.signers)
     if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     const isPurged = after_id > 0 && this.purged_through === after_id
     if (isPurged) verdict.purged_through = after_id
@@ -413,13 +419,9 @@ export function readSigned(trailer: ExportTrailer): Stretch {
   return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
 }
 
-// An entry that does not say up to where it purged explains no missing entries. The hash chain needs no
-// secret, so anybody can write an entry whose metadata is not JSON.
-function purgedThrough({ metadata }: AuditEntry): number | undefined {
-  try {
-    const through = JSON.parse(metadata ?? 'null')?.purged_through
-    return typeof through === 'number' ? through : undefined
-  } catch {
-    return undefined
-  }
+/** Through which entry the log was purged, as an entry of a purge says; undefined of any other entry. */
+export function purgedThrough(entry: Pick<AuditEntry, 'action' | 'metadata'>): number | undefined {
+  if (entry.action !== 'audit.purge') return undefined
+  const { purged_through } = readMetadata(entry)
+  return typeof purged_through === 'number' ? purged_through : undefined
 }

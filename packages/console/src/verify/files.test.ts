@@ -1,8 +1,8 @@
-// The period that the verifier proposes: that of the entries, whatever else in an export has a time.
+// The period that the verifier proposes, that of the entries, whatever else in an export has a time; and the key that it verifies by.
 import { expect, it } from 'vitest'
 import { reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
-import { writeExport } from '../../../../test/support/audit/written-export.js'
-import { readPeriod } from './files.js'
+import { publicKey, writeExport } from '../../../../test/support/audit/written-export.js'
+import { findOtherKey, readPeriod, recognize } from './files.js'
 
 const LATER = '2026-07-02T00:00:00.011Z'
 const [header = '', ...lines] = writeExport(reportedLog(), SIGNED_AT)
@@ -29,4 +29,13 @@ it('ends with the checkpoint, though the tree is signed later', async () => {
 
 it('is not known of a file that has no entry and no end', async () => {
   expect(await readPeriod(fileOf(header), fileOf(header))).toEqual({ from: undefined, to: undefined })
+})
+
+it('is the key in the field alone: another one in a file is told, by the name of the file', async () => {
+  const own = await recognize(new File([`${publicKey}\n`], 'operator.key'))
+  const other = await recognize(new File(['eaas-audit+01234567+AAAA\n'], 'brought.key'))
+  const known = await recognize(fileOf(header))
+  expect(findOtherKey([known, own], ` ${publicKey}\n`)).toBeUndefined()
+  expect(findOtherKey([known, own, other], publicKey)).toContain('The public key in brought.key is not the one')
+  expect(findOtherKey([known, own], '')).toContain('operator.key')
 })

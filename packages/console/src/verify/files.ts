@@ -1,5 +1,6 @@
 /** Tells what the files are that were dropped, by their beginnings, and what an export is of. */
 import { EXPORT_FORMAT } from '@eaas/audit'
+import { visible } from '@eaas/protocol'
 
 export type Kind = 'export' | 'public key' | 'names' | 'checkpoints'
 
@@ -8,6 +9,8 @@ export interface Given {
   kind: Kind
   /** of an export: the entry before its first one, by which exports are ordered */
   after_id: number
+  /** of a public key: the key itself */
+  key?: string
 }
 
 const EXPORT_START = `{"format":${JSON.stringify(EXPORT_FORMAT)}`
@@ -23,9 +26,18 @@ export async function recognize(file: File): Promise<Given> {
     const after_id = Number(/"after_id":(\d+)/.exec(text.slice(0, 1_000))?.[1] ?? 0)
     return { file, kind: 'export', after_id }
   }
-  if (text.startsWith(KEY_START)) return { file, kind: 'public key', after_id: 0 }
+  if (text.startsWith(KEY_START)) return { file, kind: 'public key', after_id: 0, key: text.trim() }
   if (Object.keys(await readNames(file)).length > 0) return { file, kind: 'names', after_id: 0 }
   return { file, kind: 'checkpoints', after_id: 0 }
+}
+
+/** What is wrong with the public key of a file beside the one in the field, by which is verified; undefined if nothing is. */
+export function findOtherKey(given: readonly Given[], publicKey: string): string | undefined {
+  const other = given.find(({ key }) => key !== undefined && key !== publicKey.trim())
+  return (
+    other &&
+    `The public key in ${visible(other.file.name)} is not the one in the field. Nothing is verified by either: remove the file, or empty the field and give the file again.`
+  )
 }
 
 /** Reads names by ids; empty if the file holds none. */

@@ -1,14 +1,15 @@
 /** The page on which an auditor drops an export: what it needs is in this one file, and nothing leaves it. */
 import { parseRfc3339, visible } from '@eaas/protocol'
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { save } from '../save.js'
-import { type Given, readNames, readPeriod, recognize } from './files.js'
+import { findOtherKey, type Given, readNames, readPeriod, recognize } from './files.js'
 import type { Message, ProofTask, Task } from './messages.js'
 
 const given = signal<readonly Given[]>([])
 const publicKey = signal('')
+const otherKey = computed(() => findOtherKey(given.value, publicKey.value) ?? '')
 const from = signal('')
 const to = signal('')
 const error = signal('')
@@ -44,8 +45,8 @@ async function take(files: readonly File[]): Promise<void> {
   const known = await Promise.all(files.map(recognize))
   const others = given.value.filter(({ file }) => !files.some(({ name }) => name === file.name))
   const all = [...others, ...known].sort((a, b) => a.after_id - b.after_id)
-  const key = known.find(({ kind }) => kind === 'public key')
-  if (key) publicKey.value = (await key.file.text()).trim()
+  // Never in place of what the auditor entered.
+  publicKey.value ||= known.find(({ key }) => key !== undefined)?.key ?? ''
   const exports = all.filter(({ kind }) => kind === 'export')
   const [first, last] = [exports[0], exports.at(-1)]
   if (first && last) {
@@ -72,7 +73,7 @@ async function verify(event: Event): Promise<void> {
   else if (kept.length > 0 && !key) error.value = 'Checkpoints need the public key of the operator.'
   else if (begin === '' || begin >= end)
     error.value = 'The period must be two times such as 2026-04-01T00:00:00Z, the later one second.'
-  if (error.value !== '') return
+  if (error.value !== '' || otherKey.value !== '') return
   const names = Object.assign({}, ...(await Promise.all(filesOf('names').map(readNames))))
   progress.value = { entries: 0, part: 0 }
   const task: Task = { exports, kept, publicKey: key, names, from: begin, to: end }
@@ -88,7 +89,7 @@ function prove(): void {
   if (exports.length === 0) error.value = 'Drop an export first: what eaas audit export wrote.'
   else if (ids.length === 0 || !ids.every((id) => id > 0))
     error.value = 'Entries to prove must be their numbers, such as 17 or 17 18.'
-  if (error.value !== '') return
+  if (error.value !== '' || otherKey.value !== '') return
   progress.value = { entries: 0, part: 0 }
   const task: ProofTask = {
     exports: exports.map(({ file }) => file),
@@ -114,6 +115,7 @@ function Page() {
     addEventListener('dragover', stop)
     addEventListener('drop', drop)
   }, [])
+  const shown = error.value || otherKey.value
   return (
     <>
       <form class="verifier" onSubmit={verify}>
@@ -179,9 +181,9 @@ function Page() {
             ? `${progress.value.entries.toLocaleString('en')} entries, ${Math.round(100 * progress.value.part)} %`
             : saved.value !== '' && `Saved ${saved.value}.`}
         </p>
-        {error.value !== '' && (
+        {shown !== '' && (
           <p class="fault" role="alert">
-            {error.value}
+            {shown}
           </p>
         )}
         <p class="soft">

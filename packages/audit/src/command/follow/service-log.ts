@@ -5,7 +5,7 @@ import { type Checkpoint, parseCheckpoint } from '../../formats/checkpoint.js'
 import { CheckpointError } from '../../formats/signed-note.js'
 import { type ExportedEntry, ExportFault, isTrailer, readEntry, readHeader } from '../../verify/read-export.js'
 import { NO_LINE, splitLines } from '../../verify/split-lines.js'
-import { verifyExport } from '../../verify/verify-export.js'
+import { purgedThrough, verifyExport } from '../../verify/verify-export.js'
 import { CommandError } from '../files.js'
 import type { Cursor, Reached } from './cursor.js'
 import { BATCH_ENTRIES, type Batch, type Delivery } from './deliver.js'
@@ -91,6 +91,7 @@ function openLog(
     const begun: ExportedEntry[] = []
     let [header, last] = ['', '']
     let read = 0
+    let purged = 0
     let isAtEnd = false
     async function* seen() {
       try {
@@ -112,6 +113,7 @@ function openLog(
         else known.splice(-1, 1, { id, hash })
         if (read < BATCH_ENTRIES) begun.push(entry)
         read += 1
+        purged = Math.max(purged, purgedThrough(entry) ?? 0)
       },
     })
     const { valid, reason, tenant_id: owner, trusted_key } = verdict
@@ -128,8 +130,12 @@ function openLog(
     const { after_id, after_hash } = readHeader(header)
     if (after_id < after.id || (after_id === after.id && after.hash && !equalBytes(after.hash, after_hash)))
       throw wentBack(after.id, 'the log has another entry there')
-    if (after_id > after.id)
-      tell(`entries ${after.id + 1} to ${after_id} of the log ${tenant_id} were purged and are left out`)
+    if (after_id > after.id) {
+      const skipped = `entries ${after.id + 1} to ${after_id}`
+      // More may have been purged while the export was made.
+      if (purged < after_id) throw withheld(skipped)
+      tell(`${skipped} of the log ${tenant_id} were purged and are left out`)
+    }
     ends = known
     first = begun
   }
@@ -308,6 +314,13 @@ function detailOf(text: string): string {
 
 function brokenOff(url: URL, error: unknown): TryAgainError {
   return new TryAgainError(`the connection to ${url.origin} broke off (${reasonOf(error as Error)})`)
+}
+
+/** Of an export that the server signed as it is, and that is not the one that was asked for. */
+function withheld(skipped: string): CommandError {
+  return new CommandError(
+    `the export lacks ${skipped}, and no audit.purge in it says that they were purged: what stands between here and the service may have asked it for less. Nothing was delivered: set EAAS_URL to the service itself and start again, and examine the proxy`,
+  )
 }
 
 function wentBack(id: number, what: string): CommandError {

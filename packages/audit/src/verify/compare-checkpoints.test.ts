@@ -1,0 +1,208 @@
+// Checkpoints that were kept of one log, all of which must agree with an export, whichever of them its verdict names.
+import { createSecretKey } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import {
+  cutExport,
+  type Draft,
+  publicKey,
+  signingKey,
+  TENANT,
+  writeExport,
+} from '../../../../test/support/audit/written-export.js'
+import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+import { type Checkpoint, signCheckpoint } from '../formats/checkpoint.js'
+import { cosign, createWitnessKey } from '../formats/cosignature.js'
+import { CheckpointError, encodeNoteKey, splitNote } from '../formats/signed-note.js'
+import { signTree } from '../formats/tree.js'
+import { keepTree } from '../formats/witnessed.js'
+import { signingKeyOf } from '../node/signing-key.js'
+import { KeptNoteError } from './compare-checkpoints.js'
+import { splitLines } from './split-lines.js'
+import { verifyCompared } from './verify-compared.js'
+
+const day = (number: number) => `2026-01-${String(number).padStart(2, '0')}T00:00:00.000Z`
+const SIGNED_AT = day(20)
+const OTHER = new Uint8Array(32).fill(9)
+const stranger = signingKeyOf(createSecretKey(Buffer.alloc(32, 8)))
+
+/** A log of ten entries, of which some are others than of `usage.doubled`. */
+function writeLog(others: Record<number, Pick<Draft, 'action' | 'metadata'>> = {}): string[] {
+  const draft = (id: number) => ({ action: 'usage.doubled', created_at: day(id), ...others[id] })
+  return [
+    ...writeExport(
+      Array.from({ length: 10 }, (_, at) => draft(at + 1)),
+      SIGNED_AT,
+    ),
+  ]
+}
+const log = writeLog()
+
+/** A note of the entry that `lines` have, or of another one; signed on the day after it by default. */
+function noteOf(
+  last_id: number,
+  { lines = log, key = signingKey, ...more }: Partial<Checkpoint> & { lines?: string[]; key?: typeof signingKey } = {},
+) {
+  const hash = lines.slice(1, -1)[last_id - 1]
+  const known = hash === undefined ? OTHER : decodeHex(JSON.parse(hash).hash)
+  return signCheckpoint(key, { tenant_id: TENANT, last_id, hash: known, created_at: day(last_id + 1), ...more })
+}
+
+const verify = (text: string, notes: readonly string[], witnesses?: readonly string[]) =>
+  verifyCompared(splitLines([Buffer.from(text)]), { publicKey, kept: notes.join(''), witnesses })
+const verdictOf = async (lines: readonly string[], ...notes: string[]) => (await verify(lines.join(''), notes)).verdict
+const linesOf = (notes: readonly string[]) => notes.map((checkpoint) => `${JSON.stringify({ checkpoint })}\n`)
+
+describe('an older checkpoint', () => {
+  it('that agrees too changes nothing of what the verdict says', async () => {
+    const { checkpoints, ...verdict } = await verdictOf(log, noteOf(4), noteOf(8))
+    expect(checkpoints).toEqual({ given: 2, not_compared: 0, accepted: 0 })
+    expect(verdict).toEqual(await verdictOf(log, noteOf(8)))
+  })
+
+  it.each([
+    ['in notes', [noteOf(4, { hash: OTHER }), noteOf(8)]],
+    ['in lines', linesOf([noteOf(8), noteOf(4, { hash: OTHER })])],
+  ])('is contradicted by a rewritten log, though the newest agrees: %s', async (_, kept) => {
+    expect(await verdictOf(log, ...kept)).toMatchObject({
+      valid: false,
+      broken_at: 4,
+      line: 12,
+      reason: `entry 4 is not the one of the checkpoint of ${day(5)}: the log was rewritten, or rolled back and written on, and no entry of the export accepts that (audit.rollback_accepted)`,
+    })
+  })
+
+  it('is contradicted by a log that is shorter', async () => {
+    const verdict = await verdictOf(log, noteOf(11, { created_at: day(12) }), noteOf(8, { created_at: day(13) }))
+    expect(verdict).toMatchObject({
+      valid: false,
+      broken_at: 11,
+      reason: expect.stringContaining('by these times, the log was rolled back'),
+    })
+  })
+
+  it('is contradicted by the end of a log of which the file has a stretch', async () => {
+    const [begun = ''] = cutExport(log, [8], SIGNED_AT)
+    expect(await verdictOf([begun], noteOf(10, { hash: OTHER }), noteOf(6, { created_at: day(15) }))).toMatchObject({
+      valid: false,
+      broken_at: 10,
+    })
+  })
+
+  it('is not compared where the file does not have its entry, which the verdict counts', async () => {
+    const [, end = ''] = cutExport(log, [5], SIGNED_AT)
+    expect(await verdictOf([end], noteOf(2), noteOf(3), noteOf(5), noteOf(9))).toMatchObject({
+      valid: true,
+      checkpoint: { id: 9 },
+      checkpoint_compared: true,
+      checkpoints: { given: 4, not_compared: 2, accepted: 0 },
+    })
+  })
+
+  it('contradicts another one of an entry that the file does not have', async () => {
+    const [, end = ''] = cutExport(log, [5], SIGNED_AT)
+    const kept = [noteOf(2), noteOf(2, { hash: OTHER, created_at: day(4) }), noteOf(9)]
+    const reason = `the checkpoints of ${day(3)} and of ${day(4)} state different hashes of entry 2`
+    expect(await verdictOf([end], ...kept)).toMatchObject({
+      valid: false,
+      broken_at: 2,
+      reason: expect.stringContaining(reason),
+    })
+    const forged = noteOf(2, { hash: OTHER, key: stranger })
+    expect(await verdictOf([end], noteOf(2), forged, noteOf(9))).toMatchObject({
+      valid: true,
+      checkpoints: { not_compared: 2 },
+    })
+  })
+
+  it('that nobody signed accuses no log, and is not passed over either', async () => {
+    const verdict = verdictOf(log, noteOf(4, { hash: OTHER, key: stranger }), noteOf(8))
+    await expect(verdict).rejects.toThrow(KeptNoteError)
+    await expect(verdict).rejects.toThrow(
+      `of ${day(5)} contradicts the export at entry 4, but cannot be trusted: the checkpoint was signed by another key`,
+    )
+    await expect(verdict).rejects.toThrow(CheckpointError)
+  })
+
+  it('is compared beside one of the installation that a witness cosigned', async () => {
+    const signer = signingKeyOf(createSecretKey(Buffer.alloc(32, 6)))
+    const key = createWitnessKey('witness.example/w1', signer)
+    const tree = signTree(signingKey, [OTHER])
+    const cosigned = `${tree}${cosign({ key, signingKey: signer }, splitNote(tree).text, 1_800_000_000)}`
+    const line = {
+      checkpoint: noteOf(1, { tenant_id: INSTALLATION_ID, hash: OTHER }),
+      tree: keepTree(cosigned, [OTHER]),
+    }
+    const judge = (own: string) =>
+      verify(log.join(''), [`${JSON.stringify(line)}\n`, ...linesOf([own])], [encodeNoteKey(key)])
+    expect((await judge(noteOf(4))).verdict).toMatchObject({
+      valid: true,
+      checkpoint: { tenant_id: INSTALLATION_ID },
+      checkpoints: { given: 1, not_compared: 0 },
+    })
+    expect((await judge(noteOf(4, { hash: OTHER }))).verdict).toMatchObject({ valid: false, broken_at: 4 })
+    // The file may have grown since the export was made.
+    expect((await judge(noteOf(11, { created_at: day(21) }))).verdict).toMatchObject({
+      valid: true,
+      checkpoints: { given: 1, not_compared: 1 },
+    })
+  })
+})
+
+describe('a rollback that an operator accepted', () => {
+  const lossy = (agrees_through: number, witnessed_id: number) =>
+    writeLog({ 6: { action: 'audit.rollback_accepted', metadata: { agrees_through, witnessed_id } } })
+  const lost = (id: number, more = {}) => noteOf(id, { hash: OTHER, created_at: day(5), ...more })
+
+  it.each([
+    ['the log has another entry', 4],
+    ['it is behind the end', 12],
+  ])('explains an older checkpoint of a lost entry: %s', async (_, id) => {
+    const lines = lossy(3, 12)
+    expect(await verdictOf(lines, lost(id), noteOf(8, { lines }))).toMatchObject({
+      valid: true,
+      checkpoints: { given: 2, not_compared: 0, accepted: 1 },
+    })
+  })
+
+  it.each([
+    ['of an entry that was not lost', lossy(4, 12), {}],
+    ['of a later entry than the operator knew', lossy(0, 3), {}],
+    ['that was signed since', lossy(3, 12), { created_at: day(7) }],
+  ])('explains none %s', async (_, lines, more) => {
+    const verdict = await verdictOf(lines, lost(4, more), noteOf(8, { lines }))
+    expect(verdict).toMatchObject({ valid: false, broken_at: 4 })
+  })
+
+  it('does not explain the newest checkpoint, which the log never agrees with again', async () => {
+    expect(await verdictOf(lossy(3, 12), noteOf(2), lost(4))).toMatchObject({ valid: false, broken_at: 4 })
+  })
+})
+
+it('is told by eaas-audit verify, which was given several files', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'eaas-kept-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const [, end = ''] = cutExport(log, [5], SIGNED_AT)
+  const files = {
+    whole: log.join(''),
+    end,
+    january: noteOf(4),
+    forged: noteOf(4, { hash: OTHER }),
+    february: noteOf(8),
+  }
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+  const run = (exported: string, january: string) => {
+    const kept = [january, 'february'].flatMap((name) => ['--checkpoint', join(folder, name)])
+    return runAuditCommand(['verify', join(folder, exported), '--public-key', publicKey, ...kept])
+  }
+  const agreeing = await run('whole', 'january')
+  expect([agreeing.code, agreeing.stdout]).toEqual([0, expect.not.stringContaining('checkpoints')])
+  expect(await run('whole', 'forged')).toMatchObject({ code: 1, stdout: expect.stringContaining('NOT valid: entry 4') })
+  expect(await run('end', 'january')).toMatchObject({
+    code: 4,
+    stdout: expect.stringContaining('checkpoints 1 of 2 of this log could not be compared'),
+  })
+})
