@@ -318,17 +318,47 @@ describe('the period of a report', () => {
     expect(await judge(drafts, { ...ended, to: '2026-03-02T23:59:59.999Z' })).toEqual([true, 'good', expect.anything()])
   })
 
-  it('is not covered if the end is missing and the last entry is dated after the signature', async () => {
-    const ahead = { action: 'key.unwrap', created_at: '2027-01-01T00:00:00.000Z', key_id: CUSTOMERS, key_version: 2 }
-    const accepted = {
-      ...{ action: 'audit.clock_accepted', created_at: '2026-03-04T00:00:00.000Z' },
-      metadata: { ahead_until: ahead.created_at, reason: 'battery' },
+  describe('of a log that a clock dated ahead', () => {
+    const AHEAD = '2027-01-01T00:00:00.000Z'
+    const RIGHT_AGAIN = '2026-03-04T00:00:00.000Z'
+    // The last entry of the history is 14.
+    const use = (created_at: string) => ({ action: 'key.unwrap', created_at, key_id: CUSTOMERS, key_version: 2 })
+    const accepted = (created_at: string) => ({
+      ...{ action: 'audit.clock_accepted', created_at },
+      metadata: { ahead_until: AHEAD, reason: 'battery' },
+    })
+    const begun = { from: '2026-01-01T00:00:00.000Z' }
+    const covered = [true, 'good', expect.anything()]
+    const uncovered = (later: string) => {
+      const todo = `so what is dated from then on may be of the period and is not counted; list it with the command entries and --from=${AHEAD}`
+      const said = `a clock was ahead: entry 15 is dated ${AHEAD}, ${later}, ${todo}.`
+      return [false, 'due', expect.stringContaining(said)]
     }
-    const drafts = [...purgedLog(), ahead, accepted, { ...ahead, created_at: '2026-03-05T00:00:00.000Z' }]
-    const given = { from: '2026-01-01T00:00:00.000Z', until: 15 }
-    const said = `a clock was ahead: entry 15, the last one, is dated ${ahead.created_at}, after the export was signed at ${SIGNED_AT}, and what follows may be of the period`
-    expect(await judge(drafts, given)).toEqual([false, 'due', expect.stringContaining(said)])
-    expect(await judge(drafts, { ...given, until: 17 })).toEqual([true, 'good', expect.anything()])
+
+    it.each([
+      ['the log ends so', 15],
+      ['the end is missing', 16],
+    ])('is not covered if the signature is before what is dated after the period, and %s', async (_, entries) => {
+      const drafts = [...purgedLog(), use(AHEAD), use(AHEAD)].slice(0, entries)
+      expect(await judge(drafts, { ...begun, until: 15 })).toEqual(
+        uncovered(`and the export was signed at ${SIGNED_AT}`),
+      )
+    })
+
+    it('is not covered if time went back, in it or later, before what is dated after the period', async () => {
+      const drafts = [...purgedLog(), use(AHEAD), accepted(RIGHT_AGAIN), use('2026-03-05T00:00:00.000Z')]
+      const later = `and entry 16, which follows, ${RIGHT_AGAIN}`
+      expect(await judge(drafts, begun)).toEqual(uncovered(later))
+      expect(await judge(drafts, { from: RIGHT_AGAIN })).toEqual(uncovered(later))
+    })
+
+    it('is covered if all that is dated ahead was written before it or after it', async () => {
+      const before = [...purgedLog(), use(AHEAD), accepted(RIGHT_AGAIN)]
+      expect(await judge(before, { from: '2026-03-04T00:00:00.001Z' })).toEqual(covered)
+      const after = [...purgedLog(), use(TO), use(AHEAD)]
+      expect(await judge(after, begun)).toEqual(covered)
+      expect(await judge([...after, accepted('2026-07-01T12:00:00.000Z')], begun)).toEqual(covered)
+    })
   })
 
   it('is said to rest on the clock where the end is missing', async () => {

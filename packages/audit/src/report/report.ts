@@ -2,6 +2,7 @@
 import type { ExportedEntry } from '../verify/read-export.js'
 import { createAccessReader } from './access.js'
 import { CitedEntries } from './cited-entries.js'
+import { createTimesReader, type EntryTimes } from './entry-times.js'
 import { createEvidence, type Evidence, type EvidenceSource, findUncovered } from './evidence.js'
 import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'
@@ -27,7 +28,7 @@ export interface ReportReader {
   /** Reads the next entry; to be given to `verifyExport` as `onEntry`. */
   read(entry: ExportedEntry): void
   /** Makes the report, once the log was read; it has nothing but the verdict if that is not valid. */
-  report(source: Omit<EvidenceSource, 'from' | 'to' | 'first_at' | 'last_at'>): Report
+  report(source: Omit<EvidenceSource, 'from' | 'to' | keyof EntryTimes>): Report
 }
 
 /** Creates a reader of a period: from a time until before another one, RFC 3339 in UTC with milliseconds. */
@@ -37,12 +38,10 @@ export function createReportReader(period: { from: string; to: string }): Report
   const rights = createRightsSectionReader(period)
   const refusals = createRefusalsReader(period)
   const cited = new CitedEntries()
-  let first_at: string | undefined
-  let last_at: string | undefined
+  const times = createTimesReader(period)
   return {
     read(entry) {
-      first_at ??= entry.created_at
-      last_at = entry.created_at
+      times.read(entry)
       access.read(entry)
       keys.read(entry)
       rights.read(entry)
@@ -50,7 +49,7 @@ export function createReportReader(period: { from: string; to: string }): Report
       cited.read(entry)
     },
     report(source) {
-      const whole = { ...source, ...period, first_at, last_at }
+      const whole = { ...source, ...period, ...times.times() }
       const { valid, after_id = 0 } = source.verdict
       const sections = valid
         ? [access.section(), keys.section(rights.keys(), after_id), rights.section(after_id), refusals.section()]
