@@ -182,6 +182,24 @@ inChromium('the console', ({ open }) => {
     await opened.close()
   })
 
+  it('shows no rights if there are more changes than it reads, because it may lack those that took rights away', async () => {
+    const opened = await open(`${service.url}/console#/keys`)
+    const { page, close } = opened
+    await signIn(opened, owner.secret)
+    const { logs } = (await owner.call('GET', '/v1/audit?action=api_key.create&limit=1')).body
+    await page.route(/\/v1\/audit\?.*action=api_key\.create/, (route) => {
+      const after = Number(new URL(route.request().url()).searchParams.get('after_id') ?? 0)
+      const many = Array.from({ length: 100 }, (_, at) => ({ ...logs[0], id: after + 1 + at }))
+      return route.fulfill({ json: { logs: many, count: 100, total: 30_000, limit: 100, offset: 0 } })
+    })
+    await page.evaluate(() => location.assign('#/rights'))
+    const said = page.getByText('There are more than 20000 changes of rights')
+    await said.waitFor()
+    expect(await said.innerText()).toMatch(/run npx @eaas\/audit rights FILE --at \S+Z on the export\.$/)
+    expect(await page.locator('main table, .empty').count()).toBe(0)
+    await close()
+  })
+
   it('says why an API key is refused, with the id of the request', async () => {
     const { page, close } = await open(`${service.url}/console`)
     await page.getByLabel('API key').fill(`${owner.secret.slice(0, -1)}${owner.secret.endsWith('a') ? 'b' : 'a'}`)

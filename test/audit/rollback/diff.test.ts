@@ -268,7 +268,13 @@ describe('checkpoints of entries whose loss was accepted', { timeout: TIMEOUT_MS
     expect(await compare()).toMatchObject({ code: 1, found: { differs_at: total.kept - 1 } })
     await restoreTables(sql, 'accepted')
     await sql`update audit_log set metadata = replace(metadata, 'a drill', 'a real loss') where action = 'audit.rollback_accepted'`
-    expect(await compare()).toMatchObject({ code: 1, found: { differs_at: total.all, accepted_through: null } })
+    const forged = {
+      differs_at: end,
+      entry_fault: 'entry_altered',
+      witnessed_through: total.all,
+      accepted_through: null,
+    }
+    expect(await compare()).toMatchObject({ code: 1, found: forged })
     await restoreTables(sql, 'accepted')
 
     await owner.call('POST', '/v1/keys', { name: 'later' })

@@ -1,7 +1,7 @@
 // A fork of a tenant's log: genuine entries that a server wrote on rows that somebody had put back, with more changes than the true log has.
 // It takes the place neither of what a process witnessed nor of what an anchor covers, however it is shown. The attacker has the whole database,
 // can have commands run on it, and has no key.
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -11,10 +11,13 @@ import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anch
 import { examineCheckpoints } from '../../../packages/server/src/cli/examine-logs.js'
 import { createWitnessEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
+import { diffAudit } from '../../../packages/server/src/operations/diff-audit.js'
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../../packages/server/src/store/audit.js'
+import type { Sql } from '../../../packages/server/src/store/db.js'
 import { type Server, serverOf } from '../../support/audit/audit-scene.js'
-import { type Caller, type Service, startService } from '../../support/service/service.js'
+import { runCommand } from '../../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
 import { anchor, copyAll, removeAll, setInstallationScene } from '../installation/installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()
@@ -234,5 +237,84 @@ describe('a copy of an anchored head whose MAC somebody changed', () => {
     expect(await compare(command)).toEqual([])
     expect((await command.call(victim.secret, 'POST', '/v1/keys', { name: 'more' })).status).toBe(500)
     expect(command.services.committer.watches.get(tenant_id).alarm?.reason).toContain('changed outside')
+  })
+})
+
+describe('eaas audit diff of a fork that goes on past a kept checkpoint', () => {
+  /** A fork of five entries; `kept` are the true ones, and the last of them is that of the checkpoint. */
+  async function keptFork() {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-fork-'))
+    onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const { database, services } = current()
+    const { sql } = services
+    const eaas = (...args: string[]) =>
+      runCommand(['audit', ...args, '--tenant', tenant_id], {
+        ...{ database, rootKey: ROOT_KEY },
+        environment: { EAAS_CHECKPOINT_FILE: 'none' },
+      })
+    const file = join(folder, 'checkpoint')
+    await writeFile(file, (await eaas('checkpoint')).stdout)
+    const kept = await rowsOf(tenant_id)
+    await putBack()
+    await addKeys(serverOf(current()), victim, ['one', 'two', 'three'])
+    const show = async (row: Partial<EntryRow> | undefined) =>
+      sql`update audit_log set ${sql(row ?? {})} where tenant_id = ${tenant_id} and id = ${kept.length}`
+    const diff = async () => {
+      const { code, stdout } = await eaas('diff', '--checkpoint', file, '--json')
+      return { code, ...JSON.parse(stdout) }
+    }
+    const forked = (await rowsOf(tenant_id)).slice(kept.length - 1)
+    return { tenant_id, kept, last: kept.at(-1), forked, show, diff, file, eaas }
+  }
+  type EntryRow = { id: number; hash: Uint8Array; mac: Uint8Array }
+  const rowsOf = (tenant_id: string) =>
+    current().services.sql<EntryRow[]>`select * from audit_log where tenant_id = ${tenant_id} order by id`
+
+  it('tells the difference whatever of the true entry the database shows in its place', async () => {
+    const { kept, last, forked, show, diff, file, eaas } = await keptFork()
+    const id = kept.length
+    expect(await diff()).toMatchObject({ code: 1, differs_at: id, agrees_through: 0 })
+    await show({ hash: last?.hash ?? new Uint8Array() })
+    const altered = { code: 1, agrees_through: 0, entry_fault: 'entry_altered', head_fault: null }
+    expect(await diff()).toMatchObject({ ...altered, differs_at: id })
+    await show(last && { hash: last.hash, mac: last.mac })
+    expect(await diff()).toMatchObject({ ...altered, differs_at: id })
+    await show(last)
+    expect(await diff()).toMatchObject({ ...altered, agrees_through: id, differs_at: id + 1 })
+    const { stdout } = await eaas('diff', '--checkpoint', file)
+    expect(stdout).toContain(`But entry ${id + 1} does not follow from the entry before it (entry_altered).`)
+    await show(forked[0])
+    expect(await diff()).toMatchObject({ code: 1, differs_at: id, entry_fault: null })
+  })
+
+  it('tells that the head is another one if the true entries alone are shown while it reads them', async () => {
+    const { tenant_id, kept, last, forked, show } = await keptFork()
+    const { services } = current()
+    const { sql } = services
+    const remove = (from: number) => sql`delete from audit_log where tenant_id = ${tenant_id} and id >= ${from}`
+    const showTrue = async () => {
+      await remove(kept.length + 1)
+      await show(last)
+    }
+    const showFork = async () => {
+      await remove(kept.length)
+      await sql`insert into audit_log ${sql(forked)}`
+    }
+    // The first snapshot has the head and what else is compared, the last one compares the head with its entry.
+    let snapshots = 0
+    const begin = async (...given: Parameters<Sql['begin']>) => {
+      snapshots += 1
+      if (snapshots > 1) await showFork()
+      const read = await sql.begin(...given)
+      if (snapshots === 1) await showTrue()
+      return read
+    }
+    const lying = new Proxy(sql, { get: (target, name) => (name === 'begin' ? begin : Reflect.get(target, name)) })
+    const checkpoints = [{ last_id: kept.length, hash: last?.hash ?? new Uint8Array(), policy_version: 1 }]
+    const diff = await diffAudit({ ...services, sql: lying }, tenant_id, { checkpoints })
+    expect(diff).toMatchObject({ differs_at: null, entry_fault: null, head_fault: { reason: 'head_mismatch' } })
+    expect(snapshots).toBe(2)
   })
 })

@@ -176,6 +176,16 @@ describe('eaas audit replay', { timeout: 240_000 }, () => {
     expect(row).toEqual({ revoked_at: null })
   })
 
+  it('repeats nothing of a log with an altered entry, which does not show what it lost', async () => {
+    await acceptAll()
+    await scene.service.services
+      .sql`update audit_log set ip_address = '192.0.2.1' where tenant_id = ${idOf(0)} and id = 2`
+    const { code, stderr } = await replay('--yes')
+    const said = 'entry 2 does not follow from the entry before it (entry_altered), so nothing is repeated: '
+    expect([code, stderr]).toEqual([1, expect.stringContaining(said)])
+    expect(await states()).toMatchObject(BEFORE)
+  })
+
   it('repeats nothing before the loss is accepted', async () => {
     const { code, stderr } = await replay('--yes')
     expect([code, stderr]).toEqual([1, expect.stringContaining('their loss is not accepted')])

@@ -64,20 +64,20 @@ export function createAccessReader(period: { from: string; to: string }): Access
     found.hours[hour] = (found.hours[hour] ?? 0) + 1
   }
 
-  function readPersonDay(person: Person, entry: FilteredEntry): void {
-    const day = entry.created_at.slice(0, 10)
-    let figure = person.days.get(day)
-    if (!figure && personDays >= MOST_PERSON_DAYS) {
-      uncountedDays += 1
-      return
-    }
-    if (!figure) {
-      personDays += 1
-      const { user, actor } = person
-      figure = createFigure(`Opened on ${day}`, { user, actor, actions: OPENING, ...within(day, period) })
-      person.days.set(day, figure)
-    }
-    countEntry(figure, entry)
+  function readPersonDay(person: Person | undefined, entry: FilteredEntry): void {
+    const figure = person && findPersonDay(person, entry.created_at.slice(0, 10))
+    if (figure) countEntry(figure, entry)
+    else uncountedDays += 1
+  }
+
+  /** Finds or makes a day of a person; undefined if there are too many. */
+  function findPersonDay({ user, actor, days }: Person, day: string): Figure | undefined {
+    const found = days.get(day)
+    if (found || personDays >= MOST_PERSON_DAYS) return found
+    personDays += 1
+    const figure = createFigure(`Opened on ${day}`, { user, actor, actions: OPENING, ...within(day, period) })
+    days.set(day, figure)
+    return figure
   }
 
   return {
@@ -102,7 +102,7 @@ export function createAccessReader(period: { from: string; to: string }): Access
       }))
       if (person) countEntry(person[kind], entry)
       if (use) countEntry(use[kind], entry)
-      if (person && kind === 'opened') readPersonDay(person, entry)
+      if (kind === 'opened') readPersonDay(person, entry)
     },
     section() {
       const spikes = persons.all().flatMap(findSpikes)
@@ -118,11 +118,6 @@ export function createAccessReader(period: { from: string; to: string }): Access
           'Opened: a data key was unwrapped, or a value was decrypted by the server. Sealed: wrapped or encrypted. Exported: the secrets of a key left the server, which opens all that its versions sealed, without any further entry.',
           'An entry is not a record: where rows share a data key, one entry can open all of them; where a program keeps a data key for a while, it opens more without a further entry.',
           SPIKE_RULE,
-          ...(uncountedDays > 0
-            ? [
-                `${uncountedDays} entries were not counted by day and person, because there were too many; a spike among them is missing.`,
-              ]
-            : []),
         ],
         days: [...days.entries()].map(
           ([day, { opened, exported, hours }]): Day => ({
@@ -202,7 +197,16 @@ export function createAccessReader(period: { from: string; to: string }): Access
                 cells: [day, person.user, person.actor, figure, median],
                 tones: { opened: 'due' as const },
               })),
-            empty: 'No day in the period was a spike by this rule.',
+            empty:
+              uncountedDays === 0
+                ? 'No day in the period was a spike by this rule.'
+                : 'No day that was counted was a spike by this rule.',
+            notes:
+              uncountedDays === 0
+                ? []
+                : [
+                    `${uncountedDays} entries were not counted by day, because there are too many end users and days: a spike among them is missing. A shorter period may have fewer.`,
+                  ],
           },
         ],
       }

@@ -1,16 +1,30 @@
 /** The entries that the tables of a report cite by id, kept while the log is read. Pure. */
 import type { ExportedEntry } from '../verify/read-export.js'
-import { OPENING, SEALING } from './entry-filter.js'
+import { EXPORTING, OPENING, SEALING } from './entry-filter.js'
+import { REFUSED } from './refusals.js'
 
-/** How many entries are kept: changes of rights and keys, which are few, and no use of a key. */
-const MOST_ENTRIES = 50_000
-const USES: readonly string[] = [...OPENING, ...SEALING]
+/** How many entries of one action are kept, of the period and of other times each, so that none takes the place of another. */
+const MOST_OF_KIND = 50_000
+/** Counted alone, and cited by no table. */
+const COUNTED: readonly string[] = [...OPENING, ...SEALING, ...REFUSED]
+/** They set no state: cited only if they are of the period. */
+const STATELESS: readonly string[] = EXPORTING
 
 export class CitedEntries {
   readonly #entries = new Map<number, ExportedEntry>()
+  readonly #kinds = new Map<string, number>()
+
+  constructor(private readonly period: { from: string; to: string }) {}
 
   read(entry: ExportedEntry): void {
-    if (this.#entries.size < MOST_ENTRIES && !USES.includes(entry.action)) this.#entries.set(entry.id, entry)
+    const { id, action, created_at } = entry
+    const isOfPeriod = created_at >= this.period.from && created_at <= this.period.to
+    if (COUNTED.includes(action) || (!isOfPeriod && STATELESS.includes(action))) return
+    const kind = `${action} ${isOfPeriod}`
+    const kept = this.#kinds.get(kind) ?? 0
+    if (kept >= MOST_OF_KIND) return
+    this.#kinds.set(kind, kept + 1)
+    this.#entries.set(id, entry)
   }
 
   find(id: number): ExportedEntry | undefined {

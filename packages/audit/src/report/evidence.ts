@@ -4,15 +4,13 @@ import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
 import { describeCheckpoints } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
+import type { Dated, EntryTimes } from './entry-times.js'
 
 /** What the sheet is made of. */
-export interface EvidenceSource {
+export interface EvidenceSource extends EntryTimes {
   verdict: ExportVerdict
   from: string
   to: string
-  /** of the first and the last entry of the export; undefined if it has none */
-  first_at?: string | undefined
-  last_at?: string | undefined
   /** of the files that were read, as `name` and SHA-256 in hexadecimal */
   files: readonly { name: string; sha256: string }[]
   /** what witnesses cosigned */
@@ -38,18 +36,21 @@ export function findUncovered(source: EvidenceSource): string | undefined {
   return findUncoveredEnd(source) ?? findUncoveredBeginning(source)
 }
 
-function findUncoveredEnd({ verdict, to, last_at = '' }: EvidenceSource): string | undefined {
+function findUncoveredEnd({ verdict, to, last_at = '', past, ahead }: EvidenceSource): string | undefined {
   const { last_id, missing = [], signed_at = '' } = verdict
-  if (!missing.includes('end')) {
-    const end = `where it was signed, at ${signed_at}`
-    return signed_at < to ? `the export ends ${end}, which is before the end of the period` : undefined
-  }
+  const isCut = missing.includes('end')
   // The next entry may be of the same millisecond, and the rights at the end of the period include it.
-  if (last_at <= to)
+  if (isCut && last_at <= to)
     return `the export ends with entry ${last_id} of ${last_at}, which is not after the end of the period`
-  if (last_at > signed_at)
-    return `a clock was ahead: entry ${last_id}, the last one, is dated ${last_at}, after the export was signed at ${signed_at}, and what follows may be of the period`
+  if (!isCut && signed_at < to)
+    return `the export ends where it was signed, at ${signed_at}, which is before the end of the period`
+  if (ahead) return describeAhead(ahead.entry, `and entry ${ahead.later.id}, which follows, ${ahead.later.created_at}`)
+  if (past && past.created_at > signed_at) return describeAhead(past, `and the export was signed at ${signed_at}`)
   return undefined
+}
+
+function describeAhead({ id, created_at }: Dated, later: string): string {
+  return `a clock was ahead: entry ${id} is dated ${created_at}, ${later}, so what is dated from then on may be of the period and is not counted; list it with the command entries and --from=${created_at}`
 }
 
 function findUncoveredBeginning({ verdict, from, to, first_at }: EvidenceSource): string | undefined {
@@ -190,6 +191,7 @@ function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: 
       ? `That nothing was rewritten after the checkpoint${witnessed ? ' that witnesses saw' : ''}, by whoever held the server's keys.`
       : "That the log was not rewritten, or rolled back and written on, by whoever held the server's keys: no checkpoint from elsewhere was compared.",
     'What happened after the export was signed.',
+    'That clocks were right: what a clock that was ahead dated after the period is not counted, and shows only if a later entry or the signature has an earlier time.',
     'That the server recorded the truth when it wrote an entry: a server in the hands of an attacker can leave out what it does.',
     'Who an end user was: the application names them, and the server takes its word.',
     'Which rows were read: an entry tells of a data key. Where rows share one, it opens all of them; a program that keeps it opens more without an entry.',

@@ -1,11 +1,12 @@
 /** A report as JSON. Pure. */
 import { encodeHex } from '@eaas/protocol'
 import type { Figure } from './figure.js'
-import type { Report } from './report.js'
+import { listNotes, type Report } from './report.js'
 import { type Cell, isFigure, type Table, withNames } from './table.js'
 
 /** Writes a report: each table is a list of objects, each figure the number of its entries and the first of them. */
-export function writeJson({ evidence, sections, figures, entries, names, isCovered }: Report): string {
+export function writeJson(report: Report): string {
+  const { evidence, sections, figures, entries, entries_left_out, names, isCovered } = report
   const tables = sections.flatMap(({ tables }) =>
     tables.map((table) => [table.name, viewTable(withNames(table, names))]),
   )
@@ -23,6 +24,8 @@ export function writeJson({ evidence, sections, figures, entries, names, isCover
       ...viewFigure({ title, filter, ...figure }),
     })),
     entries: entries.map(({ tenant_id: _, hash, ...entry }) => ({ ...entry, hash: encodeHex(hash) })),
+    entries_left_out,
+    notes: listNotes(report),
   })}\n`
 }
 

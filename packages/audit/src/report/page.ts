@@ -6,7 +6,7 @@ import type { Evidence } from './evidence.js'
 import type { Figure } from './figure.js'
 import { html, type Markup } from './markup.js'
 import { drawDays, drawHours } from './plots.js'
-import type { Report } from './report.js'
+import { listNotes, type Report } from './report.js'
 import { STYLE } from './style.js'
 import { type Cell, type Column, isFigure, type Row, type Section, type Table } from './table.js'
 
@@ -164,6 +164,9 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
 <td class="text"><code>${entry.metadata}</code></td><td class="hash"><code>${encodeHex(entry.hash)}</code></td></tr>
 `,
     )
+    const notes = listNotes(report)
+      .filter(({ table }) => table === 'entries')
+      .map(({ text }) => html`<p class="note">${text}</p>`)
     return html`<section>
 <h2 id="figures">Annex: the entries of each figure</h2>
 <p class="about">Of each figure the first entries by id, and the command that lists all of them from the same export.</p>
@@ -176,6 +179,7 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
 <thead><tr><th class="number">Entry</th><th>Time</th><th>Action</th><th>Key</th><th class="number">Version</th><th>By</th><th>Address</th><th>Metadata</th><th>h</th></tr></thead>
 <tbody>${entries}</tbody>
 </table></div>
+${notes}
 </section>
 `
   }

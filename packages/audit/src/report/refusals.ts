@@ -7,7 +7,7 @@ import { columns, type Row, type Section } from './table.js'
 const MOST_GROUPS = 5_000
 const MOST_NOTABLE = 1_000
 
-const REFUSED = ['envelope_only.refused', 'budget.refused']
+export const REFUSED = ['envelope_only.refused', 'budget.refused']
 /** The members of their metadata that say why. */
 const EXPLAINING = ['operation', 'window', 'limit']
 

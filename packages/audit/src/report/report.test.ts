@@ -260,30 +260,69 @@ describe('a report', () => {
     )
   })
 
-  it('stays small however many end users there are, and says what it left out', async () => {
-    const users = 10_050
-    function* crowded(): Generator<Draft> {
-      for (const draft of reportedLog()) {
-        yield draft
-        if (draft.created_at > '2026-01-08') break
-      }
-      for (let at = 0; at < users; at++) {
-        const metadata = { on_behalf_of: `user ${at}` }
-        yield {
-          action: 'key.unwrap',
-          created_at: '2026-03-01T00:00:00.000Z',
-          key_id: CUSTOMERS,
-          key_version: 1,
-          actor: SHOP,
-          metadata,
-        }
-      }
+  /** The log of one key until the first days, and then more. */
+  function* crowded(drafts: Iterable<Draft>): Generator<Draft> {
+    for (const draft of reportedLog()) {
+      yield draft
+      if (draft.created_at > '2026-01-08') break
     }
-    const { report } = await reportOn(crowded())
+    yield* drafts
+  }
+  const used = (user: string, created_at: string): Draft => ({
+    ...{ action: 'key.unwrap', created_at, key_id: CUSTOMERS, key_version: 1, actor: SHOP },
+    metadata: { on_behalf_of: user },
+  })
+
+  it('stays small however many end users there are, and says what it left out', async () => {
+    const users = Array.from({ length: 10_050 }, (_, at) => used(`user ${at}`, '2026-03-01T00:00:00.000Z'))
+    const { report } = await reportOn(crowded(users))
     const [persons] = report.sections[0]?.tables ?? []
     expect(persons?.rows.length).toBe(10_000)
-    expect(persons?.notes).toEqual(['50 entries of further ones are not in this table: it has the first 10000.'])
+    const left = '50 entries of further ones are not in this table: it has the first 10000.'
+    expect(persons?.notes).toEqual([left])
+    expect(JSON.parse(writeJson(report)).notes).toContainEqual({ table: 'access-by-person', text: left })
+    const evidence = listTables(report).find(({ name }) => name === 'evidence')
+    expect(evidence?.rows.map(({ cells }) => cells)).toContainEqual(['note on access-by-person', left])
     expect(writePage(report, { files: ['acme.ndjson'] }).length).toBeLessThan(2_000_000)
+  })
+
+  it('does not say that no day was a spike if it did not count the days of all end users', async () => {
+    const users = Array.from({ length: 10_000 }, (_, at) => used(`user ${at}`, '2026-03-01T00:00:00.000Z'))
+    const spikes = [1, 1, 1, 1, 40].flatMap((count, at) =>
+      Array.from({ length: count }, () => used('late', `2026-03-0${at + 2}T00:00:00.000Z`)),
+    )
+    const { report } = await reportOn(crowded([...users, ...spikes]))
+    const table = report.sections[0]?.tables.find(({ name }) => name === 'spikes')
+    expect(table).toMatchObject({ rows: [], empty: 'No day that was counted was a spike by this rule.' })
+    expect(table?.notes).toEqual([expect.stringMatching(/^44 entries were not counted by day, /)])
+    expect((await reportOn()).report.sections[0]?.tables.find(({ name }) => name === 'spikes')?.notes).toEqual([])
+  })
+
+  it('has the entries that its tables name, however many others were before, and says what it left out', async () => {
+    const { entries, verdict } = await reportOn()
+    const [made] = entries.filter(({ action }) => action === 'api_key.create')
+    const [exported] = entries.filter(({ action }) => action === 'key.export')
+    if (!made || !exported) throw new Error('the history has neither')
+    const granted = { permissions: 'unwrap', expires_at: null, allowed_ips: null, name: 'one of many' }
+    const grant = (id: number): ExportedEntry => ({
+      ...made,
+      ...{ id, created_at: '2026-01-20T00:00:00.000Z' },
+      metadata: JSON.stringify({ ...granted, api_key_id: `6f1b6c1e-3a5e-4f0e-8f57-${String(id).padStart(12, '0')}` }),
+    })
+    const reader = createReportReader({ from: FROM, to: TO })
+    for (let id = 1; id <= 50_010; id++) reader.read(grant(id))
+    const ofPeriod = [
+      { ...exported, id: 50_011 },
+      { ...grant(50_012), created_at: exported.created_at },
+    ]
+    for (const entry of ofPeriod) reader.read(entry)
+    const report = reader.report({ verdict, files: [], names: NAMES, version: '1.2.3', command: '' })
+    expect(report.entries.slice(-2)).toEqual(ofPeriod)
+    expect(report.entries_left_out).toBe(10)
+    const text = '10 further entries that the tables name are not here: the command entries lists them.'
+    const short = { ...report, sections: report.sections.slice(0, 1), entries: [] }
+    expect(JSON.parse(writeJson(short)).notes).toContainEqual({ table: 'entries', text })
+    expect(writePage(short, { files: ['acme.ndjson'] })).toContain(`<p class="note">${text}</p>`)
   })
 })
 
@@ -318,17 +357,47 @@ describe('the period of a report', () => {
     expect(await judge(drafts, { ...ended, to: '2026-03-02T23:59:59.999Z' })).toEqual([true, 'good', expect.anything()])
   })
 
-  it('is not covered if the end is missing and the last entry is dated after the signature', async () => {
-    const ahead = { action: 'key.unwrap', created_at: '2027-01-01T00:00:00.000Z', key_id: CUSTOMERS, key_version: 2 }
-    const accepted = {
-      ...{ action: 'audit.clock_accepted', created_at: '2026-03-04T00:00:00.000Z' },
-      metadata: { ahead_until: ahead.created_at, reason: 'battery' },
+  describe('of a log that a clock dated ahead', () => {
+    const AHEAD = '2027-01-01T00:00:00.000Z'
+    const RIGHT_AGAIN = '2026-03-04T00:00:00.000Z'
+    // The last entry of the history is 14.
+    const use = (created_at: string) => ({ action: 'key.unwrap', created_at, key_id: CUSTOMERS, key_version: 2 })
+    const accepted = (created_at: string) => ({
+      ...{ action: 'audit.clock_accepted', created_at },
+      metadata: { ahead_until: AHEAD, reason: 'battery' },
+    })
+    const begun = { from: '2026-01-01T00:00:00.000Z' }
+    const covered = [true, 'good', expect.anything()]
+    const uncovered = (later: string) => {
+      const todo = `so what is dated from then on may be of the period and is not counted; list it with the command entries and --from=${AHEAD}`
+      const said = `a clock was ahead: entry 15 is dated ${AHEAD}, ${later}, ${todo}.`
+      return [false, 'due', expect.stringContaining(said)]
     }
-    const drafts = [...purgedLog(), ahead, accepted, { ...ahead, created_at: '2026-03-05T00:00:00.000Z' }]
-    const given = { from: '2026-01-01T00:00:00.000Z', until: 15 }
-    const said = `a clock was ahead: entry 15, the last one, is dated ${ahead.created_at}, after the export was signed at ${SIGNED_AT}, and what follows may be of the period`
-    expect(await judge(drafts, given)).toEqual([false, 'due', expect.stringContaining(said)])
-    expect(await judge(drafts, { ...given, until: 17 })).toEqual([true, 'good', expect.anything()])
+
+    it.each([
+      ['the log ends so', 15],
+      ['the end is missing', 16],
+    ])('is not covered if the signature is before what is dated after the period, and %s', async (_, entries) => {
+      const drafts = [...purgedLog(), use(AHEAD), use(AHEAD)].slice(0, entries)
+      expect(await judge(drafts, { ...begun, until: 15 })).toEqual(
+        uncovered(`and the export was signed at ${SIGNED_AT}`),
+      )
+    })
+
+    it('is not covered if time went back, in it or later, before what is dated after the period', async () => {
+      const drafts = [...purgedLog(), use(AHEAD), accepted(RIGHT_AGAIN), use('2026-03-05T00:00:00.000Z')]
+      const later = `and entry 16, which follows, ${RIGHT_AGAIN}`
+      expect(await judge(drafts, begun)).toEqual(uncovered(later))
+      expect(await judge(drafts, { from: RIGHT_AGAIN })).toEqual(uncovered(later))
+    })
+
+    it('is covered if all that is dated ahead was written before it or after it', async () => {
+      const before = [...purgedLog(), use(AHEAD), accepted(RIGHT_AGAIN)]
+      expect(await judge(before, { from: '2026-03-04T00:00:00.001Z' })).toEqual(covered)
+      const after = [...purgedLog(), use(TO), use(AHEAD)]
+      expect(await judge(after, begun)).toEqual(covered)
+      expect(await judge([...after, accepted('2026-07-01T12:00:00.000Z')], begun)).toEqual(covered)
+    })
   })
 
   it('is said to rest on the clock where the end is missing', async () => {

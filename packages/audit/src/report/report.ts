@@ -2,6 +2,7 @@
 import type { ExportedEntry } from '../verify/read-export.js'
 import { createAccessReader } from './access.js'
 import { CitedEntries } from './cited-entries.js'
+import { createTimesReader, type EntryTimes } from './entry-times.js'
 import { createEvidence, type Evidence, type EvidenceSource, findUncovered } from './evidence.js'
 import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'
@@ -15,8 +16,9 @@ export interface Report {
   sections: readonly Section[]
   /** all figures above 0 that the sections show, in their order: their number is the position, from 1 */
   figures: readonly Figure[]
-  /** the entries that the sections name */
+  /** the entries that the sections name, and how many more they name than were kept */
   entries: readonly ExportedEntry[]
+  entries_left_out: number
   /** names of the tenant, of keys and of API keys, by their ids: as the log states them, or else as they were given */
   names: ReadonlyMap<string, string>
   /** whether the export is valid and covers the period */
@@ -27,7 +29,7 @@ export interface ReportReader {
   /** Reads the next entry; to be given to `verifyExport` as `onEntry`. */
   read(entry: ExportedEntry): void
   /** Makes the report, once the log was read; it has nothing but the verdict if that is not valid. */
-  report(source: Omit<EvidenceSource, 'from' | 'to' | 'first_at' | 'last_at'>): Report
+  report(source: Omit<EvidenceSource, 'from' | 'to' | keyof EntryTimes>): Report
 }
 
 /** Creates a reader of a period: from a time until before another one, RFC 3339 in UTC with milliseconds. */
@@ -36,13 +38,11 @@ export function createReportReader(period: { from: string; to: string }): Report
   const keys = createKeysReader(period)
   const rights = createRightsSectionReader(period)
   const refusals = createRefusalsReader(period)
-  const cited = new CitedEntries()
-  let first_at: string | undefined
-  let last_at: string | undefined
+  const cited = new CitedEntries(period)
+  const times = createTimesReader(period)
   return {
     read(entry) {
-      first_at ??= entry.created_at
-      last_at = entry.created_at
+      times.read(entry)
       access.read(entry)
       keys.read(entry)
       rights.read(entry)
@@ -50,29 +50,45 @@ export function createReportReader(period: { from: string; to: string }): Report
       cited.read(entry)
     },
     report(source) {
-      const whole = { ...source, ...period, first_at, last_at }
+      const whole = { ...source, ...period, ...times.times() }
       const { valid, after_id = 0 } = source.verdict
       const sections = valid
         ? [access.section(), keys.section(rights.keys(), after_id), rights.section(after_id), refusals.section()]
         : []
+      const named = [...new Set(sections.flatMap(listCited))].sort((a, b) => a - b)
+      const entries = named.flatMap((id) => cited.find(id) ?? [])
       return {
         evidence: createEvidence(whole),
         sections,
         figures: [...new Set(sections.flatMap(listFigures))],
         names: new Map([...source.names, ...(valid ? rights.names() : [])]),
-        entries: [...new Set(sections.flatMap(listCited))].sort((a, b) => a - b).flatMap((id) => cited.find(id) ?? []),
+        entries,
+        entries_left_out: named.length - entries.length,
         isCovered: valid && findUncovered(whole) === undefined,
       }
     },
   }
 }
 
+/** What is said below the tables of a report, such as how much they leave out, by the table. */
+export function listNotes({ sections, entries_left_out }: Report): { table: string; text: string }[] {
+  const left = `${entries_left_out} further entries that the tables name are not here: the command entries lists them.`
+  return [
+    ...sections.flatMap(({ tables }) =>
+      tables.flatMap(({ name, notes = [] }) => notes.map((text) => ({ table: name, text }))),
+    ),
+    ...(entries_left_out > 0 ? [{ table: 'entries', text: left }] : []),
+  ]
+}
+
 /** All tables of a report as they are written as CSV: those of the sections, the facts of the evidence, and the days. */
-export function listTables({ evidence, sections, names }: Report): Table[] {
+export function listTables(report: Report): Table[] {
+  const { evidence, sections, names } = report
   const facts = [
     { name: 'verdict', text: evidence.verdict },
     ...evidence.facts,
     ...evidence.not_proven.map((text) => ({ name: 'not proven', text })),
+    ...listNotes(report).map(({ table, text }) => ({ name: `note on ${table}`, text })),
   ]
   const days = sections.flatMap(({ days = [] }) => days)
   const hours = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))

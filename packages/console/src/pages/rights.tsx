@@ -26,8 +26,6 @@ interface Read {
   section: Section
   /** as of the later time */
   names: ReadonlyMap<string, string>
-  /** the log has more of them than are read */
-  isCut: boolean
 }
 
 export function RightsPage() {
@@ -70,7 +68,7 @@ interface RightsProps {
 
 /** The rights at two times, read once: other times are another component, which a late answer of this one cannot reach. */
 function Rights({ from, to, isCompared }: RightsProps) {
-  const read = useSignal<Read | undefined>(undefined)
+  const read = useSignal<Read | 'too many' | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
   useEffect(() => {
     void attempt(error, async () => {
@@ -81,8 +79,14 @@ function Rights({ from, to, isCompared }: RightsProps) {
   return (
     <>
       <Problem error={error.value} />
-      {read.value?.isCut && <p class="due">Only the first {MOST_ENTRIES} changes were read: use an export.</p>}
-      {read.value && <Tables {...read.value} isCompared={isCompared} />}
+      {read.value === 'too many' ? (
+        <p class="due">
+          There are more than {MOST_ENTRIES} changes of rights, which is more than this page reads. Export the log, and
+          run <code>npx @eaas/audit rights FILE --at {to}</code> on the export.
+        </p>
+      ) : (
+        read.value && <Tables {...read.value} isCompared={isCompared} />
+      )}
     </>
   )
 }
@@ -93,13 +97,14 @@ function readPast(text: string, now: string): string | undefined {
   return time !== undefined && time > now ? now : time
 }
 
-async function readRights(period: { from: string; to: string }): Promise<Read> {
+async function readRights(period: { from: string; to: string }): Promise<Read | 'too many'> {
   const { audit } = client()
   const entries: Entry[] = []
   for (const action of CHANGES) {
     for await (const entry of audit.entries({ action, order: 'asc', date_to: period.to })) {
+      // With some changes left out, an API key that is revoked would be shown as active.
+      if (entries.length >= MOST_ENTRIES) return 'too many'
       entries.push(entry)
-      if (entries.length >= MOST_ENTRIES) break
     }
   }
   learnNames(entries)
@@ -108,7 +113,7 @@ async function readRights(period: { from: string; to: string }): Promise<Read> {
   const reader = createRightsSectionReader(period)
   for (const { metadata, ...entry } of entries.sort((a, b) => a.id - b.id))
     reader.read({ ...entry, metadata: JSON.stringify(metadata) })
-  return { section: reader.section(after_id), names: reader.names(), isCut: entries.length >= MOST_ENTRIES }
+  return { section: reader.section(after_id), names: reader.names() }
 }
 
 function Tables({ section: { tables, about }, names, isCompared }: Read & { isCompared: boolean }) {

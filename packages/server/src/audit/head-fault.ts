@@ -19,6 +19,11 @@ export interface HeadFault {
   detail: string
 }
 
+export const HEAD_MISMATCH: HeadFault = {
+  reason: 'head_mismatch',
+  detail: 'the head does not match the last entry',
+}
+
 /**
  * Finds a fault in one snapshot, beside appends; undefined if the head is authentic and of the last entry.
  */
@@ -33,8 +38,7 @@ export function findHeadFault(
     if (!(await isHeadGenuine(snapshot, auditKey, head)))
       return { reason: 'head_forged', detail: 'the head was not written by the server' }
     const last = await findEntryHash(snapshot, tenant_id, head.last_id)
-    if (!last || !equalBytes(last, head.hash))
-      return { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
+    if (!last || !equalBytes(last, head.hash)) return HEAD_MISMATCH
     const beyond = await findBeyond(snapshot, { tenant_id, auditKey }, head)
     if (beyond?.isGenuine)
       return {

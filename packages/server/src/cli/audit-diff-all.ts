@@ -11,7 +11,7 @@ import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { findMissingTenants } from '../store/tenants.js'
-import { checkpointFile, describeFirst, isDifferent } from './audit-diff.js'
+import { checkpointFile, describeFaults, describeFirst, isDifferent } from './audit-diff.js'
 import { type KeptCheckpoints, readKeptCheckpoints } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, messageOf, withServices } from './with-services.js'
@@ -77,7 +77,8 @@ async function compareAll(
   const verdicts: Verdict[] = []
   for (const owner of [installation, ...tenants]) {
     progress(owner.name)
-    verdicts.push(await compareOne(services, owner, kept))
+    const onProgress = (entries: number) => progress(`${owner.name}: ${entries} entries`)
+    verdicts.push(await compareOne(services, owner, { kept, onProgress }))
   }
   const known = new Set([...verdicts, ...leftOut].map(({ tenant_id }) => tenant_id))
   const others = kept.logs.filter((log) => !known.has(log) && kept.of(log).length > 0)
@@ -95,11 +96,11 @@ async function compareAll(
 async function compareOne(
   services: Services,
   { tenant_id, name }: FoundTenant,
-  kept: KeptCheckpoints,
+  { kept, onProgress }: { kept: KeptCheckpoints; onProgress: (entries: number) => void },
 ): Promise<Verdict> {
   const log = { tenant_id, name }
   try {
-    const diff = await diffAudit(services, tenant_id, { checkpoints: kept.of(tenant_id) })
+    const diff = await diffAudit(services, tenant_id, { checkpoints: kept.of(tenant_id), onProgress })
     if (isDifferent(diff)) return { ...log, outcome: 'different', diff, detail: describeDiff(diff) }
     if (diff.witnessed_through > 0) return { ...log, outcome: 'same', diff }
     const detail =
@@ -117,10 +118,10 @@ const isFault = ({ outcome }: Verdict) => outcome === 'different' || outcome ===
 const isUncompared = ({ outcome }: Verdict) => outcome === 'not compared'
 
 function describeDiff(diff: AuditDiff): string {
-  const { agrees_through, differs_at, witnessed_through, head_fault } = diff
-  const fault = head_fault === null ? [] : [`${head_fault.detail} (${head_fault.reason})`]
-  if (differs_at === null) return `Its entries agree through ${agrees_through}, but ${fault}`
-  const parts = [describeFirst(diff), `the newest entry compared is ${witnessed_through}`, ...fault]
+  const { agrees_through, differs_at, witnessed_through } = diff
+  const faults = describeFaults(diff)
+  if (differs_at === null) return `Its entries agree through ${agrees_through}, but ${faults.join('; ')}`
+  const parts = [describeFirst(diff), `the newest entry compared is ${witnessed_through}`, ...faults]
   return parts.join('; ')
 }
 

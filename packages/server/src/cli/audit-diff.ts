@@ -23,7 +23,7 @@ import { RECOVERY_PAGE } from '../recovery-page.js'
 import { Refusal } from '../runner/refusal.js'
 import type { LogChoice } from './command.js'
 import { readKeptCheckpoints } from './kept-file.js'
-import { print, printJson, table } from './output.js'
+import { print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'
 
 export interface DiffCommand extends LogChoice {
@@ -43,6 +43,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
   if (file === undefined && exported === undefined) {
     throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint, --export or both')
   }
+  const progress = showProgress('compared')
   const { owner, diff } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
@@ -57,6 +58,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
     const diff = await diffAudit(services, tenant_id, {
       checkpoints,
       exported: exported === undefined ? undefined : readEntries(exported),
+      onProgress: (entries) => progress(`${entries} entries`),
     })
     // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of
     // it.
@@ -65,7 +67,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
       throw new Refusal('E_VALIDATION', `nothing was compared: ${fault ?? NOTHING_LEFT}`)
     }
     return { owner, diff }
-  })
+  }).finally(progress.done)
   if (json) printJson(viewDiff(diff, owner))
   else print(`The log of ${describeTenant(owner)} is compared.`, ...describe(diff))
   return !isDifferent(diff)
@@ -89,8 +91,14 @@ export function isDifferent({ differs_at, head_fault }: AuditDiff): boolean {
 }
 
 /** What `--json` prints of a log. */
-function viewDiff({ head_fault, lost, ...diff }: AuditDiff, { tenant_id }: FoundTenant) {
-  return { ...diff, head_fault: head_fault?.reason ?? null, lost: lost?.map(viewEntry) ?? null, tenant_id }
+function viewDiff({ head_fault, entry_fault, lost, ...diff }: AuditDiff, { tenant_id }: FoundTenant) {
+  const faults = { head_fault: head_fault?.reason ?? null, entry_fault: entry_fault?.reason ?? null }
+  return { ...diff, ...faults, lost: lost?.map(viewEntry) ?? null, tenant_id }
+}
+
+/** What is wrong with the log in itself, in words; empty if nothing is. */
+export function describeFaults({ head_fault, entry_fault }: AuditDiff): string[] {
+  return [entry_fault, head_fault].flatMap((fault) => (fault ? [`${fault.detail} (${fault.reason})`] : []))
 }
 
 /** @throws Refusal if an export does not verify by the installation's keys, or is of another log */
@@ -128,18 +136,18 @@ function viewEntry({ hash: _, metadata, ...entry }: ExportedEntry) {
 }
 
 function describe(diff: AuditDiff): string[] {
-  const { last_id, agrees_through, differs_at, witnessed_through, head_fault, lost, undone } = diff
+  const { last_id, agrees_through, differs_at, witnessed_through, lost, undone } = diff
   const known = [`The log ends with entry ${last_id}.`, ...describeAccepted(diff)]
-  const head = head_fault === null ? [] : [`But ${head_fault.detail} (${head_fault.reason}). ${RECOVERY_PAGE}.`]
+  const faults = describeFaults(diff).map((fault) => `But ${fault}. ${RECOVERY_PAGE}.`)
   if (differs_at === null) {
-    const what = head_fault === null ? 'No difference: it agrees' : 'Its entries agree'
+    const what = faults.length === 0 ? 'No difference: it agrees' : 'Its entries agree'
     const after = `Whether it lost entries after entry ${last_id}, only a newer checkpoint, export or alarm can show.`
-    return [...known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head, after]
+    return [...known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...faults, after]
   }
   const lines = [
     ...known,
     `It agrees through entry ${agrees_through}. ${describeFirst(diff)}; the newest entry compared is ${witnessed_through}.`,
-    ...head,
+    ...faults,
   ]
   if (lost === null) {
     return [
@@ -160,7 +168,9 @@ function describe(diff: AuditDiff): string[] {
   ])
   return [
     ...lines,
-    `The log lost ${lost.length} entries of the export: ${countActions(lost)}.`,
+    lost.length === 0
+      ? 'The log lost no entry of the export.'
+      : `The log lost ${lost.length} entries of the export: ${countActions(lost)}.`,
     '',
     ...(rows.length === 0
       ? ['None of them is a change that must be repeated.']

@@ -3,14 +3,14 @@
  * works for a tenant that is not served, so that an operator learns what to do after a rollback.
  */
 import type { ExportedEntry } from '@eaas/audit'
-import { alarmMac, areMarksAuthentic, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
-import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
+import { ComputedHashes, type EntryFault } from '../audit/computed-hashes.js'
+import { alarmMac, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
+import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../audit/head-fault.js'
 import { createAcceptedLosses } from '../audit/watch/acceptances.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { listAlarms } from '../store/alarms.js'
-import { listEntryHashes } from '../store/audit.js'
 import { type Evidence, readEvidence } from '../store/audit-evidence.js'
 
 const PAGE_ENTRIES = 500
@@ -20,6 +20,8 @@ export interface DiffOptions {
   checkpoints: readonly KeptHead[]
   /** the entries of a verified export, in order; undefined without one */
   exported?: AsyncIterable<ExportedEntry> | undefined
+  /** called from time to time with the number of entries that were read */
+  onProgress?: ((entries: number) => void) | undefined
 }
 
 export interface AuditDiff {
@@ -42,6 +44,8 @@ export interface AuditDiff {
    * last entry
    */
   head_fault: HeadFault | null
+  /** which entry does not follow from those before it; `differs_at` is this one, or one before it. Null if none is found */
+  entry_fault: EntryFault | null
   /** the entries of the export that are not in the log; null without an export */
   lost: ExportedEntry[] | null
   /** what was undone with the lost entries, in their order */
@@ -65,29 +69,45 @@ export interface Undone {
 export async function diffAudit(
   services: Services,
   tenant_id: string,
-  { checkpoints, exported }: DiffOptions,
+  { checkpoints, exported, onProgress }: DiffOptions,
 ): Promise<AuditDiff> {
+  const { sql } = services
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const { auditKey } = state
   // Only an export shows what the rows lack.
-  const evidence = await readEvidence(services.sql, tenant_id, { withRows: exported !== undefined })
-  const last_id = Math.min(evidence.last_id, evidence.head?.last_id ?? evidence.last_id)
-  const compare = comparison(services, state, evidence)
-  const isAccepted = createAcceptedLosses(services.sql, { tenant_id, auditKey: state.auditKey, last_id })
-  const verdicts = await compare(checkpoints, isAccepted)
-  const alarmed = await compare(await findWitness(services, state)) // an alarm that is there is not accepted
-  verdicts.same.push(...alarmed.same)
-  verdicts.other.push(...alarmed.other)
-  const lost = exported === undefined ? null : await findLost(exported, compare, verdicts)
+  const evidence = await readEvidence(sql, tenant_id, { withRows: exported !== undefined })
+  const { head } = evidence
+  const last_id = Math.min(evidence.last_id, head?.last_id ?? evidence.last_id)
+  const alarmed = await findWitness(services, state)
+  const noted = new Set([...checkpoints, ...alarmed, ...(head ? [head] : [])].map((position) => position.last_id))
+  const log = new ComputedHashes(sql, { tenant_id, auditKey, noted, onProgress })
+  const verdicts: Verdicts = { same: [], other: [], accepted: [] }
+  const lost = exported === undefined ? null : await findLost(exported, log, verdicts)
+  await log.readThrough(evidence.last_id)
+  const isAccepted = createAcceptedLosses(sql, { tenant_id, auditKey, last_id })
+  await compare(checkpoints, { log, hashes: log.noted, verdicts, isAccepted })
+  await compare(alarmed, { log, hashes: log.noted, verdicts }) // an alarm that is there is not accepted
   const { same, other, accepted } = verdicts
-  const differs_at = other.length === 0 ? null : other.reduce((least, id) => Math.min(least, id))
+  // What stands beyond the head is a fault of the head.
+  const entry_fault = log.fault && log.fault.entry_id <= last_id ? log.fault : null
+  const different = entry_fault === null ? other : [...other, entry_fault.entry_id]
+  const differs_at = different.length === 0 ? null : different.reduce((least, id) => Math.min(least, id))
   const agrees_through = same.reduce((most, id) => (id < (differs_at ?? Infinity) ? Math.max(most, id) : most), 0)
   const witnessed_through = [...same, ...other].reduce((most, id) => Math.max(most, id), 0)
   const accepted_through = accepted.length === 0 ? null : accepted.reduce((most, id) => Math.max(most, id))
   const undone = lost === null ? [] : findUndone(lost, evidence)
-  const head_fault = (await findHeadFault(services.sql, { tenant_id, auditKey: state.auditKey })) ?? null
-  const found = { agrees_through, differs_at, witnessed_through, accepted_through }
-  return { tenant_id, last_id, ...found, head_fault, lost, undone }
+  const found = await findHeadFault(sql, { tenant_id, auditKey })
+  const head_fault = found ?? (leadsTo(log, head) ? null : HEAD_MISMATCH)
+  const compared = { agrees_through, differs_at, witnessed_through, accepted_through }
+  return { tenant_id, last_id, ...compared, head_fault, entry_fault, lost, undone }
+}
+
+/** Whether the entries lead to a head, unless a fault among them says already that they don't. */
+function leadsTo({ fault, noted }: ComputedHashes, head: Head | undefined): boolean {
+  if (fault || !head) return fault !== undefined
+  const hash = noted.get(head.last_id)
+  return hash !== undefined && equalBytes(hash, head.hash)
 }
 
 type Position = Pick<Head, 'last_id' | 'hash'>
@@ -108,40 +128,46 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
 }
 
 // Of the entries that a purge took, only the last one can be compared, by the mark.
-function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { marks }: Evidence) {
-  const purge = areMarksAuthentic(auditKey, marks) ? marks.at(-1) : undefined
-  return async <Compared extends Position>(
-    positions: readonly Compared[],
-    isAccepted: (position: Compared) => Promise<boolean> = async () => false,
-  ): Promise<Verdicts> => {
-    const verdicts: Verdicts = { same: [], other: [], accepted: [] }
-    for (let from = 0; from < positions.length; from += PAGE_ENTRIES) {
-      const page = positions.slice(from, from + PAGE_ENTRIES)
-      const ids = page.map(({ last_id }) => last_id)
-      const hashes = await listEntryHashes(sql, tenant.tenant_id, ids)
-      if (purge) hashes.set(purge.purged_through, purge.hash)
-      for (const position of page) {
-        const { last_id, hash } = position
-        const found = hashes.get(last_id)
-        if (!found && last_id <= (purge?.purged_through ?? 0)) continue
-        if (found && equalBytes(found, hash)) verdicts.same.push(last_id)
-        else verdicts[(await isAccepted(position)) ? 'accepted' : 'other'].push(last_id)
-      }
-    }
-    return verdicts
+async function compare<Compared extends Position>(
+  positions: readonly Compared[],
+  {
+    log,
+    hashes,
+    verdicts,
+    isAccepted = async () => false,
+  }: {
+    log: ComputedHashes
+    hashes: ReadonlyMap<number, Uint8Array>
+    verdicts: Verdicts
+    isAccepted?: (position: Compared) => Promise<boolean>
+  },
+): Promise<void> {
+  for (const position of positions) {
+    const { last_id, hash } = position
+    const found = hashes.get(last_id)
+    if (!found && last_id <= log.purged_through) continue
+    if (found && equalBytes(found, hash)) verdicts.same.push(last_id)
+    else verdicts[(await isAccepted(position)) ? 'accepted' : 'other'].push(last_id)
   }
 }
 
 // Each hash covers all entries before it: what follows the first entry that differs is lost too.
 async function findLost(
   exported: AsyncIterable<ExportedEntry>,
-  compare: (positions: readonly Position[]) => Promise<Verdicts>,
+  log: ComputedHashes,
   verdicts: Verdicts,
 ): Promise<ExportedEntry[]> {
   const lost: ExportedEntry[] = []
   let page: ExportedEntry[] = []
   const settle = async () => {
-    const { same, other } = await compare(page.map(({ id, hash }) => ({ last_id: id, hash })))
+    const positions = page.map(({ id, hash }) => ({ last_id: id, hash }))
+    const hashes = await log.readThrough(
+      page.at(-1)?.id ?? 0,
+      page.map(({ id }) => id),
+    )
+    const found: Verdicts = { same: [], other: [], accepted: [] }
+    await compare(positions, { log, hashes, verdicts: found })
+    const { same, other } = found
     const [first] = other
     const last = page.at(-1)
     if (first !== undefined) {

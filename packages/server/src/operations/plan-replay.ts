@@ -4,6 +4,7 @@
  */
 import type { ExportedEntry } from '@eaas/audit'
 import { readAuthenticEntry } from '../audit/read-entry.js'
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { listAcceptanceIds } from '../store/alarms.js'
@@ -38,14 +39,22 @@ type Status = (typeof ORDER)[number]
 
 /**
  * Plans the replay of an export that verifies. @throws Refusal E_NOT_FOUND; E_STATE if no loss of these entries was
- * accepted: then they are of a copy of the database, or of one that may still come back
+ * accepted: then they are of a copy of the database, or of one that may still come back; or if the log has a fault, so that
+ * it does not say which entries it lost
  */
 export async function planReplay(
   services: Services,
   tenant_id: string,
   exported: AsyncIterable<ExportedEntry>,
 ): Promise<Replay> {
-  const { lost, undone, agrees_through } = await diffAudit(services, tenant_id, { checkpoints: [], exported })
+  const diff = await diffAudit(services, tenant_id, { checkpoints: [], exported })
+  const { lost, undone, agrees_through } = diff
+  const fault = diff.entry_fault ?? diff.head_fault
+  if (fault)
+    throw new Refusal(
+      'E_STATE',
+      `${fault.detail} (${fault.reason}), so nothing is repeated: eaas audit diff names what was lost. ${RECOVERY_PAGE}.`,
+    )
   if (!lost || lost.length === 0) return { steps: [], others: 0 }
   await assertAccepted(services, tenant_id, agrees_through)
   const { rows } = await readEvidence(services.sql, tenant_id, { withRows: true })

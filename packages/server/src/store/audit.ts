@@ -280,17 +280,6 @@ export async function findFirstId(sql: Queryable, tenant_id: string): Promise<nu
   return row?.id ?? 1
 }
 
-/** The stored hashes of entries by their ids; missing entries are left out. */
-export async function listEntryHashes(
-  sql: Queryable,
-  tenant_id: string,
-  ids: readonly number[],
-): Promise<Map<number, Uint8Array>> {
-  const rows = await sql<{ id: number; hash: Uint8Array }[]>`
-    select id, hash from audit_log where tenant_id = ${tenant_id} and id = any(${[...ids]}::bigint[])`
-  return new Map(rows.map(({ id, hash }) => [id, hash]))
-}
-
 /**
  * No metadata that a server writes is longer, in bytes: of what callers choose, most is in the change of an API key, with two names,
  * two lists of keys and two of addresses.
