@@ -317,6 +317,16 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       const where = like(logs.fault, `${starts}%`)
       await expectRefused(db.select({ n: count() }).from(logs).where(where), NO_COUNT)
       await expectRefused(db.$count(logs, where), NO_COUNT)
+      const n = sql<number>`count(*) over ()`
+      await expectRefused(db.select({ id: logs.id, n }).from(logs).where(where), NO_COUNT)
+      await expectRefused(
+        db
+          .select({ id: logs.id, of: { n: sql`1 + ${n}`.as('n') } })
+          .from(logs)
+          .where(where),
+        NO_COUNT,
+      )
+      await expectRefused(db.query.logs.findMany({ where, extras: { n: n.as('n') } }), NO_COUNT)
       await expectRefused(
         db
           .select({ id: logs.id })

@@ -305,6 +305,13 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     countLogs: async ({ starts }) => {
       const logs = db.selectFrom('logs').where('fault', 'like', `${starts}%`)
       await expectRefused(logs.select(({ fn }) => fn.countAll().as('n')).execute(), NO_COUNT)
+      const beside = logs.select('id')
+      await expectRefused(beside.select(sql`count(*) over ()`.as('n')).execute(), NO_COUNT)
+      await expectRefused(beside.select(sql`1 + ${sql`count(*) over ()`}`.as('n')).execute(), NO_COUNT)
+      await expectRefused(
+        beside.select(({ fn }) => fn.coalesce(fn.countAll().over(), sql`0`).as('n')).execute(),
+        NO_COUNT,
+      )
       const either = db
         .selectFrom('logs')
         .select('id')

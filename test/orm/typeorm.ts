@@ -398,6 +398,8 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     countLogs: async ({ starts }) => {
       const where = { fault: Like(`${starts}%`) }
       await expectRefused(db.countBy(logs, where), NO_COUNT)
+      const beside = db.createQueryBuilder(logs, 'log').where(where).addSelect('count(*) over ()', 'n')
+      await expectRefused(beside.getRawMany(), NO_COUNT)
       await expectRefused(db.findBy(logs, [where, { number: 1 }]), NO_OR)
       await expectRefused(db.findBy(logs, { fault: Not(Like(`${starts}%`)) }))
       await expectRefused(db.delete(logs, where))
