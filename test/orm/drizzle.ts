@@ -89,6 +89,7 @@ export const vaults = pgTable('vaults', {
 export const places = pgTable('places', {
   id: uuid().primaryKey(),
   address: jsonb().$type<NonNullable<Place['address']>>(),
+  street_index: text(),
 })
 
 export const logs = pgTable('logs', {

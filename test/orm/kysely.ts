@@ -26,7 +26,7 @@ interface Database {
   leads: Lead & { envelope: Generated<null> }
   pairs: Lead
   vaults: Lead & { mail_index: Generated<string>; row_seal: Generated<null> }
-  places: Place
+  places: Place & { street_index: Generated<string | null> }
   tickets: MadeRow<number>
   drafts: MadeRow<string>
   locals: MadeRow<string>

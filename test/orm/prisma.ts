@@ -171,7 +171,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     },
     insertPlace: ({ id, address }) => db.place.create({ data: { id, address: address ?? Prisma.DbNull } }),
     placeById: async (id) => ((await db.place.findUnique({ where: { id } })) as Place | null) ?? undefined,
-    updatePlace: (id, address) => db.place.update({ where: { id }, data: { address: address as never } }),
+    updatePlace: (id, address) =>
+      db.place.update({ where: { id }, data: { address: address === null ? Prisma.DbNull : (address as never) } }),
     insertMade: (table, labels) => {
       const data = labels.map((label) => ({ label }))
       if (table === 'tickets') return db.ticket.createManyAndReturn({ data })

@@ -118,10 +118,14 @@ export const vaults = new EntitySchema<Lead & { mail_index?: string; row_seal?: 
   },
 })
 
-export const places = new EntitySchema<Place>({
+export const places = new EntitySchema<Place & { street_index?: string | null }>({
   name: 'Place',
   tableName: 'places',
-  columns: { id: { type: 'uuid', primary: true }, address: { type: 'jsonb', nullable } },
+  columns: {
+    id: { type: 'uuid', primary: true },
+    address: { type: 'jsonb', nullable },
+    street_index: { type: 'text', nullable },
+  },
 })
 
 interface MadeRow {

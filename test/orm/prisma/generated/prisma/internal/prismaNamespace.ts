@@ -1723,7 +1723,8 @@ export type PairScalarFieldEnum = (typeof PairScalarFieldEnum)[keyof typeof Pair
 
 export const PlaceScalarFieldEnum = {
   id: 'id',
-  address: 'address'
+  address: 'address',
+  street_index: 'street_index'
 } as const
 
 export type PlaceScalarFieldEnum = (typeof PlaceScalarFieldEnum)[keyof typeof PlaceScalarFieldEnum]

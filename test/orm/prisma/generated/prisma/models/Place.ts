@@ -26,30 +26,36 @@ export type AggregatePlace = {
 
 export type PlaceMinAggregateOutputType = {
   id: string | null
+  street_index: string | null
 }
 
 export type PlaceMaxAggregateOutputType = {
   id: string | null
+  street_index: string | null
 }
 
 export type PlaceCountAggregateOutputType = {
   id: number
   address: number
+  street_index: number
   _all: number
 }
 
 
 export type PlaceMinAggregateInputType = {
   id?: true
+  street_index?: true
 }
 
 export type PlaceMaxAggregateInputType = {
   id?: true
+  street_index?: true
 }
 
 export type PlaceCountAggregateInputType = {
   id?: true
   address?: true
+  street_index?: true
   _all?: true
 }
 
@@ -128,6 +134,7 @@ export type PlaceGroupByArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
 export type PlaceGroupByOutputType = {
   id: string
   address: runtime.JsonValue | null
+  street_index: string | null
   _count: PlaceCountAggregateOutputType | null
   _min: PlaceMinAggregateOutputType | null
   _max: PlaceMaxAggregateOutputType | null
@@ -154,11 +161,13 @@ export type PlaceWhereInput = {
   NOT?: Prisma.PlaceWhereInput | Prisma.PlaceWhereInput[]
   id?: Prisma.UuidFilter<"Place"> | string
   address?: Prisma.JsonNullableFilter<"Place">
+  street_index?: Prisma.StringNullableFilter<"Place"> | string | null
 }
 
 export type PlaceOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrderInput | Prisma.SortOrder
+  street_index?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type PlaceWhereUniqueInput = Prisma.AtLeast<{
@@ -167,11 +176,13 @@ export type PlaceWhereUniqueInput = Prisma.AtLeast<{
   OR?: Prisma.PlaceWhereInput[]
   NOT?: Prisma.PlaceWhereInput | Prisma.PlaceWhereInput[]
   address?: Prisma.JsonNullableFilter<"Place">
+  street_index?: Prisma.StringNullableFilter<"Place"> | string | null
 }, "id">
 
 export type PlaceOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrderInput | Prisma.SortOrder
+  street_index?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.PlaceCountOrderByAggregateInput
   _max?: Prisma.PlaceMaxOrderByAggregateInput
   _min?: Prisma.PlaceMinOrderByAggregateInput
@@ -183,54 +194,65 @@ export type PlaceScalarWhereWithAggregatesInput = {
   NOT?: Prisma.PlaceScalarWhereWithAggregatesInput | Prisma.PlaceScalarWhereWithAggregatesInput[]
   id?: Prisma.UuidWithAggregatesFilter<"Place"> | string
   address?: Prisma.JsonNullableWithAggregatesFilter<"Place">
+  street_index?: Prisma.StringNullableWithAggregatesFilter<"Place"> | string | null
 }
 
 export type PlaceCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
 }
 
 export type PlaceUncheckedCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
 }
 
 export type PlaceUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type PlaceUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type PlaceCreateManyInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
 }
 
 export type PlaceUpdateManyMutationInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type PlaceUncheckedUpdateManyInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type PlaceCountOrderByAggregateInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrder
+  street_index?: Prisma.SortOrder
 }
 
 export type PlaceMaxOrderByAggregateInput = {
   id?: Prisma.SortOrder
+  street_index?: Prisma.SortOrder
 }
 
 export type PlaceMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
+  street_index?: Prisma.SortOrder
 }
 
 
@@ -238,24 +260,28 @@ export type PlaceMinOrderByAggregateInput = {
 export type PlaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }, ExtArgs["result"]["place"]>
 
 export type PlaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }, ExtArgs["result"]["place"]>
 
 export type PlaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }, ExtArgs["result"]["place"]>
 
 export type PlaceSelectScalar = {
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }
 
-export type PlaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "address", ExtArgs["result"]["place"]>
+export type PlaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "address" | "street_index", ExtArgs["result"]["place"]>
 
 export type $PlacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Place"
@@ -263,6 +289,7 @@ export type $PlacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
     address: runtime.JsonValue | null
+    street_index: string | null
   }, ExtArgs["result"]["place"]>
   composites: {}
 }
@@ -688,6 +715,7 @@ export interface Prisma__PlaceClient<T, Null = never, ExtArgs extends runtime.Ty
 export interface PlaceFieldRefs {
   readonly id: Prisma.FieldRef<"Place", 'String'>
   readonly address: Prisma.FieldRef<"Place", 'Json'>
+  readonly street_index: Prisma.FieldRef<"Place", 'String'>
 }
     
 
