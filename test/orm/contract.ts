@@ -264,6 +264,11 @@ read(
     }
   },
 )
+read('opens a field of a compact row by itself', ['insertLeadReturning', 'mailAlone'], async ({ orm }) => {
+  const lead = leadOf()
+  expect(rowsIn(await orm.insertLeadReturning(lead))).toEqual([{ mail: lead.mail }])
+  expect(valuesIn(await orm.mailAlone(lead.id))).toEqual([lead.mail])
+})
 read('returns nothing for a row that is not there', ['byId', 'all'], async ({ orm }) => {
   expect(await orm.byId(randomUUID())).toBeUndefined()
   expect(await orm.all()).toEqual([])

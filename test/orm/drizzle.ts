@@ -261,6 +261,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .values(person)
         .onConflictDoUpdate({ target: people.id, set: { name: sql`excluded.name` } }),
     insertLead: (table, lead) => db.insert(LEADS[table]).values(lead),
+    insertLeadReturning: async (lead) => db.insert(leads).values(lead).returning({ mail: leads.mail }),
+    mailAlone: async (id) => db.select({ mail: leads.mail }).from(leads).where(eq(leads.id, id)),
     updateLead: (id, changes) => db.update(leads).set(changes).where(eq(leads.id, id)),
     upsertLead: (table, lead, fields) =>
       db

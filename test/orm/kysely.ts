@@ -252,6 +252,8 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .onConflict((on) => on.column('id').doUpdateSet((eb) => ({ name: eb.ref('excluded.name') })))
         .execute(),
     insertLead: (table, lead) => db.insertInto(table).values(lead).execute(),
+    insertLeadReturning: (lead) => db.insertInto('leads').values(lead).returning('mail').execute(),
+    mailAlone: (id) => db.selectFrom('leads').select('mail').where('id', '=', id).execute(),
     updateLead: (id, changes) => db.updateTable('leads').set(changes).where('id', '=', id).execute(),
     upsertLead: (table, lead, fields) =>
       db

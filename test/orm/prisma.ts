@@ -150,6 +150,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       db.person.upsert({ where: { id: person.id }, create: person, update: { name: person.name } }),
     insertLead: (table, lead) =>
       table === 'leads' ? db.lead.create({ data: leadOf(lead) }) : db.pair.create({ data: leadOf(lead) }),
+    insertLeadReturning: (lead) => db.lead.create({ data: leadOf(lead), select: { mail: true } }),
+    mailAlone: (id) => db.lead.findUnique({ where: { id }, select: { mail: true } }),
     updateLead: (id, changes) => {
       const data = Object.entries(changes).map(([field, value]) => [field, value ?? Prisma.DbNull] as const)
       return db.lead.update({ where: { id }, data: Object.fromEntries(data) })

@@ -275,6 +275,10 @@ export interface Orm {
   /** By the id alone. */
   upsertPerson(person: Person): Promise<unknown>
   insertLead(table: LeadTable, lead: Lead): Promise<unknown>
+  /** Inserts a row of `leads`, and returns its mail alone. */
+  insertLeadReturning(lead: Lead): Promise<unknown>
+  /** The mail of a row of `leads` alone. */
+  mailAlone(id: string): Promise<unknown>
   /** Changes a row of `leads`. */
   updateLead(id: string, changes: Partial<Lead> & { envelope?: null }): Promise<unknown>
   /** Inserts, or sets these fields of the row that is there to those of the lead. */
@@ -366,6 +370,8 @@ const ALL: Record<keyof Orm, true> = {
   computeKey: true,
   upsertPerson: true,
   insertLead: true,
+  insertLeadReturning: true,
+  mailAlone: true,
   updateLead: true,
   upsertLead: true,
   insertVault: true,

@@ -355,6 +355,15 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
         .orUpdate(['name'], ['id'])
         .execute(),
     insertLead: (table, lead) => db.insert(LEADS[table], { ...lead }),
+    insertLeadReturning: (lead) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(leads)
+        .values({ ...lead })
+        .returning('mail')
+        .execute(),
+    mailAlone: (id) => db.createQueryBuilder(leads, 'lead').select('lead.mail').where({ id }).getRawMany(),
     updateLead: (id, changes) => db.update(leads, id, changes),
     upsertLead: (table, lead, fields) =>
       fields.length > 1

@@ -91,3 +91,10 @@ describe('a column of JSON with an encrypted field inside', () => {
     await expect(table.sealChanges({ address }, { id: 1 })).rejects.toThrow('a row with a seal is written as a whole')
   })
 })
+
+it('a field of a compact row is read with the column of that form', async () => {
+  const table = await placesOf({ mail: text() }, { format: 'compact', header: 'head' })
+  expect(table.readsToo(['mail'])).toEqual(['id', 'head'])
+  expect(table.readsToo(['id'])).toEqual([])
+  expect(() => table.assertReadable(['id', 'mail'])).toThrow('places.mail cannot be selected without head')
+})

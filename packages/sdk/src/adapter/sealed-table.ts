@@ -264,7 +264,7 @@ export function createSealedTable(model: object): SealedTable {
 
   function readsToo(selected: readonly string[]): string[] {
     if (!selected.some((one) => sealed.has(one))) return []
-    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : []
+    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : format === 'compact' ? [header] : []
     const needed = new Set([...bind.map(({ path }) => path[0] ?? ''), ...whole])
     return [...needed].filter((one) => !selected.includes(one))
   }
@@ -340,12 +340,12 @@ function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
 }
 
 /**
- * Refuses to select or return an encrypted field without the columns that it is bound to. @throws
+ * Refuses to select or return an encrypted field without the columns by which it is opened. @throws
  * InvalidInputError
  */
 function refuseUnbound(model: string, field: string, columns: string): never {
   throw new InvalidInputError(
-    `${model}.${field} cannot be selected without ${columns}, which its value is bound to`,
+    `${model}.${field} cannot be selected without ${columns}, by which its value is opened`,
     `Select ${columns} of the same table too. The query was not run.`,
   )
 }
