@@ -89,6 +89,7 @@ export const vaults = pgTable('vaults', {
 export const places = pgTable('places', {
   id: uuid().primaryKey(),
   address: jsonb().$type<NonNullable<Place['address']>>(),
+  street_index: text(),
 })
 
 export const logs = pgTable('logs', {
@@ -260,6 +261,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .values(person)
         .onConflictDoUpdate({ target: people.id, set: { name: sql`excluded.name` } }),
     insertLead: (table, lead) => db.insert(LEADS[table]).values(lead),
+    insertLeadReturning: async (lead) => db.insert(leads).values(lead).returning({ mail: leads.mail }),
+    mailAlone: async (id) => db.select({ mail: leads.mail }).from(leads).where(eq(leads.id, id)),
     updateLead: (id, changes) => db.update(leads).set(changes).where(eq(leads.id, id)),
     upsertLead: (table, lead, fields) =>
       db
@@ -317,6 +320,16 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       const where = like(logs.fault, `${starts}%`)
       await expectRefused(db.select({ n: count() }).from(logs).where(where), NO_COUNT)
       await expectRefused(db.$count(logs, where), NO_COUNT)
+      const n = sql<number>`count(*) over ()`
+      await expectRefused(db.select({ id: logs.id, n }).from(logs).where(where), NO_COUNT)
+      await expectRefused(
+        db
+          .select({ id: logs.id, of: { n: sql`1 + ${n}`.as('n') } })
+          .from(logs)
+          .where(where),
+        NO_COUNT,
+      )
+      await expectRefused(db.query.logs.findMany({ where, extras: { n: n.as('n') } }), NO_COUNT)
       await expectRefused(
         db
           .select({ id: logs.id })

@@ -26,7 +26,7 @@ interface Database {
   leads: Lead & { envelope: Generated<null> }
   pairs: Lead
   vaults: Lead & { mail_index: Generated<string>; row_seal: Generated<null> }
-  places: Place
+  places: Place & { street_index: Generated<string | null> }
   tickets: MadeRow<number>
   drafts: MadeRow<string>
   locals: MadeRow<string>
@@ -252,6 +252,8 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .onConflict((on) => on.column('id').doUpdateSet((eb) => ({ name: eb.ref('excluded.name') })))
         .execute(),
     insertLead: (table, lead) => db.insertInto(table).values(lead).execute(),
+    insertLeadReturning: (lead) => db.insertInto('leads').values(lead).returning('mail').execute(),
+    mailAlone: (id) => db.selectFrom('leads').select('mail').where('id', '=', id).execute(),
     updateLead: (id, changes) => db.updateTable('leads').set(changes).where('id', '=', id).execute(),
     upsertLead: (table, lead, fields) =>
       db
@@ -305,6 +307,13 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     countLogs: async ({ starts }) => {
       const logs = db.selectFrom('logs').where('fault', 'like', `${starts}%`)
       await expectRefused(logs.select(({ fn }) => fn.countAll().as('n')).execute(), NO_COUNT)
+      const beside = logs.select('id')
+      await expectRefused(beside.select(sql`count(*) over ()`.as('n')).execute(), NO_COUNT)
+      await expectRefused(beside.select(sql`1 + ${sql`count(*) over ()`}`.as('n')).execute(), NO_COUNT)
+      await expectRefused(
+        beside.select(({ fn }) => fn.coalesce(fn.countAll().over(), sql`0`).as('n')).execute(),
+        NO_COUNT,
+      )
       const either = db
         .selectFrom('logs')
         .select('id')

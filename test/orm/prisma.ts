@@ -150,6 +150,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       db.person.upsert({ where: { id: person.id }, create: person, update: { name: person.name } }),
     insertLead: (table, lead) =>
       table === 'leads' ? db.lead.create({ data: leadOf(lead) }) : db.pair.create({ data: leadOf(lead) }),
+    insertLeadReturning: (lead) => db.lead.create({ data: leadOf(lead), select: { mail: true } }),
+    mailAlone: (id) => db.lead.findUnique({ where: { id }, select: { mail: true } }),
     updateLead: (id, changes) => {
       const data = Object.entries(changes).map(([field, value]) => [field, value ?? Prisma.DbNull] as const)
       return db.lead.update({ where: { id }, data: Object.fromEntries(data) })
@@ -171,7 +173,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     },
     insertPlace: ({ id, address }) => db.place.create({ data: { id, address: address ?? Prisma.DbNull } }),
     placeById: async (id) => ((await db.place.findUnique({ where: { id } })) as Place | null) ?? undefined,
-    updatePlace: (id, address) => db.place.update({ where: { id }, data: { address: address as never } }),
+    updatePlace: (id, address) =>
+      db.place.update({ where: { id }, data: { address: address === null ? Prisma.DbNull : (address as never) } }),
     insertMade: (table, labels) => {
       const data = labels.map((label) => ({ label }))
       if (table === 'tickets') return db.ticket.createManyAndReturn({ data })

@@ -145,7 +145,7 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     sealed: 'row',
     fields: { mail: text({ index: 'mail_index' }), note: text().nullable() },
   })
-  const inside = { 'address.street': text().optional() }
+  const inside = { 'address.street': text({ index: 'street_index' }).optional() }
   const places = eaas.model({ name: 'places', keyId, bind: ['id'], warn: false, fields: inside })
   const label = { label: text({ index: 'label_index' }) }
   const tickets = eaas.model({ name: 'tickets', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
@@ -275,6 +275,10 @@ export interface Orm {
   /** By the id alone. */
   upsertPerson(person: Person): Promise<unknown>
   insertLead(table: LeadTable, lead: Lead): Promise<unknown>
+  /** Inserts a row of `leads`, and returns its mail alone. */
+  insertLeadReturning(lead: Lead): Promise<unknown>
+  /** The mail of a row of `leads` alone. */
+  mailAlone(id: string): Promise<unknown>
   /** Changes a row of `leads`. */
   updateLead(id: string, changes: Partial<Lead> & { envelope?: null }): Promise<unknown>
   /** Inserts, or sets these fields of the row that is there to those of the lead. */
@@ -366,6 +370,8 @@ const ALL: Record<keyof Orm, true> = {
   computeKey: true,
   upsertPerson: true,
   insertLead: true,
+  insertLeadReturning: true,
+  mailAlone: true,
   updateLead: true,
   upsertLead: true,
   insertVault: true,
@@ -429,7 +435,7 @@ export const tables = (format: UserFormat) => `
   create table leads (id uuid primary key, mail jsonb not null, note jsonb, envelope jsonb);
   create table pairs (id uuid primary key, mail jsonb not null, note jsonb, pair_index text);
   create table vaults (id uuid primary key, mail jsonb not null, mail_index text, note jsonb, row_seal jsonb);
-  create table places (id uuid primary key, address jsonb);
+  create table places (id uuid primary key, address jsonb, street_index text);
   create table tickets (id serial primary key, ${LABEL}, parent_id integer references tickets);
   create table drafts (id uuid primary key default gen_random_uuid(), ${LABEL});
   create table locals (id text primary key, ${LABEL});

@@ -118,10 +118,14 @@ export const vaults = new EntitySchema<Lead & { mail_index?: string; row_seal?: 
   },
 })
 
-export const places = new EntitySchema<Place>({
+export const places = new EntitySchema<Place & { street_index?: string | null }>({
   name: 'Place',
   tableName: 'places',
-  columns: { id: { type: 'uuid', primary: true }, address: { type: 'jsonb', nullable } },
+  columns: {
+    id: { type: 'uuid', primary: true },
+    address: { type: 'jsonb', nullable },
+    street_index: { type: 'text', nullable },
+  },
 })
 
 interface MadeRow {
@@ -351,6 +355,15 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
         .orUpdate(['name'], ['id'])
         .execute(),
     insertLead: (table, lead) => db.insert(LEADS[table], { ...lead }),
+    insertLeadReturning: (lead) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(leads)
+        .values({ ...lead })
+        .returning('mail')
+        .execute(),
+    mailAlone: (id) => db.createQueryBuilder(leads, 'lead').select('lead.mail').where({ id }).getRawMany(),
     updateLead: (id, changes) => db.update(leads, id, changes),
     upsertLead: (table, lead, fields) =>
       fields.length > 1
@@ -398,6 +411,8 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     countLogs: async ({ starts }) => {
       const where = { fault: Like(`${starts}%`) }
       await expectRefused(db.countBy(logs, where), NO_COUNT)
+      const beside = db.createQueryBuilder(logs, 'log').where(where).addSelect('count(*) over ()', 'n')
+      await expectRefused(beside.getRawMany(), NO_COUNT)
       await expectRefused(db.findBy(logs, [where, { number: 1 }]), NO_OR)
       await expectRefused(db.findBy(logs, { fault: Not(Like(`${starts}%`)) }))
       await expectRefused(db.delete(logs, where))

@@ -16,8 +16,8 @@ import {
   type SelectConfig,
   type WriteConfig,
 } from './rewriting.js'
-import { areRight, numberOf, searchFor, takeSearches } from './searches.js'
-import { columnsIn } from './selections.js'
+import { areRight, assertNoWindow, numberOf, refuseCount, searchFor, takeSearches } from './searches.js'
+import { columnsIn, leavesOf } from './selections.js'
 import type { KnownTables } from './tables.js'
 
 /** A query of Drizzle. Its functions change its state and return it. */
@@ -112,8 +112,8 @@ async function executeSelect(
 
 /** Refuses to count, or the like, before the rows are filtered. */
 function assertRows(fields: Row): void {
-  if (columnsIn(fields).length > 0) return
-  refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
+  if (columnsIn(fields).length === 0) refuseCount()
+  assertNoWindow(leavesOf(fields).map(({ leaf }) => leaf))
 }
 
 /** Nothing can be added to a query whose rows are compared with each other, or with those of another one. */

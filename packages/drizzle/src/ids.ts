@@ -17,7 +17,7 @@ export async function withMadeIds(
     (key) => isMade(known.columns[key]) && rows.some((row) => row[key] === undefined),
   )
   if (keys.length === 0) return { rows: [...rows], isAlways: false }
-  const columns = keys.map((key) => known.columns[key]?.name ?? key)
+  const columns = keys.map((key) => known.nameIn(key))
   const maker = makers.get(tables) ?? createIdMaker()
   makers.set(tables, maker)
   const made = await maker.make((text) => runText(on, text), sqlName(table), { columns, count: rows.length })

@@ -46,5 +46,5 @@ export function encrypted<D extends object, const Pairs extends readonly Pair[]>
       'Write encrypted(db, [[users, userModel]]).',
     )
   }
-  return wrapDatabase(knowTables(tables as unknown as readonly (readonly [Table, AnyModel])[]), database)
+  return wrapDatabase(knowTables(database, tables as unknown as readonly (readonly [Table, AnyModel])[]), database)
 }

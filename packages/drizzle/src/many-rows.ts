@@ -2,7 +2,6 @@
 import { MANY_ROWS, manyRowsColumn, manyRowsSql, quoteName, type Row, sealMany } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { type KnownTable, sqlName } from './tables.js'
-import type { Database, Written } from './writes.js'
 
 /** Whether PostgreSQL reads the values of all columns from JSON: a type of the application's own may not. */
 export function takesMany({ sealed, columns }: KnownTable): boolean {
@@ -13,14 +12,9 @@ export function takesMany({ sealed, columns }: KnownTable): boolean {
 }
 
 /** Seals the changes of rows, and returns what is set, from which values. */
-export async function setMany(
-  { known, on }: Written,
-  changes: Row,
-  rows: readonly Row[],
-): Promise<{ set: Row; from: SQL }> {
-  const nameOf = (key: string) => nameIn(on, known.columns[key] as Column)
-  const { same, own, json } = await sealMany(known.sealed, changes, rows, nameOf)
-  const quote = (key: string) => quoteName(nameOf(key))
+export async function setMany(known: KnownTable, changes: Row, rows: readonly Row[]): Promise<{ set: Row; from: SQL }> {
+  const { same, own, json } = await sealMany(known.sealed, changes, rows, known.nameIn)
+  const quote = (key: string) => quoteName(known.nameIn(key))
   const [before, after] = manyRowsSql(known.sealed, { own, name: sqlName(known.table), quote })
   return {
     set: { ...same, ...Object.fromEntries(own.map((key) => [key, manyValue(known, key)])) },
@@ -35,10 +29,4 @@ export function boundToMany(known: KnownTable): SQL | undefined {
 
 function manyValue({ sealed }: KnownTable, key: string): SQL {
   return sql.raw(`${MANY_ROWS}.${manyRowsColumn(sealed, key)}`)
-}
-
-/** The name of a column in the database, which `casing` of Drizzle may have made. */
-function nameIn(on: Database, column: Column): string {
-  const { dialect } = on as { dialect?: { casing?: { getColumnCasing(column: Column): string } } }
-  return dialect?.casing?.getColumnCasing(column) ?? column.name
 }

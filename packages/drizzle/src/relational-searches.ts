@@ -5,7 +5,7 @@
 import type { Row } from '@eaas/sdk/adapter'
 import { getOperators } from 'drizzle-orm'
 import { type QueryConfig, selectedColumns, type TableConfig, withColumns } from './relations.js'
-import { type Asked, areRight, numberOf, takeSearches } from './searches.js'
+import { type Asked, areRight, assertNoWindow, numberOf, takeSearches } from './searches.js'
 import type { KnownTables } from './tables.js'
 
 export interface Searched {
@@ -19,9 +19,10 @@ export interface Searched {
 /** Takes the searches out of the condition of the outermost rows; undefined where there are none. */
 export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
   const { where: given, limit, offset, ...others } = config
-  const where: unknown = typeof given === 'function' ? given(of.columns, getOperators()) : given
-  const { rest, asked } = takeSearches(tables, where)
+  const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)
+  const { rest, asked } = takeSearches(tables, call(given))
   if (asked.length === 0) return undefined
+  assertNoWindow(Object.values(call(config.extras) ?? {}))
   const [skip = 0, take] = [numberOf(offset, 'offset'), numberOf(limit, 'limit')]
   const fields = asked.map(({ known, column }) => known.keyOf(column))
   const selected = selectedColumns(of, config)

@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
  * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
  */
-import { joinBounds, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, namesInSql, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
 import { isBlank, type Rewriting, textOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
@@ -66,6 +66,19 @@ export function numberOf(value: unknown, name: string): number | undefined {
   if (value === undefined) return undefined
   if (typeof value === 'number') return value
   return refuseCall(`${name} other than a number, of a search that finds more rows than match,`, 'Pass a number.')
+}
+
+export function refuseCount(): never {
+  refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
+}
+
+/** Refuses expressions with a window, which has the rows before they are filtered. @throws InvalidInputError */
+export function assertNoWindow(parts: readonly unknown[]): void {
+  for (const part of parts) {
+    if (is(part, SQL.Aliased)) assertNoWindow([part.sql])
+    else if (is(part, SQL)) assertNoWindow(part.queryChunks)
+    else if (is(part, StringChunk) && namesInSql(textOf(part)).some(({ name }) => name === 'over')) refuseCount()
+  }
 }
 
 function chunksOf(part: unknown): unknown[] {

@@ -19,6 +19,8 @@ export interface KnownTable {
   columns: Readonly<Record<string, Column>>
   /** The name by which rows have a column. */
   keyOf(column: Column): string
+  /** The name of a column in the database, which `casing` of Drizzle may have made. */
+  nameIn(key: string): string
 }
 
 export interface KnownTables {
@@ -32,8 +34,9 @@ export interface KnownTables {
 /**
  * Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model
  */
-export function knowTables(pairs: readonly (readonly [Table, object])[]): KnownTables {
-  const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model)]))
+export function knowTables(database: object, pairs: readonly (readonly [Table, object])[]): KnownTables {
+  const { casing } = (database as { dialect?: { casing?: Casing } }).dialect ?? {}
+  const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model, casing)]))
   const find = (table: unknown) => known.get(nameOf(table as Table))
   return {
     find,
@@ -41,15 +44,20 @@ export function knowTables(pairs: readonly (readonly [Table, object])[]): KnownT
       const found = find(column.table)
       return found?.sealed.isSealed(found.keyOf(column)) ? found : undefined
     },
-    names: [...known.values()].map(({ table, sealed, columns }) => {
+    names: [...known.values()].map(({ table, sealed, columns, nameIn }) => {
       const names = Object.entries(columns).filter(([key]) => sealed.isSealed(key))
-      const lower = new Set(names.map(([, { name }]) => name.toLowerCase()))
+      const lower = new Set(names.flatMap(([key, { name }]) => [name.toLowerCase(), nameIn(key).toLowerCase()]))
       return [getTableName(table), (column: string) => lower.has(column)] as const
     }),
   }
 }
 
-function knowTable(table: Table, model: object): KnownTable {
+/** What makes the names of columns that are declared without one. */
+interface Casing {
+  getColumnCasing(column: Column): string
+}
+
+function knowTable(table: Table, model: object, casing: Casing | undefined): KnownTable {
   const sealed = createSealedTable(model)
   const columns = getTableColumns(table) as Record<string, Column>
   const lacking = sealed.columns.find((column) => !Object.hasOwn(columns, column))
@@ -65,7 +73,16 @@ function knowTable(table: Table, model: object): KnownTable {
     assertNotFilled(sealed.name, one.column, columns[one.column])
   }
   const keys = new Map(Object.entries(columns).map(([key, { name }]) => [name, key]))
-  return { table, sealed, columns, keyOf: (column) => keys.get(column.name) ?? '' }
+  return {
+    table,
+    sealed,
+    columns,
+    keyOf: (column) => keys.get(column.name) ?? '',
+    nameIn(key) {
+      const column = columns[key]
+      return column ? (casing?.getColumnCasing(column) ?? column.name) : key
+    },
+  }
 }
 
 /**

@@ -79,7 +79,7 @@ async function translate(written: Written, calls: readonly Call[], rows: readonl
     } else if (name === 'set') {
       assertNotComputed(known, first as Row)
       const changes = withUpdates(known, first as Row)
-      const many = rows.length > 1 ? await setMany(written, changes, rows) : undefined
+      const many = rows.length > 1 ? await setMany(known, changes, rows) : undefined
       const set =
         many?.set ?? (await sealed.sealChanges(changes, rows[0] ?? (await findBound(written, changes, calls))))
       out.push([name, [rewriteRow(rewriting, set)]], ...(many ? [['from', [many.from]] satisfies Call] : []))
@@ -179,16 +179,16 @@ async function conflictUpdate(
  * Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted,
  * which is encrypted.
  */
-export function isExcluded({ columns }: KnownTable, key: string, value: unknown): boolean {
+export function isExcluded({ nameIn }: KnownTable, key: string, value: unknown): boolean {
   if (!is(value, SQL)) return false
   const text = value.queryChunks
     .map((chunk) => (is(chunk, StringChunk) ? chunk.value.join('') : String((chunk as { value?: unknown })?.value)))
     .join('')
-  return text.replaceAll(/["`\s]/g, '') === `excluded.${columns[key]?.name}`
+  return text.replaceAll(/["`\s]/g, '') === `excluded.${nameIn(key)}`
 }
 
-function excluded({ columns }: KnownTable, key: string): SQL {
-  return sql`excluded.${sql.identifier(columns[key]?.name ?? key)}`
+function excluded({ nameIn }: KnownTable, key: string): SQL {
+  return sql`excluded.${sql.identifier(nameIn(key))}`
 }
 
 /** Refuses SQL where a value is encrypted, or bound to. */

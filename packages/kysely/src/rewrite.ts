@@ -2,7 +2,7 @@
  * Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database
  * cannot do is refused.
  */
-import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { namesInSql, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { addBound, takesColumns } from './bound-columns.js'
 import { assertNoSealed, assertNoSealedName, compare } from './conditions.js'
 import { isNode, isQuery, type Node, tableNames } from './nodes.js'
@@ -89,13 +89,21 @@ async function rewriteQuery(
 
 /** Refuses to count, or the like, before the rows are filtered. */
 function assertRows(select: Node): void {
-  const isAggregate = ({ selection }: Node): boolean => {
-    const value = selection as Node
-    return (value.kind === 'AliasNode' ? (value.node as Node) : value).kind === 'AggregateFunctionNode'
-  }
-  if (((select.selections ?? []) as readonly Node[]).some(isAggregate)) {
+  if (isOfRows(select.selections)) {
     refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
   }
+}
+
+/** Whether a value is made of several rows: by an aggregate, or by a window. A query inside has rows of its own. */
+function isOfRows(part: unknown): boolean {
+  if (Array.isArray(part)) return part.some(isOfRows)
+  if (!isNode(part) || isQuery(part)) return false
+  if (part.kind === 'AggregateFunctionNode' || (part.kind === 'RawNode' && hasWindow(part))) return true
+  return Object.values(part).some(isOfRows)
+}
+
+function hasWindow({ sqlFragments }: Node): boolean {
+  return (sqlFragments as readonly string[]).some((text) => namesInSql(text).some(({ name }) => name === 'over'))
 }
 
 function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): void {

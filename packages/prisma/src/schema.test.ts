@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createClient, text } from '../../sdk/src/index.js'
 import { createTestService } from '../../sdk/src/testing.js'
+import { sealData } from './data.js'
 import { readSchema } from './schema.js'
 
 const clientOf = (activeProvider: string, id: string, body = 'body String @db.LongText') => ({
@@ -46,6 +47,13 @@ describe('the ids of a schema', () => {
       await readWith(provider, id, false)
     },
   )
+})
+
+it('an id that its column fills up with spaces is bound to as the database returns it', async () => {
+  const schema = await readWith('postgresql', 'id String @id @db.Char(5)')
+  const note = schema.get('Note')
+  const { body } = (await sealData(schema, note, { id: 'abc', body: 'x' })) as { body: string }
+  expect(await note.sealed?.openRows([{ id: 'abc  ', body }])).toEqual([{ id: 'abc  ', body: 'x' }])
 })
 
 describe('the fields of a schema', () => {

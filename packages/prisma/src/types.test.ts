@@ -51,6 +51,9 @@ describe('the types of a Prisma schema', () => {
       expect(spell(types, field('id'), other)).toBe(uuid)
       expect(spell(types, field('name'), other)).toBe(other)
     }
+    for (const code of ['ab', 'ab ', 'ab       ']) expect(spell(types, field('code'), code)).toBe('ab   ')
+    expect(spell(types, field('code'), 'abcde')).toBe('abcde')
+    expect(spell(typesOf('mysql'), field('code'), 'ab')).toBe('ab')
     expect(spell(types, field('number', 'BigInt'), '+007')).toBe(7n)
     expect(spell(types, field('name'), '007')).toBe('007')
     expect(spell(types, field('id'), 'no uuid')).toBe('no uuid')

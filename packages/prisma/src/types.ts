@@ -133,15 +133,28 @@ export function isMadeByDatabase({ name }: Default): boolean {
   return ['autoincrement', 'dbgenerated', 'sequence'].includes(name)
 }
 
+/** The databases that fill a shorter text in these types up with spaces, and return it so. */
+const FILL_UP = ['postgresql', 'postgres', 'sqlserver']
+const FILLED_UP = ['Char', 'NChar']
+
 /** Spells a value as the database returns it, where the column's type says how. */
 export function spell(
   types: ModelTypes | undefined,
   field: { name: string; type: string } | undefined,
   value: unknown,
 ): unknown {
-  if (types?.native.get(field?.name ?? '') === 'Uuid') return spellUuid(value)
+  const { name = '' } = field ?? {}
+  const native = types?.native.get(name) ?? ''
+  if (native === 'Uuid') return spellUuid(value)
+  if (FILLED_UP.includes(native) && typeof value === 'string') return fillUp(types, name, value)
   const isWhole = field?.type === 'Int' || field?.type === 'BigInt'
   return isWhole && typeof value === 'string' && /^\s*[+-]?\d+\s*$/.test(value) ? BigInt(value) : value
+}
+
+function fillUp(types: ModelTypes | undefined, field: string, value: string): string {
+  if (!types || !FILL_UP.includes(types.provider)) return value
+  const text = value.replace(/ +$/, '') // more spaces than fit are cut off
+  return text + ' '.repeat(Math.max(0, (types.lengths.get(field) ?? 1) - [...text].length))
 }
 
 /** Whether a database finds the values of a field in one spelling only, in which it returns them. */

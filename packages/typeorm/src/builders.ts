@@ -198,8 +198,8 @@ function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): voi
   const [first] = filters
   if (!first) return
   const isIn = ({ alias, field }: RowFilter) => outputs.some((one) => one.alias === alias && one.name === field)
-  const isJoined = !namesInSql(sql).some(({ name }) => name === 'or' || name === 'not')
-  if (!opens && isJoined && filters.every(isIn)) return
+  const isClear = !namesInSql(sql).some(({ name }) => ['or', 'not', 'over'].includes(name))
+  if (!opens && isClear && filters.every(isIn)) return
   const hint = searchHint(
     'Search so in `find` or `getMany`, by conditions that are all joined by `and`, and count the rows.',
   )

@@ -62,3 +62,39 @@ describe('what an upsert takes from the row that was to be inserted', () => {
     expect(readConflict(table, ['id'], [{ id: 1 }]).excluded(['mail'])).toEqual(['mail'])
   })
 })
+
+async function placesOf(fields: object, options: object = {}) {
+  const eaas = createClient(createTestService())
+  const { id: keyId } = await eaas.keys.create({ name: 'places' })
+  const model = eaas.model({ name: 'places', keyId, bind: ['id'], warn: false, fields: { ...fields }, ...options })
+  return createSealedTable(model)
+}
+
+describe('a column of JSON with an encrypted field inside', () => {
+  const street = { 'address.street': text({ index: 'street_index' }).optional() }
+  const OTHERS = [{ town: 'Paris' }, null]
+
+  it.each(OTHERS)('is replaced with the index of the field: %j', async (address) => {
+    const table = await placesOf(street)
+    expect(await table.sealChanges({ address }, { id: 1 })).toEqual({ address, street_index: null })
+  })
+  it.each(OTHERS)('is sealed with the row, where it is all that is encrypted: %j', async (address) => {
+    const table = await placesOf(street, { sealed: 'row' })
+    const [row] = await table.sealRows([{ id: 1, address: { street: 'Lane' } }])
+    expect([table.isBound({ address }), table.needsRow({ address }, {})]).toEqual([true, true])
+    const changes = await table.sealChanges({ address }, { id: 1 })
+    expect(changes).toMatchObject({ address, street_index: null })
+    expect(await table.openRows([{ ...row, ...changes }])).toMatchObject([{ id: 1, address }])
+  })
+  it.each(OTHERS)('is refused by itself, where other fields belong to the row: %j', async (address) => {
+    const table = await placesOf({ ...street, mail: text() }, { sealed: 'row' })
+    await expect(table.sealChanges({ address }, { id: 1 })).rejects.toThrow('a row with a seal is written as a whole')
+  })
+})
+
+it('a field of a compact row is read with the column of that form', async () => {
+  const table = await placesOf({ mail: text() }, { format: 'compact', header: 'head' })
+  expect(table.readsToo(['mail'])).toEqual(['id', 'head'])
+  expect(table.readsToo(['id'])).toEqual([])
+  expect(() => table.assertReadable(['id', 'mail'])).toThrow('places.mail cannot be selected without head')
+})

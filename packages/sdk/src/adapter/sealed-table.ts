@@ -77,7 +77,7 @@ export interface SealedTable {
    * @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
-  /** Tells whether changes have a value that is sealed to its row: all but null. */
+  /** Tells whether changes have a value that is sealed to its row: all but null, which the seal of a row is made of too. */
   isBound(changes: Row): boolean
   /**
    * Tells whether the changed row must be read before its changes are sealed, since `known`, what the
@@ -244,26 +244,27 @@ export function createSealedTable(model: object): SealedTable {
       assertSameKey(access, table, changes, bound)
       return bound
     })
-    const names = namesIn(access, changes)
-    if (names.length === 0 && !setsSealed(changes)) return known.map(() => changes)
+    // A column is replaced as a whole: what an object lacks, the row has no more.
+    const names = fields.filter(({ path }) => changes[path[0] ?? ''] !== undefined).map(({ name }) => name)
+    if (names.length === 0) return known.map(() => changes)
     const rows = await access.load()
     const all = bounds.map((bound) => ({ ...bound, ...changes }))
     const made = await rows.seal(all, names).catch((error: unknown) => explainBound(access, error))
     return bounds.map((bound, at) => {
-      // The row's own columns, which are only known from the condition, are not changed. Nor is the seal of a row, where
-      // an object is set without a field.
-      const isSet = (column: string) => column in changes || (names.length > 0 && !(column in bound))
+      // The row's own columns, which are only known from the condition, are not changed.
+      const isSet = (column: string) => column in changes || !(column in bound)
       return Object.fromEntries(Object.entries(made[at] ?? {}).filter(([column]) => isSet(column)))
     })
   }
 
   function setsSealed(changes: Row): boolean {
-    return Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value))
+    const isNothing = (value: unknown) => value === undefined || (value === null && !rowSeal)
+    return Object.entries(changes).some(([column, value]) => sealed.has(column) && !isNothing(value))
   }
 
   function readsToo(selected: readonly string[]): string[] {
     if (!selected.some((one) => sealed.has(one))) return []
-    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : []
+    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : format === 'compact' ? [header] : []
     const needed = new Set([...bind.map(({ path }) => path[0] ?? ''), ...whole])
     return [...needed].filter((one) => !selected.includes(one))
   }
@@ -339,12 +340,12 @@ function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
 }
 
 /**
- * Refuses to select or return an encrypted field without the columns that it is bound to. @throws
+ * Refuses to select or return an encrypted field without the columns by which it is opened. @throws
  * InvalidInputError
  */
 function refuseUnbound(model: string, field: string, columns: string): never {
   throw new InvalidInputError(
-    `${model}.${field} cannot be selected without ${columns}, which its value is bound to`,
+    `${model}.${field} cannot be selected without ${columns}, by which its value is opened`,
     `Select ${columns} of the same table too. The query was not run.`,
   )
 }

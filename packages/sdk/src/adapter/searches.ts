@@ -3,7 +3,7 @@
  * and truncated ones. What they find is filtered after it was opened.
  */
 import { isMissing, type Row } from '../input.js'
-import type { ModelAccess } from '../models/model-access.js'
+import type { ModelAccess, NamedIndex } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
 
@@ -51,7 +51,13 @@ export function createSearches(model: object, access: ModelAccess, table: string
     const kinds = kindsFor(query)
     const own = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
     if (own.length === 0) refuseSearch(table, field, { query, operator })
-    return own.map(({ column, kind }) => ({ column, by: kind === 'ngram' ? 'all' : isRange(query) ? 'in' : 'equal' }))
+    // Of alike ones the first: while the index key is changed, not all rows have the new column yet.
+    const isAlike = (one: NamedIndex, other: NamedIndex) => one.kind === other.kind && one.length === other.length
+    const firsts = own.filter((one, at) => own.findIndex((other) => isAlike(one, other)) === at)
+    return firsts.map(({ column, kind }) => ({
+      column,
+      by: kind === 'ngram' ? 'all' : isRange(query) ? 'in' : 'equal',
+    }))
   }
   return {
     isExact,

@@ -91,8 +91,19 @@ describe('a model whose index key is changed', () => {
     expect(await moved().decrypt(done as never)).toEqual(ada)
   })
 
-  it('has adapters search by the column that all rows have', () => {
+  it('has adapters search by the column that all rows have', async () => {
     expect(createSealedTable(moving()).planEqual('email', '=', ['x']).column).toBe('e1')
+    const { searches } = createSealedTable(moving())
+    for (const [field, query, column] of [
+      ['email', { contains: 'da@' }, 'p1'],
+      ['email', { startsWith: 'ada' }, 'b1'],
+      ['pay', { gte: 40, lt: 50 }, 's1'],
+      ['pay', 41, 's1'],
+    ] as const) {
+      const stored = (await old().index({ [field]: query } as never)) as Stored
+      expect(searches.plan(field, query)).toMatchObject([{ column }])
+      expect(await searches.find(field, query)).toMatchObject([{ column, values: [stored[column]].flat() }])
+    }
   })
 
   it.each<[string, object, string]>([

@@ -165,6 +165,31 @@ describe('a model with a key for each row', () => {
     ).toThrow('needs indexKey')
   })
 
+  it('reseals all rows but those of a key that cannot be used, by one request', async () => {
+    const ids = await makeKeys(3)
+    const people = peopleOf(eaas)
+    const rows = await people.encryptMany(rowsOf([...ids, ...ids]))
+    expect((await people.decryptMany(rows)).failed).toEqual([]) // so that its DEKs are at hand
+    await eaas.keys.disable(ids[1] ?? '')
+    requests = 0
+    const batches = []
+    for await (const one of people.reseal(rows)) batches.push(one)
+    const [batch] = batches
+    expect(requests).toBe(1)
+    expect(batch?.progress).toEqual({ done: 6, changed: 4, current: 0, failed: 2 })
+    const failed = batch?.items.flatMap((item) =>
+      item.status === 'failed' ? [[item.index, problemOf(item.error)]] : [],
+    )
+    expect(failed).toEqual([
+      [1, 'E_STATE'],
+      [4, 'E_STATE'],
+    ])
+    const changed = batch?.items.flatMap((item) => (item.status === 'changed' ? [item.row] : [])) ?? []
+    expect((await peopleOf(connect()).decryptMany(changed)).ok).toEqual(
+      rowsOf([...ids, ...ids]).filter(({ key_id }) => key_id !== ids[1]),
+    )
+  })
+
   it('rewraps and reseals each row under its own key, and opens those of a former key of all', async () => {
     const ids = await makeKeys(2)
     const { id: shared } = await eaas.keys.create({ name: 'before' })

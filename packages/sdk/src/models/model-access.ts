@@ -24,6 +24,8 @@ export interface NamedIndex {
   readonly column: string
   readonly fields: readonly NamedPath[]
   readonly kind: IndexKind
+  /** Of a prefix, and of each part of a text: in characters; else 0. */
+  readonly length: number
   /** How many bits of the index are kept; undefined: all of them. */
   readonly bits: number | undefined
 }

@@ -3,8 +3,9 @@
 import { type EaasError, isEaasError } from '../errors.js'
 import { assertArray, assertNotAborted, type Row } from '../input.js'
 import { createPace, type Pace } from '../pace.js'
+import { failureOf } from '../records/blocks.js'
 import { copyRows } from '../records/plain-rows.js'
-import type { Definition, PlacedField } from './definition.js'
+import type { Definition } from './definition.js'
 import { readQueryTexts } from './index-texts.js'
 import { hashColumnTexts } from './index-values.js'
 import type { AccessRows } from './model-access.js'
@@ -75,14 +76,22 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     },
     async sealEach(rows, { indexes, ...options }) {
       const read = [...readEach(definition, rows, indexes)]
-      const good = read.filter((one): one is RowRead => !isEaasError(one))
-      try {
-        const sealed = (await sealRead(good, createPace(), options)).values()
-        return read.map((one) => (isEaasError(one) ? one : (sealed.next().value ?? {})))
-      } catch (error) {
-        if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
-        return read.map((one) => (isEaasError(one) ? one : error)) // no row could be sealed: the wrap or the hashes failed
+      const byKey: Record<string, RowRead[]> = {}
+      for (const one of read) {
+        if (isEaasError(one)) continue
+        const { keyId = '' } = one
+        byKey[keyId] ??= []
+        byKey[keyId].push(one)
       }
+      const sealed = new Map<unknown, Row | EaasError>()
+      const pace = createPace()
+      // A key that cannot be used fails its own rows alone. The wraps of all still go out together.
+      const sealing = Object.values(byKey).map(async (own) => {
+        const made = await sealRead(own, pace, options).catch((error) => own.map(() => failureOf(error)))
+        for (const [at, one] of own.entries()) sealed.set(one, made[at] ?? {})
+      })
+      await Promise.all(sealing)
+      return read.map((one) => (isEaasError(one) ? one : (sealed.get(one) ?? {})))
     },
     async open(records, { first = 0, ...options }) {
       assertNotAborted(options.signal)
@@ -96,7 +105,8 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
         return createModelRows(deps, fields ? pickFields(sealing, fields) : sealing).seal(rows, {})
       },
       async open(rows, fields) {
-        const { ok, failed } = await createModelRows(deps, opening(definition, fields)).open(rows, {})
+        const opening = { ...withNull(pickFields(definition, fields), true), columns: [] }
+        const { ok, failed } = await createModelRows(deps, opening).open(rows, {})
         if (failed[0]) throw failed[0].error
         return ok
       },
@@ -114,22 +124,11 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
   return model
 }
 
-/** A field that may be missing takes null too: databases have no other word for it. */
-function withNull(definition: Definition): Definition {
-  const byField = new Map(definition.fields.map((field) => [field, loosen(field, field.spec.missing.length > 0)]))
-  const fields = [...byField.values()]
-  const columns = definition.columns.map((column) => ({
-    ...column,
-    fields: column.fields.map((field) => byField.get(field) ?? field),
-  }))
-  return { ...definition, fields, columns }
-}
-
-function opening(definition: Definition, names: readonly string[]): Definition {
-  const picked = pickFields(definition, names)
-  return { ...picked, fields: picked.fields.map((field) => loosen(field, true)), columns: [] }
-}
-
-function loosen(field: PlacedField, mayBeMissing: boolean): PlacedField {
-  return { ...field, spec: { ...field.spec, missing: mayBeMissing ? [null, undefined] : [] } }
+/** A field that may be missing takes null too: databases have no other word for it. With `all`, each may be missing. */
+function withNull(definition: Definition, all = false): Definition {
+  const fields = definition.fields.map((field) => {
+    const missing = all || field.spec.missing.length > 0 ? [null, undefined] : []
+    return { ...field, spec: { ...field.spec, missing } }
+  })
+  return { ...definition, fields }
 }

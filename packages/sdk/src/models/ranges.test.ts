@@ -1,4 +1,5 @@
 // Searching ranges of dates and numbers by the buckets that their indexes hold.
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { date, number, text } from '../index.js'
@@ -66,6 +67,15 @@ describe('an index of a range', () => {
     const row = await staff.encrypt({ born: utc('1985-01-20'), pay: 7 })
     expect(await staff.index({ born: utc('1985-01-02') })).toEqual({ born_month: row.born_month })
     expect(staff.matches({ born: utc('1985-01-20') }, { born: utc('1985-01-02') })).toBe(false)
+  })
+
+  it('takes dates of another realm, as those of Jest are', async () => {
+    const staff = await define()
+    const foreign = (day: string): Date => runInNewContext(`new Date('${day}T00:00:00Z')`)
+    const { born_month } = await staff.encrypt({ born: foreign('1985-01-20'), pay: 7 })
+    expect(await staff.index({ born: utc('1985-01-02') })).toEqual({ born_month })
+    const query = { born: { gte: foreign('1985-01-01'), lt: foreign('1985-02-01') } }
+    expect(await staff.index(query)).toEqual({ born_month: [born_month] })
   })
 
   it('finds every row within the bounds, whatever they are', async () => {

@@ -27,7 +27,7 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
 /** Returns the text of each bucket that a query covers. @throws InvalidInputError when they are too many, or none */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
   // Only dates are whole numbers, so that the last one below the bound is known.
-  const last = openAbove && upper instanceof Date ? new Date(upper.getTime() - 1) : upper
+  const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
   const first = bucketOf(field, lower, 0)
   const count = bucketOf(field, last, 0) - first + 1
   if (count >= 1 && count <= MAX_BUCKETS) return Array.from({ length: count }, (_, at) => String(first + at))
@@ -37,7 +37,7 @@ export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }:
 }
 
 function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {
-  const bucket = value instanceof Date ? dateBucket(value, range) : Math.floor(value / Object(range).step)
+  const bucket = typeof value === 'number' ? Math.floor(value / Object(range).step) : dateBucket(value, range)
   if (Number.isSafeInteger(bucket)) return bucket + 0 // no negative zero
   throw new InvalidInputError('the number is too many steps from zero', 'Declare a larger step.', {
     index,

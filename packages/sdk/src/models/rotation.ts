@@ -6,7 +6,7 @@ import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, listHint, type Row } from '../input.js'
-import { attempt } from '../records/blocks.js'
+import { attempt, failureOf } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { withWrappedKey } from '../records/read-envelope.js'
 import type { CommittedKey } from '../records/rewrapping.js'
@@ -65,8 +65,7 @@ export async function* rewrapRows(
       const isOld = wrappingVersion(wrapped) < (await findVersion(wrapped.key_id))
       known.set(name, isOld ? await deps.rewrap(wrapped, signal) : wrapped)
     } catch (error) {
-      if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
-      refused.set(name, error)
+      refused.set(name, failureOf(error))
     }
   }
   /**

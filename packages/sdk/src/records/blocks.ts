@@ -194,8 +194,7 @@ async function unwrapEach(
         }),
       )
     } catch (error) {
-      if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
-      refused.set(name, error)
+      refused.set(name, failureOf(error))
     }
   }
   const outcomes = await Promise.allSettled([...firsts].map(unwrap))
@@ -217,6 +216,12 @@ export async function restAndReport(
   await pace.rest(signal)
   if (closed.aborted) throw new AbortedError()
   onProgress?.(progress)
+}
+
+/** Returns an error that fails some values alone. @throws any other: that of an abort, or none of the SDK */
+export function failureOf(error: unknown): EaasError {
+  if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
+  return error
 }
 
 /** Returns the function's result, or the error of the SDK that it throws. */

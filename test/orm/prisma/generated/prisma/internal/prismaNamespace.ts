@@ -1445,7 +1445,8 @@ export const PairScalarFieldEnum = {
 export type PairScalarFieldEnum = (typeof PairScalarFieldEnum)[keyof typeof PairScalarFieldEnum]
 export const PlaceScalarFieldEnum = {
   id: 'id',
-  address: 'address'
+  address: 'address',
+  street_index: 'street_index'
 } as const
 export type PlaceScalarFieldEnum = (typeof PlaceScalarFieldEnum)[keyof typeof PlaceScalarFieldEnum]
 export const VaultScalarFieldEnum = {

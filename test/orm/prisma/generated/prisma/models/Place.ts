@@ -13,24 +13,30 @@ export type AggregatePlace = {
 }
 export type PlaceMinAggregateOutputType = {
   id: string | null
+  street_index: string | null
 }
 export type PlaceMaxAggregateOutputType = {
   id: string | null
+  street_index: string | null
 }
 export type PlaceCountAggregateOutputType = {
   id: number
   address: number
+  street_index: number
   _all: number
 }
 export type PlaceMinAggregateInputType = {
   id?: true
+  street_index?: true
 }
 export type PlaceMaxAggregateInputType = {
   id?: true
+  street_index?: true
 }
 export type PlaceCountAggregateInputType = {
   id?: true
   address?: true
+  street_index?: true
   _all?: true
 }
 export type PlaceAggregateArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -64,6 +70,7 @@ export type PlaceGroupByArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
 export type PlaceGroupByOutputType = {
   id: string
   address: runtime.JsonValue | null
+  street_index: string | null
   _count: PlaceCountAggregateOutputType | null
   _min: PlaceMinAggregateOutputType | null
   _max: PlaceMaxAggregateOutputType | null
@@ -86,11 +93,13 @@ export type PlaceWhereInput = {
   NOT?: Prisma.PlaceWhereInput | Prisma.PlaceWhereInput[]
   id?: Prisma.UuidFilter<"Place"> | string
   address?: Prisma.JsonNullableFilter<"Place">
+  street_index?: Prisma.StringNullableFilter<"Place"> | string | null
   readings?: Prisma.ReadingListRelationFilter
 }
 export type PlaceOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrderInput | Prisma.SortOrder
+  street_index?: Prisma.SortOrderInput | Prisma.SortOrder
   readings?: Prisma.ReadingOrderByRelationAggregateInput
 }
 export type PlaceWhereUniqueInput = Prisma.AtLeast<{
@@ -99,11 +108,13 @@ export type PlaceWhereUniqueInput = Prisma.AtLeast<{
   OR?: Prisma.PlaceWhereInput[]
   NOT?: Prisma.PlaceWhereInput | Prisma.PlaceWhereInput[]
   address?: Prisma.JsonNullableFilter<"Place">
+  street_index?: Prisma.StringNullableFilter<"Place"> | string | null
   readings?: Prisma.ReadingListRelationFilter
 }, "id">
 export type PlaceOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrderInput | Prisma.SortOrder
+  street_index?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.PlaceCountOrderByAggregateInput
   _max?: Prisma.PlaceMaxOrderByAggregateInput
   _min?: Prisma.PlaceMinOrderByAggregateInput
@@ -114,48 +125,59 @@ export type PlaceScalarWhereWithAggregatesInput = {
   NOT?: Prisma.PlaceScalarWhereWithAggregatesInput | Prisma.PlaceScalarWhereWithAggregatesInput[]
   id?: Prisma.UuidWithAggregatesFilter<"Place"> | string
   address?: Prisma.JsonNullableWithAggregatesFilter<"Place">
+  street_index?: Prisma.StringNullableWithAggregatesFilter<"Place"> | string | null
 }
 export type PlaceCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
   readings?: Prisma.ReadingCreateNestedManyWithoutPlaceInput
 }
 export type PlaceUncheckedCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
   readings?: Prisma.ReadingUncheckedCreateNestedManyWithoutPlaceInput
 }
 export type PlaceUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   readings?: Prisma.ReadingUpdateManyWithoutPlaceNestedInput
 }
 export type PlaceUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   readings?: Prisma.ReadingUncheckedUpdateManyWithoutPlaceNestedInput
 }
 export type PlaceCreateManyInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
 }
 export type PlaceUpdateManyMutationInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 export type PlaceUncheckedUpdateManyInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 export type PlaceCountOrderByAggregateInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrder
+  street_index?: Prisma.SortOrder
 }
 export type PlaceMaxOrderByAggregateInput = {
   id?: Prisma.SortOrder
+  street_index?: Prisma.SortOrder
 }
 export type PlaceMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
+  street_index?: Prisma.SortOrder
 }
 export type PlaceScalarRelationFilter = {
   is?: Prisma.PlaceWhereInput
@@ -176,10 +198,12 @@ export type PlaceUpdateOneRequiredWithoutReadingsNestedInput = {
 export type PlaceCreateWithoutReadingsInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
 }
 export type PlaceUncheckedCreateWithoutReadingsInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
 }
 export type PlaceCreateOrConnectWithoutReadingsInput = {
   where: Prisma.PlaceWhereUniqueInput
@@ -197,10 +221,12 @@ export type PlaceUpdateToOneWithWhereWithoutReadingsInput = {
 export type PlaceUpdateWithoutReadingsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 export type PlaceUncheckedUpdateWithoutReadingsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 export type PlaceCountOutputType = {
   readings: number
@@ -217,22 +243,26 @@ export type PlaceCountOutputTypeCountReadingsArgs<ExtArgs extends runtime.Types.
 export type PlaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  street_index?: boolean
   readings?: boolean | Prisma.Place$readingsArgs<ExtArgs>
   _count?: boolean | Prisma.PlaceCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["place"]>
 export type PlaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }, ExtArgs["result"]["place"]>
 export type PlaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }, ExtArgs["result"]["place"]>
 export type PlaceSelectScalar = {
   id?: boolean
   address?: boolean
+  street_index?: boolean
 }
-export type PlaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "address", ExtArgs["result"]["place"]>
+export type PlaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "address" | "street_index", ExtArgs["result"]["place"]>
 export type PlaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   readings?: boolean | Prisma.Place$readingsArgs<ExtArgs>
   _count?: boolean | Prisma.PlaceCountOutputTypeDefaultArgs<ExtArgs>
@@ -247,6 +277,7 @@ export type $PlacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
     address: runtime.JsonValue | null
+    street_index: string | null
   }, ExtArgs["result"]["place"]>
   composites: {}
 }
@@ -351,6 +382,7 @@ export interface Prisma__PlaceClient<T, Null = never, ExtArgs extends runtime.Ty
 export interface PlaceFieldRefs {
   readonly id: Prisma.FieldRef<"Place", 'String'>
   readonly address: Prisma.FieldRef<"Place", 'Json'>
+  readonly street_index: Prisma.FieldRef<"Place", 'String'>
 }
 // Custom InputTypes
 export type PlaceFindUniqueArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
