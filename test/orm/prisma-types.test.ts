@@ -38,6 +38,7 @@ interface OfReading {
 interface OfPlace {
   id: string
   address: Prisma.JsonValue | null
+  street_index: string | null
 }
 
 declare const untouched: ReturnType<typeof notExtended>
