@@ -50,7 +50,7 @@ if (process.argv.includes('--quick')) process.env.EAAS_TEST_QUICK = '1'
 
 if (!process.argv.includes('--quick') && isBuildOutdated()) {
   if (process.argv.includes('--no-build'))
-    console.warn('The build is not of these sources: what tests it, tests other code.')
+    console.warn('The build is older than the sources, so the tests of what is built test older code.')
   else await step('build', 'npm', ['run', 'build'])
 }
 if (passedOn.length === 0 && !process.argv.includes('--quick')) {

@@ -21,7 +21,7 @@ try {
 }
 process.chdir(root)
 if (isBuildOutdated()) {
-  console.error('bench: the build is not of these sources, nor would the figures be. Run: npm run build')
+  console.error('bench: the build is missing or older than the sources. Run: npm run build')
   process.exit(1)
 }
 if (!existsSync(`${here}node_modules/tsx`)) {

@@ -15,7 +15,7 @@ export interface ComparedCheckpoints {
   accepted: number
 }
 
-/** Thrown for a kept checkpoint that contradicts an export and is none itself. */
+/** Thrown for a kept checkpoint that contradicts an export, but that none of the keys signed. */
 export class KeptNoteError extends CheckpointError {
   override readonly name = 'KeptNoteError'
 }
@@ -92,10 +92,7 @@ export class CheckpointComparison {
     const contradicting = [...this.#contradicting, ...beyond].sort((a, b) => a.last_id - b.last_id)
     const wrong = contradicting.filter((kept) => !this.#isAccepted(kept))
     const [first] = wrong
-    if (first) {
-      assertSigned(first, publicKeys)
-      throw faultOf(first, end)
-    }
+    if (first) throw unsignedError(first, publicKeys) ?? faultOf(first, end)
     for (const kept of left) this.#assertOneHash(kept, publicKeys)
     const accepted = contradicting.length - wrong.length
     return { given: this.#given, not_compared: this.#given - this.#agreeing - accepted, accepted }
@@ -109,7 +106,7 @@ export class CheckpointComparison {
 
   // The file does not have the entry: which of the two is of this log, it cannot tell.
   #assertOneHash(kept: readonly Kept[], publicKeys: PublicKeys): void {
-    const [one, ...others] = kept.filter((each) => !this.#isAccepted(each) && isSigned(each, publicKeys))
+    const [one, ...others] = kept.filter((each) => !this.#isAccepted(each) && !unsignedError(each, publicKeys))
     const other = one && others.find(({ hash }) => !equalBytes(hash, one.hash))
     if (!other) return
     const reason = `the checkpoints of ${one.created_at} and of ${other.created_at} state different hashes of entry ${one.last_id}`
@@ -153,22 +150,14 @@ function parseKept(note: string): Kept[] {
   }
 }
 
-function isSigned({ note }: Kept, publicKeys: PublicKeys): boolean {
+/** What to say of a checkpoint that contradicts and that none of the keys signed; undefined if one of them did. */
+function unsignedError({ note, last_id, created_at }: Kept, publicKeys: PublicKeys): KeptNoteError | undefined {
   try {
     readCheckpoint(note, publicKeys)
-    return true
-  } catch (error) {
-    if (error instanceof CheckpointError) return false
-    throw error
-  }
-}
-
-function assertSigned({ note, last_id, created_at }: Kept, publicKeys: PublicKeys): void {
-  try {
-    readCheckpoint(note, publicKeys)
+    return undefined
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error
-    throw new KeptNoteError(
+    return new KeptNoteError(
       `the checkpoint of ${created_at} contradicts the export at entry ${last_id}, but cannot be trusted: ${error.message}. If its line was edited, remove it; if another key signed it, ask the operator why`,
     )
   }

@@ -31,12 +31,12 @@ export async function recognize(file: File): Promise<Given> {
   return { file, kind: 'checkpoints', after_id: 0 }
 }
 
-/** What is wrong with the public key of a file beside the one in the field, by which is verified; undefined if nothing is. */
+/** Says that a file has another public key than the field; undefined if none has. */
 export function findOtherKey(given: readonly Given[], publicKey: string): string | undefined {
   const other = given.find(({ key }) => key !== undefined && key !== publicKey.trim())
   return (
     other &&
-    `The public key in ${visible(other.file.name)} is not the one in the field. Nothing is verified by either: remove the file, or empty the field and give the file again.`
+    `The public key in ${visible(other.file.name)} is not the one in the field. Nothing is verified until you choose: remove the file, or empty the field and give the file again.`
   )
 }
 

@@ -77,7 +77,7 @@ export interface SealedTable {
    * @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
-  /** Tells whether changes have a value that is sealed to its row: all but null, which the seal of a row is made of too. */
+  /** Tells whether changes have a value that is sealed to its row. Null is one only if the row has a seal. */
   isBound(changes: Row): boolean
   /**
    * Tells whether the changed row must be read before its changes are sealed, since `known`, what the
