@@ -12,7 +12,7 @@ import { UnusableDataDirectoryError } from '../../packages/server/src/store/embe
 import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
-import { EAAS, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
+import { EAAS, ROOT_KEY, startEaas, untilHealthy } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import { startServer } from '../support/service/server.js'
 
@@ -46,7 +46,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     expect(second.stderr).toContain(`process ${process.pid} `)
     expect(second.stderr).not.toMatch(/\n\s+at /)
 
-    expect((await fetch(`${first.url}/health`)).status).toBe(200)
+    await untilHealthy(first)
     await first.stop()
   })
 

@@ -9,7 +9,7 @@ import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { columnsOf } from '../support/database/migrations.js'
 import { runCommand } from '../support/service/command-host.js'
-import { connectTo, type EaasOptions, ROOT_KEY, runEaas } from '../support/service/eaas-process.js'
+import { connectTo, type EaasOptions, ROOT_KEY, runEaas, untilHealthy } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import { startServer } from '../support/service/server.js'
 import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service/service.js'
@@ -207,9 +207,9 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
       const first = await start('of-first')
       await sql.unsafe(`alter database ${name} set search_path = "a copy"`)
       const second = await start('of-second')
-      for (const { url } of [first, second]) {
-        expect((await fetch(`${url}/health`)).status).toBe(200)
-        expect((await callsOf(api_key.secret)(url, 'POST', '/v1/keys', { name: 'k' })).status).toBe(201)
+      for (const server of [first, second]) {
+        await untilHealthy(server)
+        expect((await callsOf(api_key.secret)(server.url, 'POST', '/v1/keys', { name: 'k' })).status).toBe(201)
       }
       const { ok, found } = await examine({ database: both })
       expect([ok, found('other schemas')]).toMatchObject([

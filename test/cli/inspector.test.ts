@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import vectors from '../../packages/audit/src/formats/cosignature.vectors.json' with { type: 'json' }
 import { freshDatabase } from '../support/database/database.js'
-import { startEaas } from '../support/service/eaas-process.js'
+import { startEaas, untilHealthy } from '../support/service/eaas-process.js'
 import { startWitness } from '../support/service/witness.js'
 
 it('opens no inspector on SIGUSR1, and goes on serving', { timeout: 60_000 }, async () => {
   const eaas = await startEaas({ database: await freshDatabase('inspector') })
   process.kill(eaas.pid, 'SIGUSR1')
   await sleep(500) // the inspector writes its line within some milliseconds
-  expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+  await untilHealthy(eaas)
   const { code, stderr } = await eaas.stop()
   expect([code, stderr]).toEqual([0, expect.not.stringContaining('Debugger')])
 })

@@ -12,7 +12,7 @@ import { openStore } from '../../packages/server/src/store/open-store.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
-import { connectTo, type Ended, ROOT_KEY } from '../support/service/eaas-process.js'
+import { connectTo, type Ended, ROOT_KEY, untilHealthy } from '../support/service/eaas-process.js'
 import { startServer } from '../support/service/server.js'
 
 const TIMEOUT_MS = 120_000
@@ -197,7 +197,7 @@ describe.skipIf(backend() === 'embedded')(
       }
       expectRefusal(await runCommand(['start'], { database, rootKey: another() }), /does not belong to this database/)
       expect(await contentsAtRest(database)).toBe(before)
-      expect((await fetch(`${first.url}/health`)).status).toBe(200)
+      await untilHealthy(first)
       await first.stop()
     })
 

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
-import { EAAS, environmentOf, startEaas } from '../support/service/eaas-process.js'
+import { EAAS, environmentOf, startEaas, untilHealthy } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import { restartRolling } from './rolling-restart.js'
 import { startTcpBalancer } from './tcp-balancer.js'
@@ -17,7 +17,7 @@ async function draining() {
   const { database, api_key } = await databaseWithTenant()
   const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: '6' } })
   const call = callsOf(api_key.secret)
-  expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+  await untilHealthy(eaas)
   const ended = eaas.stop()
   await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
   return { eaas, call, ended }
@@ -68,7 +68,7 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
     process.kill(eaas.pid, 'SIGHUP')
     await expect.poll(() => eaas.stderr).toContain('reloaded at SIGHUP')
     process.kill(eaas.pid, 'SIGHUP')
-    expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+    await untilHealthy(eaas)
     expect((await eaas.stop()).code).toBe(0)
   })
 

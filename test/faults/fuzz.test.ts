@@ -10,7 +10,7 @@ import { checkTenant, openLogKeys } from '../independent/checker.js'
 import { backend, isPooled } from '../support/database/database.js'
 import { copyOfFilled } from '../support/database/filled-database.js'
 import { rounds } from '../support/run/rounds.js'
-import { connectTo, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
+import { connectTo, ROOT_KEY, startEaas, untilHealthy } from '../support/service/eaas-process.js'
 import { type Caller, send } from '../support/service/service.js'
 import { type Document, type FuzzedRequest, fuzzedRequests, KINDS, type Kind, type Schema } from './fuzzed-requests.js'
 
@@ -196,7 +196,7 @@ it('answers every request as its document says', { timeout: TIMEOUT_MS }, async 
 
   // Soft, so that a fault does not keep the logs from being verified.
   expect.soft(faults.slice(0, SHOWN), `${faults.length} faults`).toEqual([])
-  expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+  await untilHealthy(eaas)
   expect(eaas.pid).toBe(pid)
   expect(lastMib - warmMib).toBeLessThan(GROWTH_MIB)
   expect(eaas.stderr + eaas.stdout.replaceAll(/^EaaS .*\n/gm, '')).not.toMatch(/"level":[56]0/)

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
+import { expect } from 'vitest'
 import { withServices } from '../../../packages/server/src/cli/with-services.js'
 import { readConfig } from '../../../packages/server/src/config.js'
 import { createTenant, type NewTenant } from '../../../packages/server/src/operations/create-tenant.js'
@@ -105,6 +106,12 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
   }
   await eaas.start()
   return eaas
+}
+
+/** Waits until a server answers that it is healthy: on a busy machine, its checks may take longer than they may at first. */
+export async function untilHealthy({ url }: { url: string }): Promise<void> {
+  const read = async () => (await fetch(`${url}/health`)).json()
+  await expect.poll(read, { timeout: START_TIMEOUT_MS }).toMatchObject({ status: 'healthy' })
 }
 
 /** Runs an `eaas` command to its end, or until SIGKILL ends it: then its exit code is null. */
