@@ -87,9 +87,9 @@ async function copyProject(): Promise<string> {
     })
   }
   await symlink(join(PROJECT, 'node_modules'), join(copy, 'node_modules'))
-  // The built server, for the witnesses that a few of the tests start: it is the genuine one.
-  for (const name of ['packages/audit/node_modules', 'packages/server/node_modules', 'packages/server/dist'])
-    await symlink(join(PROJECT, name), join(copy, name))
+  // The built programs, for the witnesses that a few of the tests start: they are the genuine ones.
+  for (const name of ['audit', 'server'].flatMap((each) => [`${each}/node_modules`, `${each}/dist`]))
+    await symlink(join(PROJECT, 'packages', name), join(copy, 'packages', name))
   return copy
 }
 

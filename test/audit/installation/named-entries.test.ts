@@ -134,6 +134,8 @@ describe('a tenant', () => {
     expect(await verify(current(), tenant_id)).toMatchObject(other)
     await nameWithoutHash({ reason: 'another one' })
     expect(await verify(current(), tenant_id)).toMatchObject(other)
+    const { verdicts } = await verifyAll(current().services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, ...other }])
     expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('names entry 4') }])
   })
 

@@ -14,8 +14,9 @@ import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
 const OWN_MEMBERS: readonly string[] = ['tenant_id', 'entry_id', 'entry_hash']
 
 /**
- * Whether an entry whose hash is proven is the one that is named. An entry that names no hash states the
- * change itself.
+ * Whether an entry whose hash is proven is the one that is named. A hash that is named is a point of the log's
+ * watch besides, so no attack shows this comparison alone. An entry that names no hash states the change
+ * itself.
  */
 export function isNamed(
   entry: Pick<AuditEntry, 'action' | 'metadata'> & { hash: Uint8Array },

@@ -9,15 +9,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { type HeadWithKey, readChain, readChains } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import {
-  type AuditKey,
-  entryMac,
-  equalBytes,
-  type Head,
-  isHeadAuthentic,
-  type KeptHead,
-  type Witness,
-} from '../formats/chain.js'
+import { type AuditKey, entryMac, equalBytes, type Head, type KeptHead, type Witness } from '../formats/chain.js'
 import { acceptedVersionOf } from './acceptances.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 import { earliestOf, findGoneBack, isPast, passedBy, sealedOf } from './points.js'
@@ -87,11 +79,11 @@ export async function* followLog(
 }
 
 /**
- * Follows a log from all of its points by the entries from the earliest on: returns the head if these lead to
- * it, what they reach if there are more, and undefined if something is wrong; `HeadWatch.read` finds what.
+ * Follows a log from all of its points by the entries from the earliest on, towards a head that the server
+ * wrote: returns the head if these lead to it, what they reach if there are more, and undefined if something
+ * is wrong; `HeadWatch.read` finds what.
  */
 export function followAll(points: readonly KeptHead[], { head, stretch, auditKey }: Followed): KeptHead | undefined {
-  if (!isHeadAuthentic(auditKey, head)) return undefined
   if (points.some((point) => findGoneBack(head, point) !== undefined)) return undefined
   const from = earliestOf(points)
   const reached = from ? followStretch(from, { head, stretch, auditKey }) : head
