@@ -55,9 +55,14 @@ describe('encrypt and decrypt', () => {
     expect((await open.call('POST', '/v1/decrypt', { ...body, encoding: 'base64' })).body.plaintext).toBe(
       bytes.toString('base64'),
     )
+    const decryptions = async () => (await open.call('GET', '/v1/audit?action=decrypt&limit=1')).body.total
+    const before = await decryptions()
     const asText = await open.call('POST', '/v1/decrypt', body)
     expect([asText.status, asText.body.code]).toEqual([422, 'E_DECRYPTION_FAILED'])
     expect(asText.body.detail).toContain('encoding: base64')
+    const { results } = (await open.call('POST', '/v1/batch', { operations: [{ op: 'decrypt', ...body }] })).body
+    expect(results).toMatchObject([{ status: 422, body: asText.body }])
+    expect(await decryptions()).toBe(before + 2) // both answers say something of the plaintext
     const text = (await open.call('POST', '/v1/encrypt', { plaintext: 'AAAA', key_id })).body
     expect((await open.call('POST', '/v1/decrypt', text)).body.plaintext).toBe('AAAA')
   })

@@ -154,7 +154,8 @@ export class Rights {
     } else if (/^api_key\.(?:create|update|revoke)$/.test(action)) {
       const before = action === 'api_key.create' ? undefined : this.#things.get(`API key ${told.api_key_id}`)?.list
       const after = grantOf(told) && listOf(told)
-      for (const list of [before, after]) if (list !== undefined) yield list
+      // One of no key is managed by who is not limited.
+      for (const list of [before?.length === 0 ? null : before, after]) if (list !== undefined) yield list
     }
   }
 
@@ -185,7 +186,9 @@ export class Rights {
     const { holds: before, list } = had
     const now = grantOf(told) && listOf(told)
     const gets = list !== undefined && now !== undefined && !this.#covers(list, now)
-    for (const granted of grantOf(told) ?? []) if (gets || (before && !before.has(granted))) yield granted
+    const all = gets || isLooser(told)
+    for (const granted of grantOf(told) ?? (all ? before : undefined) ?? [])
+      if (all || (before && !before.has(granted))) yield granted
   }
 
   #tenant(deed: Deed): void {
@@ -326,6 +329,26 @@ export class Rights {
       key.folder = folder as string | undefined
     }
   }
+}
+
+/** Whether a limit that an entry states is looser than the one that it states of before. */
+function isLooser(told: Record<string, unknown>): boolean {
+  const [ends, ended, budgets, had] = ['expires_at', 'expires_at_before', 'budgets', 'budgets_before'].map((name) => {
+    const text = told[name]
+    return typeof text === 'string' ? text : undefined
+  })
+  const {
+    allowed_ips: now,
+    allowed_ips_before: before,
+    allowed_ips_sha256: isLong,
+    allowed_ips_before_sha256: wasLong,
+  } = told
+  if (ended !== undefined && (ends === undefined || ends > ended)) return true
+  if (had !== undefined && budgets !== had) return true
+  if (wasLong !== undefined) return isLong === undefined && typeof now !== 'string'
+  if (typeof before !== 'string') return false
+  if (isLong !== undefined || typeof now !== 'string') return true
+  return new Set([...before.split(' '), ...now.split(' ')]).size > new Set(before.split(' ')).size
 }
 
 function grantOf({ permissions }: Record<string, unknown>): ReadonlySet<string> | undefined {

@@ -350,6 +350,18 @@ def limit_of(told):
         return ...
 
 
+def loosens(told):
+    """Whether an entry says that it loosened the expiry, the addresses or the budgets of an API key."""
+    text = lambda name: told[name] if type(told.get(name)) is str else None
+    listed = lambda value: set(value.split(" ")) if value is not None else set()
+    expiry, ips, budgets = text("expires_at_before"), listed(text("allowed_ips_before")), text("budgets_before")
+    long = told.get("allowed_ips_sha256")
+    now = listed(text("allowed_ips") if long is None else text("allowed_ips_sha256"))
+    lasts = expiry is not None and (text("expires_at") is None or text("expires_at") > expiry)
+    is_open = bool(ips) and (not now or not now <= ips) or "allowed_ips_before_sha256" in told and not now
+    return lasts or is_open or budgets is not None and text("budgets") != budgets
+
+
 UNKNOWN = ...  # what only entries that were not read say
 
 
@@ -407,13 +419,17 @@ class Rights:
         gets = limit_of(told) if granted is not None else had_keys
         if action in ("api_key.create", "api_key.update"):
             is_wider = UNKNOWN not in (gets, had_keys) and granted is not None and not self.within(had_keys, gets)
-            needed |= granted if is_wider else granted - had if None not in (granted, had) else set()
+            is_looser = action == "api_key.update" and loosens(told)
+            now_has = had if granted is None else granted
+            needed |= now_has or set() if is_wider or is_looser else granted - had if None not in (granted, had) else set()
         if limit not in (None, UNKNOWN):
             if key_id is not None:
                 folder = told.get("folder") if action == "key.create" else self.keys.get(key_id, {}).get("folder")
                 if not self.has(limit, key_id, folder if type(folder) is str else None):
                     return False
             elif action in ("api_key.create", "api_key.update", "api_key.revoke"):
+                if action != "api_key.create" and had_keys == frozenset():
+                    return False
                 if not all(keys is UNKNOWN or self.within(limit, keys) for keys in (had_keys, gets)):
                     return False
         return held is None or needed <= held | ({"wrap", "hash"} if "encrypt" in held else set()) | ({"unwrap"} if "decrypt" in held else set())

@@ -1,4 +1,5 @@
 /** What the log's entries of API keys say of their names and of the rights that they grant (chain.md 12). Pure. */
+import { loosens } from './call-rules.js'
 import { type KeyList, writeKeyList } from './key-list.js'
 import type { HeldPermission } from './operator-permissions.js'
 
@@ -67,6 +68,29 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
     ...(listBefore === (after.keys && writeKeyList(after.keys)) ? {} : { keys_before: listBefore }),
     ...(budgets === after.budgets ? {} : { budgets_before: budgets }),
   }
+}
+
+/**
+ * Whether an entry says that the change which it records loosened what limits an API key. Of a list of addresses that
+ * it states by its hash it says so only where none or a longer one takes its place.
+ */
+export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
+  const { allowed_ips, allowed_ips_sha256 } = told
+  const after = {
+    expires_at: textOf(told.expires_at),
+    allowed_ips: textOf(allowed_ips_sha256 ?? allowed_ips)?.split(' ') ?? [],
+    budgets: textOf(told.budgets),
+  }
+  const before = {
+    expires_at: 'expires_at_before' in told ? textOf(told.expires_at_before) : after.expires_at,
+    allowed_ips: 'allowed_ips_before' in told ? (textOf(told.allowed_ips_before)?.split(' ') ?? []) : after.allowed_ips,
+    budgets: 'budgets_before' in told ? textOf(told.budgets_before) : after.budgets,
+  }
+  return loosens(before, after) || ('allowed_ips_before_sha256' in told && after.allowed_ips.length === 0)
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
 }
 
 function recordAddresses(name: string, addresses: readonly string[], sha256: HashText): RecordedGrant {

@@ -15,12 +15,14 @@ import { verifyInPlace } from './verify-in-place.js'
 
 const PERMISSIONS = ['api_keys:manage', 'decrypt', 'encrypt', 'hash', 'keys:export', 'keys:read']
 
-/** A tenant in server mode, with a key, and an API key that may do much. */
+/** A tenant in server mode, with keys, an API key that may do much, one whose use is limited, and one of no key. */
 interface Scenery {
   owner: Caller
   key_id: string
   other_id: string
   worker: { id: string; secret: string }
+  till: { id: string }
+  auditor: { id: string }
 }
 type Call = [method: string, path: string, body?: unknown]
 
@@ -51,6 +53,11 @@ const narrowTo =
     owner.call('PATCH', `/v1/api-keys/${worker.id}`, { permissions })
 const limitTo = (list: (scenery: Scenery) => string[]) => (scenery: Scenery) =>
   scenery.owner.call('PATCH', `/v1/api-keys/${scenery.worker.id}`, { keys: list(scenery) })
+let calls = 0
+/** Loosens a limit of the till's further than any call before. */
+const loosen =
+  (limits: (at: number) => object) =>
+  ({ till }: Scenery): Call => ['PATCH', `/v1/api-keys/${till.id}`, limits(++calls)]
 const wrap = ({ key_id }: Scenery): Call => ['POST', `/v1/keys/${key_id}/wrap`, { dek: dek() }]
 
 async function makeScenery(): Promise<Scenery> {
@@ -58,14 +65,30 @@ async function makeScenery(): Promise<Scenery> {
   const key = await owner.call('POST', '/v1/keys', { name: 'customers/key' })
   const other = await owner.call('POST', '/v1/keys', { name: 'shop/key' })
   const worker = await owner.call('POST', '/v1/api-keys', { name: 'worker', permissions: PERMISSIONS })
-  const scenery = { owner, key_id: key.body.id, other_id: other.body.id, worker: worker.body }
+  const till = await owner.call('POST', '/v1/api-keys', {
+    name: 'till',
+    permissions: ['decrypt'],
+    expires_at: new Date(now() + 86_400_000).toISOString(),
+    allowed_ips: ['10.0.0.0/24'],
+    budgets: { unwrap: { per_day: 1 } },
+  })
+  const auditor = await owner.call('POST', '/v1/api-keys', { name: 'auditor', permissions: ['hash'], keys: [] })
+  const scenery = {
+    owner,
+    key_id: key.body.id,
+    other_id: other.body.id,
+    worker: worker.body,
+    till: till.body,
+    auditor: auditor.body,
+  }
   await operate(scenery, updateTenant({ envelope_only: false }))
   return scenery
 }
 
 /** The rows of a tenant, and how somebody with the database writes them. */
-function databaseOf({ owner }: Scenery) {
+function databaseOf({ owner, worker }: Scenery) {
   const own = `where tenant_id = '${owner.tenant.tenant_id}'`
+  const changed = `where api_key_id = '${worker.id}'`
   const run = (...statements: string[]) =>
     sql().begin((transaction) => transaction.unsafe(statements.join('; ')) as Promise<unknown>)
   return {
@@ -82,14 +105,13 @@ function databaseOf({ owner }: Scenery) {
         `create table newer.tenants as select * from tenants ${own}`,
         `create table newer.audit_log as select * from audit_log ${own} and id = (select max(id) from audit_log ${own})`,
         `delete from audit_log ${own} and id in (select id from newer.audit_log)`,
-        `delete from api_keys ${own}; insert into api_keys select * from older.api_keys`,
+        `delete from api_keys ${changed}; insert into api_keys select * from older.api_keys ${changed}`,
         `delete from tenants ${own}; ${insertFrom('tenants', 'older.tenants')}`,
       ),
     putEverythingAsItWas: () =>
       run(
         'insert into audit_log select * from newer.audit_log',
-        `delete from api_keys ${own} and api_key_id in (select api_key_id from newer.api_keys)`,
-        'insert into api_keys select * from newer.api_keys',
+        `delete from api_keys ${changed}; insert into api_keys select * from newer.api_keys ${changed}`,
         `delete from tenants ${own}; ${insertFrom('tenants', 'newer.tenants')}`,
       ),
     async lastId(): Promise<number> {
@@ -178,6 +200,22 @@ const CAUGHT: Caught[] = [
     call: () => ['POST', '/v1/api-keys', { name: 'minted', permissions: ['hash'], keys: ['customers/*'] }],
     refusal: 'E_MISSING_PERMISSION',
   },
+  ...Object.entries({
+    expiry: loosen((at) => ({ expires_at: new Date(now() + (at + 1) * 86_400_000).toISOString() })),
+    addresses: loosen((at) => ({ allowed_ips: ['10.0.0.0/24', `10.0.${at}.0/24`] })),
+    budgets: loosen((at) => ({ budgets: { unwrap: { per_day: at + 1 } } })),
+  }).map(([limit, call]) => ({
+    what: `an API key loosens the ${limit} of one that may do what it lost itself`,
+    narrow: narrowTo('api_keys:manage', 'hash'),
+    call,
+    refusal: 'E_MISSING_PERMISSION',
+  })),
+  {
+    what: 'an API key that is limited to a folder revokes one of no key',
+    narrow: limitTo(() => ['shop/*']),
+    call: ({ auditor }) => ['DELETE', `/v1/api-keys/${auditor.id}`],
+    refusal: 'E_NOT_FOUND',
+  },
   {
     what: 'an API key of a suspended tenant wraps',
     narrow: (scenery) => operate(scenery, suspendTenant({})),
@@ -198,7 +236,7 @@ describe('a row that was put back for a moment is found by what an API key did m
     const { owner, worker } = scenery
     const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
     const status = await callMeanwhile(scenery, narrow, call(scenery))
-    expect([200, 201]).toContain(status)
+    expect([200, 201, 204]).toContain(status)
 
     const broken_at = await databaseOf(scenery).lastId()
     const refused = { valid: false, reason: 'state_violated', broken_at }
@@ -219,7 +257,7 @@ describe('a row that was put back for a moment is found by what an API key did m
     const scenery = await makeScenery()
     for (const { call } of CAUGHT) {
       const { status } = await serverOf(service).call(scenery.worker.secret, ...call(scenery))
-      expect([200, 201]).toContain(status)
+      expect([200, 201, 204]).toContain(status)
     }
     expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
   })

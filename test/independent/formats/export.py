@@ -160,7 +160,7 @@ FIRST_API_KEY, SECOND_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f10", "6f1b6c1
 THIRD_API_KEY, FOURTH_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f12", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f13"
 CLOSING_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f20"
 FOLDER_KEY, NEW_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f21", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f22"
-FOLDERS, LISTED, NOTHING, MANAGER = (f"6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f3{at}" for at in range(4))  # API keys
+FOLDERS, LISTED, NOTHING, MANAGER, MADE = (f"6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f3{at}" for at in range(5))  # API keys
 ALL_PERMISSIONS = ("api_keys:manage api_keys:read audit:on_behalf_of audit:read decrypt encrypt hash keys:create keys:destroy "
                    "keys:disable keys:export keys:read keys:rotate")
 
@@ -273,6 +273,15 @@ def history_drafts():
         change("key.disable", 3, key_id=CLOSING_KEY, replaces=96),
         destroyed_version(97, 2, status="disabled"),
         change("key.unwrap", 3, key_id=CLOSING_KEY),
+        limits_changed("unwrap", 89, actor=MANAGER, expires_at=(None, SOON), allowed_ips=(None, "10.0.0.0/8 ::1"), budgets=(None, '{"unwrap":{"day":9}}')),  # 100
+        limits_changed("unwrap", 100, actor=MANAGER, expires_at=(SOON, LATE), allowed_ips=("10.0.0.0/8 ::1", None), budgets=('{"unwrap":{"day":9}}', None)),
+        limits_changed("encrypt unwrap", 101, expires_at=(LATE, LATE), allowed_ips=(None, "10.0.0.0/8 ::1"), budgets=(None, '{"unwrap":{"day":9}}')),
+        limits_changed("encrypt unwrap", 102, actor=MANAGER, expires_at=(LATE, SOON), allowed_ips=("10.0.0.0/8 ::1", "::1")),
+        limits_changed("encrypt unwrap", 103, allowed_ips=("::1", LONG)),
+        limits_changed("encrypt unwrap", 104, actor=MANAGER, allowed_ips=(LONG, "::1")),  # 105: of which nothing is known
+        limits_changed("encrypt unwrap", 105, allowed_ips=("::1", LONG)),
+        granted(FOLDERS, "api_keys:manage encrypt", ["customers/*"], replaces=81),
+        granted(MADE, "encrypt", [], actor=FOLDERS),
     ]
 
 
@@ -281,6 +290,22 @@ def granted(api_key_id, permissions, keys, replaces=None, **more):
     told = {"keys": json.dumps(sorted(keys), separators=(",", ":"))} if keys is not None else {}
     told |= {"replaces": replaces} if replaces is not None else {}
     return change("api_key.create" if replaces is None else "api_key.update", api_key_id=api_key_id, permissions=permissions, **told, **more)
+
+
+SOON, LATE = "2027-01-01T00:00:00.000Z", "2028-01-01T00:00:00.000Z"
+LONG = {"count": 200, "sha256": "5d" * 32}  # what an entry says of a long list of addresses
+
+
+def limits_changed(permissions, replaces, **limits):
+    """An API key of all keys whose limits are changed, each from one value to another."""
+    told = {name: limits.pop(name) for name in ("expires_at", "allowed_ips", "budgets") if name in limits}
+    values = {}
+    for name, (before, after) in told.items():
+        for key, value in [(f"{name}_before", before)] * (before != after) + [(name, after)]:
+            values |= {f"{key}_{part}": said for part, said in value.items()} if value is LONG else {key: value}
+        if name == "budgets" and after is None:
+            del values["budgets"]
+    return granted(LISTED, permissions, None, replaces=replaces, **values, **limits)
 
 
 def restated_key(replaces, status, version=2, actor="system", key_id=KEY, **more):
@@ -474,6 +499,7 @@ def history_faults():
         ("a tenant restated by an API key", 43, restated_tenant(30, actor=FIRST_API_KEY)),
         *history_overreaches(),
         *history_other_keys(),
+        *history_loosened(),
     ]
     return [(name, "replaces_mismatch", *rest) for name, *rest in mismatch] + [(name, "state_violated", *rest) for name, *rest in violated]
 
@@ -576,6 +602,8 @@ def history_other_keys():
         ("an API key lifts the limit of one that may do more than it", 79, granted(LISTED, "encrypt", None, replaces=77, actor=MANAGER)),
         ("an API key gives keys to one that may do more than it", 79,
          granted(LISTED, "encrypt", [CLOSING_KEY, FOLDER_KEY], replaces=77, actor=MANAGER)),
+        ("an API key of a folder renames one of no key", 80, change("api_key.update", api_key_id=LISTED, replaces=80, **folders)),
+        ("an API key of a folder revokes one of no key", 80, change("api_key.revoke", api_key_id=LISTED, replaces=80, **folders)),
         ("an API key of no key any more wraps", 80, wrapped(CLOSING_KEY, 2, **listed)),
         ("an API key of no key wraps", 83, wrapped(CLOSING_KEY, 2, actor=NOTHING)),
         ("an API key restated without its limit", 73,
@@ -590,6 +618,24 @@ def history_other_keys():
         *((f"keys that are {what}", 69, change("api_key.create", api_key_id=LISTED, permissions="encrypt", keys=keys))
           for what, keys in (("no list", '"customers/*"'), ("no JSON", "customers/*"), ("not all texts", '["customers/*",7]'), ("null", None),
                              ("an object", "{}"))),
+    ]
+
+
+def history_loosened():
+    """An API key loosens the limits of one that may do more than it (chain.md 13)."""
+    may_more = lambda before, **limits: (before, limits_changed("encrypt unwrap", before, actor=MANAGER, **limits))
+    return [
+        ("an expiry put off", *may_more(103, expires_at=(SOON, LATE))),
+        ("an expiry taken away", *may_more(103, expires_at=(SOON, None))),
+        ("an address added", *may_more(103, allowed_ips=("::1", "10.0.0.0/8 ::1"))),
+        ("an address exchanged", *may_more(103, allowed_ips=("::1", "::2"))),
+        ("the addresses taken away", *may_more(103, allowed_ips=("::1", None))),
+        ("a long list of addresses for a short one", *may_more(103, allowed_ips=("::1", LONG))),
+        ("a long list of addresses taken away", *may_more(106, allowed_ips=(LONG, None))),
+        ("budgets taken away", *may_more(103, budgets=('{"unwrap":{"day":9}}', None))),
+        ("other budgets", *may_more(103, budgets=('{"unwrap":{"day":9}}', '{"unwrap":{"day":8}}'))),
+        ("a limit loosened without its permissions", 103,
+         change("api_key.update", api_key_id=LISTED, replaces=103, actor=MANAGER, expires_at=None, expires_at_before=SOON)),
     ]
 
 

@@ -10,6 +10,7 @@ import {
   type KeyList,
   type Permission,
   readKeyList,
+  saysLoosened,
 } from '@eaas/protocol'
 
 /** What the entries before say; undefined is what only entries that were not read said. */
@@ -57,7 +58,7 @@ export function isAllowedOnRecord(deed: RecordedDeed): boolean {
 
 /**
  * Whether what an entry is about is on the list of an API key that is limited to keys: a key, or an API key that
- * was limited to some of these before, and is so after.
+ * was limited to some of these before, and is limited to these after.
  */
 function isOnList({ action, told, held: { keys: list }, before, key_id, findFolder }: RecordedDeed): boolean {
   if (list === undefined || list === null) return true
@@ -66,6 +67,7 @@ function isOnList({ action, told, held: { keys: list }, before, key_id, findFold
     return isListed(list, { key_id, folder: typeof folder === 'string' ? folder : undefined })
   }
   if (!GRANTING.has(action) && action !== 'api_key.revoke') return true
+  if (action !== 'api_key.create' && before.keys?.length === 0) return false
   const { keys: after = before.keys } = readGrant(told)
   return [before.keys, after].every((keys) => keys === undefined || isWithin(list, keys, findFolder))
 }
@@ -73,14 +75,14 @@ function isOnList({ action, told, held: { keys: list }, before, key_id, findFold
 const GRANTING = new Set(['api_key.create', 'api_key.update'])
 
 /**
- * The permissions that an entry gives another API key, or its own: all that it has then, if it gives it keys, and
- * else those that are new. None if it is not known what it had before.
+ * The permissions that an entry gives another API key, or its own: all that it has then, if it gives it keys or
+ * loosens what limits it, and else those that are new. None if it is not known what it had before.
  */
 function findGranted({ action, told, before, findFolder }: RecordedDeed): readonly Permission[] {
   const { permissions = before.permissions, keys } = readGrant(told)
   if (!permissions || !GRANTING.has(action)) return []
   const addsKeys = keys !== undefined && before.keys !== undefined && !isWithin(before.keys, keys, findFolder)
-  if (addsKeys) return permissions
+  if (addsKeys || saysLoosened(told)) return permissions
   return before.permissions ? permissions.filter((permission) => !before.permissions?.includes(permission)) : []
 }
 

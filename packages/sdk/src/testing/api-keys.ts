@@ -128,7 +128,6 @@ function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey {
     wanted.keys = readKeyList(call, changes.keys)
     if (!isWithin(apiKey.keys, wanted.keys, folders(state))) assertGrantable(call, held)
   }
-  if (Object.keys(wanted).length === 0) return viewApiKey(state, apiKey)
   if (expires_at !== undefined && statusOf(state, apiKey) === 'expired') assertRoomForOne(state)
   note(call, noteOfChange(apiKey, wanted))
   return viewApiKey(state, Object.assign(apiKey, wanted))

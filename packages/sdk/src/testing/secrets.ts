@@ -112,9 +112,8 @@ function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wir
   if (!bytes) {
     throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.ciphertext)
   }
-  const plaintext = writePlaintext(bytes, encoding ?? call.state.tenant.plaintext_encoding ?? 'utf8')
   note(call, { action: 'decrypt', key_id, key_version: bundle.key_version })
-  return { plaintext }
+  return { plaintext: writePlaintext(bytes, encoding ?? call.state.tenant.plaintext_encoding ?? 'utf8') }
 }
 
 function wrapDek(call: Call, key: TestKey, dek: Uint8Array, use?: WrapUse): wire.Wrapped {

@@ -83,10 +83,10 @@ export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operatio
     decideWithKey({ state, key_id, call: 'decrypt' }, (key) => {
       assertBudget(allowances, 'unwrap')
       const bytes = openBundle(key, sealed)
-      const plaintext = writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding)
       return {
         entries: [{ action: 'decrypt', key_id, key_version: sealed.key_version }],
-        release: () => ({ plaintext }),
+        // That it is not text says something of the plaintext, so the entry comes before that too.
+        release: () => ({ plaintext: writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding) }),
         secrets: [bytes],
       }
     })
@@ -114,7 +114,6 @@ function writePlaintext(bytes: Uint8Array, encoding: wire.PlaintextEncoding): st
     return encoding === 'utf8' ? decodeUtf8(bytes) : encodeBase64(bytes)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    bytes.fill(0)
     throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.text)
   }
 }

@@ -57,7 +57,6 @@ export function updateApiKey({
       // Each permission counts for each key: whoever adds keys grants every permission on them.
       if (await addsKeys(state, row.keys, wanted.keys)) assertGrantable(caller, permissions)
     }
-    if (Object.keys(wanted).length === 0) return { entries: [], release: () => viewApiKey(row, now) }
     const isResumed = wanted.expires_at !== undefined && apiKeyStatus(row, now) === 'expired'
     if (isResumed) {
       if (!services.peppers.accepts(row.pepper)) throw new Refusal('E_STATE', PEPPER_GONE)
