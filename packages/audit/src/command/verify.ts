@@ -121,7 +121,7 @@ function describeCompared(
   const what = describeStatement(checkpoint)
   if (checkpoint_compared !== true) {
     const advice = isShared
-      ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint'
+      ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one'
       : 'that entry is not in the file, so it says nothing of this export'
     return [`UNUSED      the checkpoint is of ${what}: ${advice}`]
   }
