@@ -185,7 +185,7 @@ describe('an export of a tenant that is linked to a kept checkpoint', () => {
     const unlinked = await written('unlinked.ndjson', 'audit', 'export', '--tenant', 'acme')
     expect((await verified(unlinked, '--checkpoint', checkpoint)).code).toBe(5)
     expect(await shownAs(unlinked, '--checkpoint', checkpoint)).toContain(
-      `UNUSED      the checkpoint is of entry ${id} of the installation's log, hash ${hash}, signed at ${time}: this export is not linked to it. Have it made again: eaas audit export --since`,
+      `UNUSED      the checkpoint is of entry ${id} of the installation's log, hash ${hash}, signed at ${time}: this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one\n`,
     )
     const exported = await linked('linked.ndjson', checkpoint)
     const { code, verdict } = await verified(exported, '--checkpoint', checkpoint)

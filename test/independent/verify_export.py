@@ -574,14 +574,23 @@ class Comparison:
             else:
                 self.wrong.append(kept)
 
-    def accept(self, metadata, time):
+    def accept(self, id_, metadata, time):
         told = metadata_of(metadata)
         ends = [told.get("agrees_through"), told.get("witnessed_id")]
         if all(type(end) in (int, float) for end in ends):
-            self.accepted.append((*ends, time))
+            self.accepted.append((id_, *ends, time))
+
+    def find(self, last_id, kept_at):
+        """The entry by which an operator accepted that the entry of a checkpoint was lost."""
+        return next((known for known in self.accepted if known[1] < last_id <= known[2] and kept_at <= known[3]), None)
 
     def is_accepted(self, kept):
-        return any(after < kept[0] <= through and kept[2] <= time for after, through, time in self.accepted)
+        return self.find(kept[0], kept[2]) is not None
+
+    def explain(self, last_id, kept_at):
+        known = self.find(last_id, kept_at)
+        return known and (f"; by entry {known[0]}, audit.rollback_accepted, an operator accepted at {known[3]} that entries through {known[2]} were lost. "
+                          "Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry") or ""
 
     def judge(self, head, signed_at, keys):
         self.compare(*head)
@@ -611,7 +620,7 @@ def is_signed(note, keys):
 
 def verify(file, public_key=None, checkpoint=None, checkpoints=None):
     """Reads a binary file to its end; returns the verdict, which says why and at which line where it is not valid."""
-    verdict, line = {"valid": False, "verified_entries": 0}, 1
+    verdict, line, refused = {"valid": False, "verified_entries": 0}, 1, None
     try:
         tenant, after_id, after_hash, notes = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
         last_id, last, time, purge, compared = int(after_id), bytes.fromhex(after_hash), "", None, False
@@ -627,9 +636,11 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None):
             verdict["checkpoint"] = {"tenant_id": owner, "id": kept[0], "hash": base64.b64encode(kept[1]).decode(), "signed_at": kept_at}
         kept, kept_anchor, anchor, links = (kept, none, None, None) if owner == tenant else (none, kept, None, None)
         verdict.update(tenant_id=tenant, after_id=last_id)
-        rights, tree, comparison = Rights(last_id), Root(), Comparison(checkpoints or [])
+        rights, tree, comparison, rollbacks = Rights(last_id), Root(), Comparison(checkpoints or []), {}
         while True:
-            demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: {ANOTHER_LOG}")
+            if kept[0] == last_id and kept[1] != last:  # read on: an operator may have accepted the loss
+                refused = {**verdict, "line": line, "reason": f"entry {last_id} is not the one of the checkpoint: {ANOTHER_LOG}"}
+                kept = none
             if anchor and anchor[1][0] == last_id:
                 demand(anchor[1][1] == last, f"entry {last_id} is not the one that the anchor covers: {ANOTHER_LOG}")
                 anchor[3]["compared"] = True
@@ -658,7 +669,8 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None):
             action, key_id, version, actor = (json.loads(column) for column in columns[:4])
             rights.read(last_id, action, key_id, version, actor, columns[-2])
             if action == "audit.rollback_accepted":
-                comparison.accept(columns[-2], json.loads(columns[-1]))
+                rollbacks = {"entries": rollbacks.get("entries", 0) + 1, "newest_id": last_id}
+                comparison.accept(last_id, columns[-2], json.loads(columns[-1]))
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
@@ -679,9 +691,10 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None):
                    "the tree that was signed is not that of these entries")
         rights.end(last_id)
         head = ends[-1]
-        demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at))
-        demand(kept[0] != head[0] or kept == head, f"entry {head[0]}, the last one, is not that of the checkpoint: {ANOTHER_LOG}")
-        if checkpoints:
+        why = comparison.explain(kept[0], kept_at)
+        demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at) + why)
+        demand(kept[0] != head[0] or kept == head, f"entry {head[0]}, the last one, is not that of the checkpoint: {ANOTHER_LOG}{why}")
+        if checkpoints and not refused:
             verdict["checkpoints"] = comparison.judge(head, signed_at, keys or public_key)
         if anchor:
             position, covered, signed, report = anchor
@@ -702,8 +715,11 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None):
         line += 1
         demand(not file.read(1), "there is something after the trailer")
     except (ValueError, InvalidSignature) as fault:
-        return {**verdict, "line": line, "reason": str(fault) or "the signature of the checkpoint does not verify"}
+        return refused or {**verdict, "line": line, "reason": str(fault) or "the signature of the checkpoint does not verify"}
+    if refused:
+        return {**refused, "reason": refused["reason"] + comparison.explain(int(checkpoint.split("\n")[2]), kept_at)}
     verdict.update({} if checkpoint is None else {"checkpoint_compared": compared})
+    verdict.update({"accepted_rollbacks": rollbacks} if rollbacks else {})
     verdict.update({"purged_through": purge} if purge == verdict["after_id"] > 0 else {})
     missing = [] if verdict["after_id"] in (0, purge, kept[0]) else ["beginning"]
     missing += ["end"] if head[0] > last_id else []

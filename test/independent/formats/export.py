@@ -837,7 +837,7 @@ def export_vectors():
     changes = [key_change(OTHER_SEED, SIGNING_SEED)]
     later = [*changes, key_change(SIGNING_SEED, THIRD_SEED)]
     lost = note_of(checkpoint_text(last_id=5, hash_=hashes[2]))
-    lossy = Export([*drafts, rollback_draft(5)])
+    lossy, twice_lossy = Export([*drafts, rollback_draft(5)]), Export([*drafts, rollback_draft(5), rollback_draft(7, after=7, ms=21)])
     changed_key, twice_changed = Export(drafts, key_changes=changes), Export(drafts, seed=THIRD_SEED, key_changes=later)
     kept_before = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED)
     kept_after = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), THIRD_SEED)
@@ -862,10 +862,14 @@ def export_vectors():
         {"name": "a log after a purge, with checkpoints of before it and behind it", "file": purged.file(), "checkpoint": kept[4], "checkpoints": [kept[2], kept[4]],
          "verdict": verdict(purged, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
         {"name": "a log that accepts a rollback, with a checkpoint of what it lost", "file": lossy.file(), "checkpoint": kept[6], "checkpoints": [lost, kept[6]],
-         "verdict": verdict(lossy, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1})},
+         "verdict": verdict(lossy, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1},
+                            accepted_rollbacks={"entries": 1, "newest_id": 7})},
+        {"name": "a log that accepts two rollbacks", "file": twice_lossy.file(),
+         "verdict": verdict(twice_lossy, accepted_rollbacks={"entries": 2, "newest_id": 8})},
         {"name": "a log that accepts a rollback, with a checkpoint of more than it has again", "file": Export([*drafts[:3], rollback_draft(5)]).file(),
          "checkpoint": kept[3], "checkpoints": [kept[5], kept[3]],
-         "verdict": verdict(Export([*drafts[:3], rollback_draft(5)]), checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1})},
+         "verdict": verdict(Export([*drafts[:3], rollback_draft(5)]), checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1},
+                            accepted_rollbacks={"entries": 1, "newest_id": 4})},
         {"name": "a stretch, with a checkpoint of what was written since", "file": begun.file(begun.stretch(6, hashes[6])), "checkpoint": kept[4],
          "checkpoints": [kept[4], note_of(checkpoint_text(last_id=7, hash_=hashes[1], time="2026-08-13T00:00:00.000Z"))],
          "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
@@ -1411,6 +1415,7 @@ def export_vectors():
         ("of an acceptance without a beginning", Export([*drafts, rollback_draft(5, after="0")]), lost),
     ):
         add(f"a log that accepts a rollback, and a checkpoint {what}", log.file(), 9, kept[6], checkpoints=[note, kept[6]])
+    add("a log that accepts a rollback, and no checkpoint but one of what it lost", lossy.file(), 6, lost)
     add("two checkpoints of a purged entry have different hashes", purged.file(), 6, kept[5],
         checkpoints=[note_of(checkpoint_text(last_id=2, hash_=hashes[1])), kept[2], kept[5]])
     add("a part that does not join on to the checkpoint", Export(drafts[3:], 3, hashes[2]).file(), 1, kept[3])

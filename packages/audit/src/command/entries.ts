@@ -3,6 +3,8 @@ import { ACTIONS, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaa
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
+import { createTimesReader } from '../report/entry-times.js'
+import { describeLosses } from '../verify/accepted-rollbacks.js'
 import type { ExportedEntry } from '../verify/read-export.js'
 import {
   EXIT_CODES,
@@ -74,6 +76,7 @@ export function addEntries(program: Command): void {
 /** Prints the entries; returns the exit code of the export. */
 async function printEntries(files: readonly string[], options: EntriesCommand, command: Command): Promise<number> {
   const filter = filterOf(options)
+  const times = createTimesReader({ from: options.from ?? '', to: options.to ?? '9999' })
   const unknown = new Set(options.action?.filter((action) => !KNOWN_ACTIONS.includes(action)))
   /** as of the entry that is read */
   const names = new Map<string, string>()
@@ -90,6 +93,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   const { verdict } = await verifyFiles(files, options, {
     onEntry(entry) {
       const { key_id, actor } = entry
+      times.read(entry)
       const named = readRecordedName(entry, () => readMetadata(entry))
       if (named) names.set(...named)
       unknown.delete(entry.action)
@@ -102,11 +106,16 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   const [mistyped] = unknown
   if (verdict.valid && mistyped !== undefined)
     command.error(`error: option '--action': ${describeUnknown(mistyped)}`, { exitCode: USAGE_ERROR })
+  const { valid, trusted_key, reason } = verdict
+  const { losses } = times.times()
   if (options.json)
-    printJson({ valid: verdict.valid, entries: printed, trusted_key: verdict.trusted_key, reason: verdict.reason })
-  else if (!verdict.valid)
-    print(`The export is NOT valid, so these entries prove nothing: ${verdict.reason} (line ${verdict.line}).`)
-  else print(`${printed} ${printed === 1 ? 'entry' : 'entries'} of a valid export.`)
+    printJson({ valid, entries: printed, trusted_key, reason, ...(valid && losses.length > 0 ? { losses } : {}) })
+  else if (!valid) print(`The export is NOT valid, so these entries prove nothing: ${reason} (line ${verdict.line}).`)
+  else
+    print(
+      `${printed} ${printed === 1 ? 'entry' : 'entries'} of a valid export.`,
+      ...(losses.length === 0 ? [] : [`LOST  entries of this time may be lost: ${describeLosses(losses)}`]),
+    )
   return exitCode(verdict)
 }
 

@@ -81,6 +81,44 @@ describe('eaas-audit report', () => {
     expect(await readFile(html, 'utf8')).toContain('which is before the end of the period')
   })
 
+  describe('of a log with a rollback that an operator accepted', () => {
+    const rolledBackLog = async () => {
+      const rolledBack = fresh('rolled-back.ndjson')
+      const told = { agrees_through: 0, policy_version: 1, reason: 'restored', witnessed_id: 9_999 }
+      const accepted = { action: 'audit.rollback_accepted', created_at: SIGNED_AT, metadata: told }
+      await writeFile(rolledBack, [...writeExport([...reportedLog(), accepted], SIGNED_AT)].join(''))
+      return rolledBack
+    }
+    const said = 'an operator accepted at '
+
+    it('ends with 4', async () => {
+      const args = ['report', await rolledBackLog(), ...PERIOD, ...KEY, '--html', fresh('report.html')]
+      expect(await runAuditCommand(args)).toMatchObject({
+        code: 4,
+        stdout: expect.stringContaining(`; but entries of the period may be lost: by entry `),
+      })
+    })
+
+    it('has a line below the entries of a time of which some may be lost', async () => {
+      const log = await rolledBackLog()
+      const entries = (...args: string[]) =>
+        runAuditCommand(['entries', log, ...KEY, '--action', 'tenant.restate', ...args])
+      const { code, stdout } = await entries(...PERIOD)
+      expect([code, stdout]).toEqual([
+        0,
+        expect.stringMatching(/^0 entries of a valid export\.\nLOST {2}entries of this time may be lost: by entry /),
+      ])
+      expect((await entries()).stdout).toContain(said)
+      const later = ['--from', new Date(Date.parse(SIGNED_AT) + 1).toISOString()]
+      expect((await entries(...later)).stdout).not.toContain(said)
+      expect(JSON.parse((await entries('--json')).stdout)).toMatchObject({
+        entries: 0,
+        losses: [{ lost_through: 9_999 }],
+      })
+      expect(JSON.parse((await entries(...later, '--json')).stdout)).not.toHaveProperty('losses')
+    })
+  })
+
   it('ends with 1 if the export does not verify, and the page then has nothing but that', async () => {
     const altered = fresh('altered.ndjson')
     await writeFile(altered, (await readFile(file, 'utf8')).replace('ada@example.com', 'eve@example.com'))

@@ -1,5 +1,5 @@
 // `eaas-audit rights` as an auditor runs it, of a log whose beginning a purge took.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -72,5 +72,31 @@ describe('eaas-audit rights', () => {
     const line = `UNKNOWN  copies of keys that were exported by the entries through ${PURGED_THROUGH}: they are not in this log`
     expect((await rights(purged, LATE)).stdout).toContain(line)
     expect((await rights(whole, LATE)).stdout).not.toContain('UNKNOWN')
+  })
+
+  it('says of a time whose changes a rollback may have lost that it does not know, and ends with 4', async () => {
+    const rolledBack = join(folder, 'rolled-back.ndjson')
+    const acceptedAt = '2026-03-10T00:00:00.000Z'
+    const told = { agrees_through: RESTATED_THROUGH, policy_version: 1, reason: 'restored', witnessed_id: 20 }
+    const accepted = { action: 'audit.rollback_accepted', created_at: acceptedAt, metadata: told }
+    await writeFile(rolledBack, [...writeExport([...purgedLog(), accepted], SIGNED_AT)].join(''))
+    const [, lastKept] = (await readFile(rolledBack, 'utf8'))
+      .split('\n')
+      .slice(RESTATED_THROUGH, RESTATED_THROUGH + 2)
+      .map((line) => JSON.parse(line).created_at)
+    const line =
+      'UNKNOWN  whether these were the rights at that time, as a lost entry may have changed them: by entry 15, audit.rollback_accepted, '
+    for (const at of [lastKept, '2026-03-09T23:59:59.999Z']) {
+      const ended = await rights(rolledBack, at)
+      expect([ended.code, ended.stdout]).toEqual([4, expect.stringContaining(line)])
+      const { losses } = JSON.parse((await rights(rolledBack, at, '--json', '--key-id', CUSTOMERS)).stdout)
+      expect(losses).toMatchObject([{ entry_id: 15, agrees_through: RESTATED_THROUGH, lost_through: 20 }])
+    }
+    // Before the first lost entry, and from the acceptance on, the log has all that counted.
+    for (const at of ['2026-01-15T00:00:00.000Z', acceptedAt, LATE]) {
+      const ended = await rights(rolledBack, at)
+      expect([ended.code, ended.stdout]).toEqual([0, expect.not.stringContaining('UNKNOWN')])
+      expect(JSON.parse((await rights(rolledBack, at, '--json')).stdout).losses).toEqual([])
+    }
   })
 })

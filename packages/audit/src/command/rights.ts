@@ -2,6 +2,7 @@
 import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, type Permission } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
+import { describeLosses } from '../verify/accepted-rollbacks.js'
 import {
   type ApiKeyRights,
   createRightsReader,
@@ -11,7 +12,17 @@ import {
 } from '../verify/rights-report.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 import { CommandError } from './files.js'
-import { EXIT_CODES, exportsArgument, JSON_OPTION, judge, KEY_ID_OPTION, readTime, withKey } from './options.js'
+import {
+  EXIT_CODES,
+  exportsArgument,
+  JSON_OPTION,
+  judge,
+  KEY_ID_OPTION,
+  PART,
+  readTime,
+  VALID,
+  withKey,
+} from './options.js'
 import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
 import { verifyFiles } from './verify-files.js'
@@ -40,7 +51,10 @@ export function addRights(program: Command): void {
     .addOption(KEY_ID_OPTION)
     .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
     .addOption(JSON_OPTION)
-    .addHelpText('after', EXIT_CODES)
+    .addHelpText(
+      'after',
+      `${EXIT_CODES}\nPART is also the exit code if an entry that the log lost may have changed rights by then.`,
+    )
     .action((files: string[], options: RightsCommand, command: Command) =>
       judge(async () => rightsOfFiles(files, await withKey(options, command))),
     )
@@ -88,7 +102,7 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
       )
   } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
   else print(...describe(verdict, shown, { keyId, owner }))
-  return exitCode(verdict)
+  return Math.max(exitCode(verdict), valid && report.losses.length > 0 ? PART : VALID)
 }
 
 /** The key alone, with the API keys that could do anything with it, as far as the entries after `after_id` say. */
@@ -121,7 +135,7 @@ function describe(
   report: RightsReport,
   { keyId, owner }: Pick<Shown, 'keyId' | 'owner'>,
 ): string[] {
-  const { at, through_id, tenant, api_keys, keys, exports } = report
+  const { at, through_id, tenant, api_keys, keys, exports, losses } = report
   const mode =
     tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
   const unknown = (value: string | number | null | undefined) =>
@@ -188,6 +202,11 @@ function describe(
       : [
           `UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`,
           `UNKNOWN  copies of keys that were exported by the entries through ${after_id}: they are not in this log`,
+        ]),
+    ...(losses.length === 0
+      ? []
+      : [
+          `UNKNOWN  whether these were the rights at that time, as a lost entry may have changed them: ${describeLosses(losses)}`,
         ]),
     ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
     ...(trusted_key

@@ -1,6 +1,7 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
+import { describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 import { describeStatement, describeWitnessed, viewWitnessed } from './kept-file.js'
@@ -66,7 +67,15 @@ export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: Exp
 }
 
 function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict): string[] {
-  const { verified_entries, after_id = 0, last_id = after_id, checkpoint, checkpoints, anchor } = verdict
+  const {
+    verified_entries,
+    after_id = 0,
+    last_id = after_id,
+    checkpoint,
+    checkpoints,
+    anchor,
+    accepted_rollbacks,
+  } = verdict
   if (!valid) {
     const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
     return [`The export is NOT valid: ${reason} (${where}).`, `entries     ${verified_entries} verified before that`]
@@ -85,6 +94,7 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
           `anchor      entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
         ]
       : []),
+    ...(accepted_rollbacks ? [`ROLLED BACK ${describeRollbacks(accepted_rollbacks)}`] : []),
     ...(checkpoint ? describeCompared(checkpoint, verdict) : []),
     ...(checkpoints ? describeCheckpoints(checkpoints).map((line) => `checkpoints ${line}`) : []),
     ...(verdict.missing?.includes('beginning')
@@ -114,18 +124,20 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
 
 function describeCompared(
   checkpoint: KeptStatement,
-  { checkpoint_compared, anchor }: Partial<ExportVerdict>,
+  { checkpoint_compared, anchor, accepted_rollbacks }: Partial<ExportVerdict>,
 ): string[] {
   const { id, tenant_id } = checkpoint
   const isShared = tenant_id === INSTALLATION_ID
   const what = describeStatement(checkpoint)
   if (checkpoint_compared !== true) {
     const advice = isShared
-      ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint'
+      ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one'
       : 'that entry is not in the file, so it says nothing of this export'
     return [`UNUSED      the checkpoint is of ${what}: ${advice}`]
   }
-  if (!isShared || !anchor) return [`checkpoint  agrees: ${what}; nothing before it was rewritten, cut or rolled back`]
-  const order = id < anchor.id ? 'goes on from it to the anchor' : 'has the anchor up to it'
-  return [`checkpoint  agrees: ${what}; that log ${order}, and nothing before it was rewritten, cut or rolled back`]
+  const agrees = `checkpoint  agrees: ${what}`
+  const order = id < (anchor?.id ?? 0) ? 'that log goes on from it to the anchor' : 'that log has the anchor up to it'
+  const nothing = accepted_rollbacks ? [] : ['nothing before it was rewritten, cut or rolled back']
+  const said = [...(isShared && anchor ? [order] : []), ...nothing].join(', and ')
+  return [said === '' ? agrees : `${agrees}; ${said}`]
 }

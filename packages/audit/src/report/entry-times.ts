@@ -1,5 +1,6 @@
 /** The times of a log's entries, as far as they say whether a period is covered. Pure. */
 import type { AuditEntry } from '../formats/chain.js'
+import { type AcceptedLoss, readAcceptedLoss } from '../verify/accepted-rollbacks.js'
 
 export type Dated = Pick<AuditEntry, 'id' | 'created_at'>
 
@@ -11,10 +12,12 @@ export interface EntryTimes {
   past?: Dated | undefined
   /** an entry that is dated after the period, and a later one by whose time it may be of the period */
   ahead?: { entry: Dated; later: Dated } | undefined
+  /** what the log lost by rollbacks that an operator accepted, if it may have been of the period */
+  losses: readonly AcceptedLoss[]
 }
 
 export interface TimesReader {
-  read(entry: Dated): void
+  read(entry: Dated & Pick<AuditEntry, 'metadata'> & { action: string }): void
   times(): EntryTimes
 }
 
@@ -24,7 +27,11 @@ export interface TimesReader {
  * it is dated after the period and not after the later one.
  */
 export function createTimesReader({ from, to }: { from: string; to: string }): TimesReader {
-  const times: EntryTimes = {}
+  const times: Omit<EntryTimes, 'losses'> = {}
+  const losses: AcceptedLoss[] = []
+  /** the last entry that is dated before the period, and the last one that is dated until its end */
+  let before_id = 0
+  let until_id = 0
 
   function goBack(later: Dated): void {
     const { past } = times
@@ -33,12 +40,21 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
   }
 
   return {
-    read({ id, created_at }) {
+    read(entry) {
+      const { id, created_at } = entry
+      const loss = readAcceptedLoss(entry)
+      if (loss) losses.push(loss)
+      if (created_at < from) before_id = id
+      if (created_at <= to) until_id = id
       if (times.last_at !== undefined && created_at < times.last_at) goBack({ id, created_at })
       times.first_at ??= created_at
       times.last_at = created_at
       if (created_at >= to) times.past ??= { id, created_at }
     },
-    times: () => times,
+    // By ids, which tell what was written first even where a clock was ahead.
+    times: () => ({
+      ...times,
+      losses: losses.filter(({ entry_id, agrees_through }) => agrees_through <= until_id && entry_id > before_id),
+    }),
   }
 }

@@ -2,6 +2,7 @@
 import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
+import { describeLosses, describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 import type { Dated, EntryTimes } from './entry-times.js'
@@ -31,9 +32,13 @@ export interface Evidence {
   not_proven: readonly string[]
 }
 
-/** Why a valid export says nothing of a part of the period; undefined if it covers it. */
-export function findUncovered(source: EvidenceSource): string | undefined {
-  return findUncoveredEnd(source) ?? findUncoveredBeginning(source)
+/** Why a valid export does not have all of the period, each as a sentence without a full stop; empty if it covers it. */
+export function listUncovered(source: EvidenceSource): string[] {
+  const { losses } = source
+  return [
+    findUncoveredEnd(source) ?? findUncoveredBeginning(source),
+    losses.length === 0 ? undefined : `entries of the period may be lost: ${describeLosses(losses)}`,
+  ].filter((why) => why !== undefined)
 }
 
 function findUncoveredEnd({ verdict, to, last_at = '', past, ahead }: EvidenceSource): string | undefined {
@@ -64,7 +69,7 @@ function findUncoveredBeginning({ verdict, from, to, first_at }: EvidenceSource)
 /** Makes the sheet. */
 export function createEvidence(source: EvidenceSource): Evidence {
   const { verdict, from, to } = source
-  const uncovered = verdict.valid ? findUncovered(source) : undefined
+  const uncovered = verdict.valid ? listUncovered(source) : []
   return {
     ...judge(source, uncovered),
     facts: [
@@ -86,7 +91,7 @@ function nameTenant(tenant_id: string, names: ReadonlyMap<string, string>): stri
   return name === undefined ? tenant_id : `${visible(name)}, ${tenant_id}`
 }
 
-function judge({ verdict }: EvidenceSource, uncovered: string | undefined): Pick<Evidence, 'verdict' | 'tone'> {
+function judge({ verdict }: EvidenceSource, uncovered: readonly string[]): Pick<Evidence, 'verdict' | 'tone'> {
   const { valid, reason, line, broken_at, trusted_key, checkpoint_compared, verified_entries } = verdict
   if (!valid) {
     const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
@@ -95,7 +100,7 @@ function judge({ verdict }: EvidenceSource, uncovered: string | undefined): Pick
   const faults = [
     ...(trusted_key ? [] : ['the key that signed it was not given by the auditor']),
     ...(checkpoint_compared === false ? ['the checkpoint that was given could not be compared with it'] : []),
-    ...(uncovered === undefined ? [] : [uncovered]),
+    ...uncovered,
   ]
   const proven = `The export is valid: each of its ${verified_entries} entries is as the server signed it`
   if (faults.length > 0) return { verdict: `${proven}; but ${faults.join('; ')}.`, tone: 'due' }
@@ -155,6 +160,9 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
       name: 'Checkpoints',
       text,
     })),
+    ...(verdict.accepted_rollbacks
+      ? [{ name: 'Rolled back', text: describeRollbacks(verdict.accepted_rollbacks) }]
+      : []),
     ...(anchor
       ? [
           {
@@ -177,12 +185,13 @@ function describeKept({ tenant_id, id, hash, signed_at }: KeptStatement): string
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
-function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: string | undefined): string[] {
+function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: readonly string[]): string[] {
   const { trusted_key, checkpoint_compared, after_id = 0, last_id, missing = [] } = verdict
   return [
-    ...(uncovered === undefined ? [] : [`The whole period: ${uncovered}.`]),
+    ...uncovered.map((why) => `The whole period: ${why}.`),
     ...(missing.includes('end')
       ? [
+          `That no entry of the period was lost in a rollback that an operator accepted after entry ${last_id}: the file would not show it.`,
           `That the entries after ${last_id} are of after the period: they are not in the file, and a clock that was ahead may have dated entry ${last_id}.`,
         ]
       : []),

@@ -6,7 +6,7 @@ import { type Cell, isFigure, type Table, withNames } from './table.js'
 
 /** Writes a report: each table is a list of objects, each figure the number of its entries and the first of them. */
 export function writeJson(report: Report): string {
-  const { evidence, sections, figures, entries, entries_left_out, names, isCovered } = report
+  const { evidence, sections, figures, entries, entries_left_out, names, isCovered, losses } = report
   const tables = sections.flatMap(({ tables }) =>
     tables.map((table) => [table.name, viewTable(withNames(table, names))]),
   )
@@ -16,6 +16,7 @@ export function writeJson(report: Report): string {
   return `${JSON.stringify({
     evidence,
     covers_period: isCovered,
+    losses,
     days,
     ...Object.fromEntries(tables),
     figures: figures.map(({ title, filter, ...figure }) => ({

@@ -400,6 +400,88 @@ describe('the period of a report', () => {
     })
   })
 
+  describe('of a log with a rollback that an operator accepted', () => {
+    const ACCEPTED_AT = '2026-03-10T00:00:00.000Z'
+    const entryAt = (created_at: string) => ({ action: 'key.unwrap', created_at, key_id: CUSTOMERS, key_version: 2 })
+    // The last entry of the history is 14, of 3 March.
+    const rolledBack = (told: Record<string, unknown>) => [
+      ...purgedLog(),
+      {
+        ...{ action: 'audit.rollback_accepted', created_at: ACCEPTED_AT },
+        metadata: { agrees_through: 0, policy_version: 1, reason: 'restored', witnessed_id: 20, ...told },
+      },
+      entryAt('2026-03-11T00:00:00.000Z'),
+    ]
+    const covered = [true, 'good', expect.anything()]
+    const uncovered = (least: string, where: string) => {
+      const said = `; but entries of the period may be lost: by entry 15, audit.rollback_accepted, an operator accepted at ${ACCEPTED_AT} that the log lost entries (restored): ${least}, ${where}.`
+      return [false, 'due', expect.stringContaining(said)]
+    }
+    const unknown = uncovered('at least 6, up to entry 20', 'from which entry on is not known')
+    const after10 = { agrees_through: 10 }
+    const { created_at: entry10At = '' } = purgedLog()[9] ?? {}
+    const justBefore = (time: string) => new Date(Date.parse(time) - 1).toISOString()
+
+    it('is not covered if entries of it may be lost, which the page, the tables and the JSON say', async () => {
+      const { report } = await reportOn(rolledBack(after10), { from: '2026-03-01T00:00:00.000Z', to: ACCEPTED_AT })
+      expect([report.isCovered, report.evidence.tone, report.evidence.verdict]).toEqual(
+        uncovered('at least 6, up to entry 20', 'all after entry 10'),
+      )
+      const why = report.evidence.verdict.split('; but ')[1] ?? ''
+      expect(report.evidence.not_proven[0]).toBe(`The whole period: ${why}`)
+      expect(writePage(report, { files: ['acme.ndjson'] })).toContain(why)
+      const evidence = listTables(report).find(({ name }) => name === 'evidence')
+      expect(evidence && writeCsv(evidence)).toContain(why)
+      const loss = { entry_id: 15, created_at: ACCEPTED_AT, reason: 'restored', agrees_through: 10, lost_through: 20 }
+      expect(JSON.parse(writeJson(report))).toMatchObject({ covers_period: false, losses: [loss] })
+    })
+
+    it.each([
+      ['which ends with the last entry that was not lost', entry10At, after10, false],
+      ['which ended before that', justBefore(entry10At), after10, true],
+      ['whichever it is, if it is not known which entry was the last', '2026-01-02T00:00:00.000Z', {}, false],
+    ])('is covered or not by its end: %s', async (_, to, told, isCovered) => {
+      const { report } = await reportOn(rolledBack(told), { from: '2026-01-01T00:00:00.000Z', to })
+      expect(report.isCovered).toBe(isCovered)
+    })
+
+    it('is covered if it begins after the acceptance', async () => {
+      expect(await judge(rolledBack({}), { from: ACCEPTED_AT })).toEqual(unknown)
+      expect(await judge(rolledBack({}), { from: '2026-03-10T00:00:00.001Z' })).toEqual(covered)
+    })
+
+    it('is covered if no entry is known to be lost', async () => {
+      expect(await judge(rolledBack({ agrees_through: 14, witnessed_id: 14 }), {})).toEqual(covered)
+    })
+
+    it.each([
+      ['written on', { witnessed_id: 13 }, 'at least 1, up to entry 13', 'from which entry on is not known'],
+      [
+        'behind an entry that the log of the installation names',
+        { agrees_through: 14, witnessed_id: 14, named_id: 16 },
+        'at least 2, up to entry 16',
+        'all after entry 14',
+      ],
+    ])('is said to have lost what is known: %s', async (_, told, least, where) => {
+      expect(await judge(rolledBack(told), {})).toEqual(uncovered(least, where))
+    })
+
+    it('names the newest of several', async () => {
+      const drafts = [...rolledBack({ witnessed_id: 20 }), ...rolledBack({ witnessed_id: 30 }).slice(14, 15)].map(
+        (draft, at) => (at === 16 ? { ...draft, created_at: '2026-03-12T00:00:00.000Z' } : draft),
+      )
+      const [, , verdict] = await judge(drafts, {})
+      expect(verdict).toMatch(/by entry 17, .*: at least 14, up to entry 30, .*; 1 earlier entry says so of others\.$/)
+    })
+
+    it('is not seen in a part that ends before it, which the report says', async () => {
+      const { report } = await reportOn(rolledBack({}), { until: 14, to: '2026-03-01T00:00:00.000Z' })
+      expect(report.evidence.not_proven).toContainEqual(
+        'That no entry of the period was lost in a rollback that an operator accepted after entry 14: the file would not show it.',
+      )
+    })
+  })
+
   it('is said to rest on the clock where the end is missing', async () => {
     const { report } = await reportOn(undefined, { until: 600, to: '2026-03-01T00:00:00.000Z' })
     expect(report.isCovered).toBe(true)

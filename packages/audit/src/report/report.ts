@@ -1,9 +1,10 @@
 /** Reads a log into a report: evidence, access, keys, rights, refusals, and the entries behind each figure. Pure. */
+import type { AcceptedLoss } from '../verify/accepted-rollbacks.js'
 import type { ExportedEntry } from '../verify/read-export.js'
 import { createAccessReader } from './access.js'
 import { CitedEntries } from './cited-entries.js'
 import { createTimesReader, type EntryTimes } from './entry-times.js'
-import { createEvidence, type Evidence, type EvidenceSource, findUncovered } from './evidence.js'
+import { createEvidence, type Evidence, type EvidenceSource, listUncovered } from './evidence.js'
 import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'
 import { createRefusalsReader } from './refusals.js'
@@ -23,6 +24,8 @@ export interface Report {
   names: ReadonlyMap<string, string>
   /** whether the export is valid and covers the period */
   isCovered: boolean
+  /** what the log lost by rollbacks that an operator accepted, if it may have been of the period */
+  losses: readonly AcceptedLoss[]
 }
 
 export interface ReportReader {
@@ -64,7 +67,8 @@ export function createReportReader(period: { from: string; to: string }): Report
         names: new Map([...source.names, ...(valid ? rights.names() : [])]),
         entries,
         entries_left_out: named.length - entries.length,
-        isCovered: valid && findUncovered(whole) === undefined,
+        losses: valid ? whole.losses : [],
+        isCovered: valid && listUncovered(whole).length === 0,
       }
     },
   }

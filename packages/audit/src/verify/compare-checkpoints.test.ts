@@ -177,8 +177,55 @@ describe('a rollback that an operator accepted', () => {
     expect(verdict).toMatchObject({ valid: false, broken_at: 4 })
   })
 
-  it('does not explain the newest checkpoint, which the log never agrees with again', async () => {
-    expect(await verdictOf(lossy(3, 12), noteOf(2), lost(4))).toMatchObject({ valid: false, broken_at: 4 })
+  const given = (through: number) =>
+    `; by entry 6, audit.rollback_accepted, an operator accepted at ${day(6)} that entries through ${through} were lost. Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry`
+  it.each([
+    ['the log has another entry', 4, { line: 5, verified_entries: 4, broken_at: 4 }],
+    ['it is behind the end', 12, { line: 12, verified_entries: 10, broken_at: 11 }],
+    ['the log has another last entry', 10, { line: 11, verified_entries: 10, broken_at: 10 }],
+  ])('does not explain the newest checkpoint, and the reason says which one to give: %s', async (_, id, where) => {
+    const { reason, ...verdict } = await verdictOf(lossy(3, 12), noteOf(2), lost(id))
+    expect(verdict).toMatchObject({ valid: false, ...where })
+    expect(reason?.endsWith(given(12))).toBe(true)
+  })
+
+  it.each([
+    ['the operator did not accept', lossy(4, 12)],
+    ['a file says that does not verify', lossy(3, 12).with(9, log[9] ?? '')],
+    ['a file says that was cut', lossy(3, 12).slice(0, -1)],
+  ])('is not named as what explains a checkpoint if %s', async (_, lines) => {
+    expect(await verdictOf(lines, lost(4))).toMatchObject({
+      ...{ valid: false, line: 5, broken_at: 4 },
+      reason: 'entry 4 is not the one of the checkpoint: the log was rewritten, or rolled back and written on',
+    })
+  })
+
+  it('is counted in the verdict, and the text then does not say that nothing was rolled back', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-rolled-back-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const told = { agrees_through: 3, witnessed_id: 12 }
+    const acceptance = { action: 'audit.rollback_accepted', metadata: told }
+    const twice = writeLog({ 6: acceptance, 8: acceptance })
+    const printed = async (lines: string[]) => {
+      await writeFile(join(folder, 'log'), lines.join(''))
+      await writeFile(join(folder, 'kept'), noteOf(9, { lines }))
+      const { code, stdout } = await runAuditCommand(
+        ['verify', 'log', '--public-key', publicKey, '--checkpoint', 'kept'].map((arg) =>
+          ['log', 'kept'].includes(arg) ? join(folder, arg) : arg,
+        ),
+      )
+      expect(code).toBe(0)
+      return stdout
+    }
+    expect((await verdictOf(twice, noteOf(9, { lines: twice }))).accepted_rollbacks).toEqual({
+      ...{ entries: 2, newest_id: 8 },
+    })
+    expect(await printed(twice)).toContain(
+      'ROLLED BACK an operator accepted 2 rollbacks, the newest by entry 8: what the log had lost by then is not in it\n',
+    )
+    expect(await printed(twice)).not.toContain('nothing before it')
+    expect(await printed(log)).toMatch(/; nothing before it was rewritten, cut or rolled back\n/)
+    expect(await verdictOf(log, noteOf(9))).not.toHaveProperty('accepted_rollbacks')
   })
 })
 

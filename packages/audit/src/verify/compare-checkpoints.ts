@@ -1,10 +1,10 @@
 /** Compares every checkpoint that was kept of a log with an export of it, see export.md 6. Pure. */
 import { equalBytes } from '../crypto.js'
-import { readMetadata } from '../formats/chain.js'
 import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Stretch } from '../formats/stretch.js'
-import { type ExportedEntry, ExportFault } from './read-export.js'
+import type { AcceptedRollbacks } from './accepted-rollbacks.js'
+import { ExportFault } from './read-export.js'
 
 /** How the checkpoints of a log compare with an export that contradicts none of them. */
 export interface ComparedCheckpoints {
@@ -39,24 +39,21 @@ interface Kept extends Checkpoint {
   note: string
 }
 
-/** An accepted rollback (chain.md 10): what was signed before it of entries up to `through` may be lost. */
-interface Acceptance {
-  after: number
-  through: number
-  created_at: string
-}
-
 /** Compares checkpoints of one log with its entries as they are read. */
 export class CheckpointComparison {
   /** what is not compared yet, by the entries */
   readonly #left = new Map<number, Kept[]>()
   readonly #contradicting: Kept[] = []
-  readonly #acceptances: Acceptance[] = []
+  readonly #rollbacks: AcceptedRollbacks
   readonly #given: number
   #agreeing = 0
 
-  /** Signatures are checked of those alone that contradict something: there may be many thousand. */
-  constructor(notes: readonly string[]) {
+  /**
+   * Signatures are checked of those alone that contradict something: there may be many thousand.
+   * @param rollbacks of the log, complete once `judge` is called
+   */
+  constructor(notes: readonly string[], rollbacks: AcceptedRollbacks) {
+    this.#rollbacks = rollbacks
     this.#given = notes.length
     for (const kept of notes.flatMap(parseKept))
       this.#left.set(kept.last_id, [...(this.#left.get(kept.last_id) ?? []), kept])
@@ -71,15 +68,6 @@ export class CheckpointComparison {
     this.#contradicting.push(...others)
   }
 
-  /** Reads an entry that verified. */
-  read(entry: ExportedEntry): void {
-    this.compare(entry)
-    if (entry.action !== 'audit.rollback_accepted') return
-    const { agrees_through, witnessed_id } = readMetadata(entry)
-    if (typeof agrees_through === 'number' && typeof witnessed_id === 'number')
-      this.#acceptances.push({ after: agrees_through, through: witnessed_id, created_at: entry.created_at })
-  }
-
   /**
    * Judges them by what was signed of the end. @throws ExportFault if one contradicts the export or another one,
    * KeptNoteError if it does and was not signed
@@ -90,7 +78,7 @@ export class CheckpointComparison {
     // What was signed after the export may be of entries that were written since.
     const beyond = left.flat().filter((kept) => kept.last_id > end.head_id && kept.created_at <= end.created_at)
     const contradicting = [...this.#contradicting, ...beyond].sort((a, b) => a.last_id - b.last_id)
-    const wrong = contradicting.filter((kept) => !this.#isAccepted(kept))
+    const wrong = contradicting.filter((kept) => !this.#rollbacks.find(kept))
     const [first] = wrong
     if (first) throw unsignedError(first, publicKeys) ?? faultOf(first, end)
     for (const kept of left) this.#assertOneHash(kept, publicKeys)
@@ -98,15 +86,9 @@ export class CheckpointComparison {
     return { given: this.#given, not_compared: this.#given - this.#agreeing - accepted, accepted }
   }
 
-  #isAccepted({ last_id, created_at }: Kept): boolean {
-    return this.#acceptances.some(
-      (accepted) => last_id > accepted.after && last_id <= accepted.through && created_at <= accepted.created_at,
-    )
-  }
-
   // The file does not have the entry: which of the two is of this log, it cannot tell.
   #assertOneHash(kept: readonly Kept[], publicKeys: PublicKeys): void {
-    const [one, ...others] = kept.filter((each) => !this.#isAccepted(each) && !unsignedError(each, publicKeys))
+    const [one, ...others] = kept.filter((each) => !this.#rollbacks.find(each) && !unsignedError(each, publicKeys))
     const other = one && others.find(({ hash }) => !equalBytes(hash, one.hash))
     if (!other) return
     const reason = `the checkpoints of ${one.created_at} and of ${other.created_at} state different hashes of entry ${one.last_id}`

@@ -10,6 +10,7 @@ import {
   readKeyList,
 } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
+import { type AcceptedLoss, readAcceptedLoss } from './accepted-rollbacks.js'
 import { createStateReader } from './state-reader.js'
 
 /** What is null was recorded by entries that were not read. */
@@ -26,6 +27,8 @@ export interface RightsReport {
    * becomes of the key
    */
   exports: KeyExport[]
+  /** what the log lost by rollbacks that an operator accepted later, if it may have been written until then */
+  losses: AcceptedLoss[]
 }
 
 /**
@@ -106,6 +109,7 @@ export function createRightsReader(at: string): RightsReader {
   const apiKeys = new Map<string, ApiKeyRights>()
   const keys = new Map<string, KeyRights>()
   const exports: KeyExport[] = []
+  const losses: AcceptedLoss[] = []
   let through_id = 0
 
   function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
@@ -164,7 +168,7 @@ export function createRightsReader(at: string): RightsReader {
     if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
   }
 
-  const copy = (): RightsReport => ({
+  const copy = (): Omit<RightsReport, 'losses'> => ({
     at,
     through_id,
     tenant: { ...tenant },
@@ -174,7 +178,19 @@ export function createRightsReader(at: string): RightsReader {
   })
 
   const { read, state } = createStateReader(at, { change, copy })
-  return { read, report: state }
+  return {
+    read(entry) {
+      const loss = readAcceptedLoss(entry)
+      if (loss) losses.push(loss)
+      read(entry)
+    },
+    report() {
+      const known = state()
+      const isOpen = ({ entry_id, agrees_through }: AcceptedLoss) =>
+        agrees_through <= known.through_id && entry_id > known.through_id
+      return { ...known, losses: losses.filter(isOpen) }
+    },
+  }
 }
 
 function nameOf({ name }: Record<string, unknown>, before: { name: string | null } | undefined): string | null {

@@ -13,6 +13,7 @@ import { readEntryTree } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTreeKey } from '../formats/tree.js'
+import { AcceptedRollbacks, type CountedRollbacks } from './accepted-rollbacks.js'
 import {
   ANOTHER_LOG,
   CheckpointComparison,
@@ -65,6 +66,8 @@ export interface ExportVerdict {
   checkpoint?: KeptStatement
   /** if several checkpoints of this log were given: how all of them compare */
   checkpoints?: ComparedCheckpoints
+  /** if the file has entries by which an operator accepted that the log lost others */
+  accepted_rollbacks?: CountedRollbacks
   signed_at?: string
   /** the key that signed the export, as the file names it */
   public_key?: string
@@ -139,21 +142,27 @@ export async function verifyExport(
   const reader = new ExportReader({ publicKey, note: checkpoint, notes: checkpoints, onEntry })
   const { verdict } = reader
   let line = 0
+  let refused: ExportVerdict | undefined
+  const refuse = ({ reason, entry_id }: ExportFault): ExportVerdict => ({
+    ...verdict,
+    ...{ line, reason, ...(entry_id === undefined ? {} : { broken_at: entry_id }) },
+  })
   try {
     for await (const text of lines) {
       line += 1
       reader.read(text)
+      refused ??= reader.contradiction && refuse(reader.contradiction)
       if (verdict.verified_entries % PROGRESS_ENTRIES === 0) onProgress?.(verdict.verified_entries)
     }
     line += 1
     reader.end()
-    return { ...verdict, valid: true }
+    return refused ? { ...refused, reason: `${refused.reason}${reader.explain()}` } : { ...verdict, valid: true }
   } catch (error) {
+    if (refused) return refused
     if (error instanceof KeptNoteError) throw error
     if (error instanceof CheckpointError) return { ...verdict, line, reason: error.message }
     if (!(error instanceof ExportFault)) throw error
-    const { reason, entry_id } = error
-    return { ...verdict, line, reason, ...(entry_id === undefined ? {} : { broken_at: entry_id }) }
+    return refuse(error)
   }
 }
 
@@ -175,11 +184,17 @@ interface Position {
 
 class ExportReader {
   readonly verdict: ExportVerdict
+  /**
+   * what the kept checkpoint says against an entry. The file is refused, and read on: a later entry may say that an
+   * operator accepted the loss
+   */
+  contradiction: ExportFault | undefined
   private header: ExportHeader | undefined
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
   private kept: Checkpoint | undefined
+  private readonly rollbacks = new AcceptedRollbacks()
   private readonly comparison: CheckpointComparison | undefined
   /** a kept checkpoint of the installation's log */
   private keptAnchor: Checkpoint | undefined
@@ -198,7 +213,7 @@ class ExportReader {
     },
   ) {
     this.verdict = { valid: false, verified_entries: 0, trusted_key: options.publicKey !== undefined }
-    this.comparison = options.notes && new CheckpointComparison(options.notes)
+    this.comparison = options.notes && new CheckpointComparison(options.notes, this.rollbacks)
   }
 
   read(line: string): void {
@@ -294,7 +309,8 @@ class ExportReader {
     verdict.last_id = id
     this.compareWithKept()
     this.compareWithAnchor()
-    this.comparison?.read(entry)
+    this.comparison?.compare(entry)
+    this.rollbacks.read(entry)
   }
 
   private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
@@ -315,17 +331,18 @@ class ExportReader {
     if (trailer.tree !== undefined) this.assertTree(trailer.tree, trailer.public_key)
     const unfinished = this.history.end()
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
+    const { counted } = this.rollbacks
+    if (counted) verdict.accepted_rollbacks = counted
     const { head_id, head_hash } = signed
     if (kept && kept.last_id > head_id) {
-      throw new ExportFault(
-        endsBefore('the log', { last_id: head_id, created_at: signed.created_at }, kept),
-        head_id + 1,
-      )
+      const reason = endsBefore('the log', { last_id: head_id, created_at: signed.created_at }, kept)
+      throw new ExportFault(`${reason}${this.explain()}`, head_id + 1)
     }
-    if (kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
-      throw new ExportFault(`entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`, head_id)
+    if (head_id > last.id && kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
+      const reason = `entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`
+      throw new ExportFault(`${reason}${this.explain()}`, head_id)
     }
-    if (this.comparison) verdict.checkpoints = this.comparison.judge(signed, this.signers)
+    if (this.comparison && !this.contradiction) verdict.checkpoints = this.comparison.judge(signed, this.signers)
     if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     const isPurged = after_id > 0 && this.purged_through === after_id
     if (isPurged) verdict.purged_through = after_id
@@ -406,8 +423,18 @@ class ExportReader {
     this.verdict.checkpoint_compared = true
     if (!equalBytes(kept.hash, last.hash)) {
       const reason = `entry ${last.id} is not the one of the checkpoint: ${ANOTHER_LOG}`
-      throw new ExportFault(reason, last.id)
+      this.contradiction = new ExportFault(reason, last.id)
     }
+  }
+
+  /**
+   * Which entry may explain that the log contradicts the kept checkpoint, and what to give; empty if none does. It is
+   * the log's own word, so it counts only beside a newer checkpoint that agrees (export.md 6).
+   */
+  explain(): string {
+    const accepted = this.kept && this.rollbacks.find(this.kept)
+    if (!accepted) return ''
+    return `; by entry ${accepted.id}, audit.rollback_accepted, an operator accepted at ${accepted.created_at} that entries through ${accepted.through} were lost. Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry`
   }
 }
 

@@ -1,0 +1,100 @@
+/** The rollbacks that an operator accepted, by the entries `audit.rollback_accepted` of a log (chain.md 10). Pure. */
+import { visible } from '@eaas/protocol'
+import { type AuditEntry, readMetadata } from '../formats/chain.js'
+import type { Checkpoint } from '../formats/checkpoint.js'
+
+/** Entries that a log lost. When they were written it does not say, but before the entry that accepts the loss. */
+export interface AcceptedLoss {
+  /** the entry that accepts the loss */
+  entry_id: number
+  /** of that entry: RFC 3339, UTC, milliseconds */
+  created_at: string
+  /** the operator's */
+  reason: string
+  /** what was lost was written after this entry; 0 if it is not known after which one */
+  agrees_through: number
+  /** the last entry that is known to be lost */
+  lost_through: number
+}
+
+type Told = Pick<AuditEntry, 'id' | 'metadata' | 'created_at'> & { action: string }
+
+/** Reads which loss an entry accepts; undefined of any other entry, and of one that accepts that no entry is known to be lost. */
+export function readAcceptedLoss(entry: Told): AcceptedLoss | undefined {
+  if (entry.action !== 'audit.rollback_accepted') return undefined
+  const { agrees_through, witnessed_id, named_id, reason } = readMetadata(entry)
+  const named = numberOf(named_id)
+  const lost_through = Math.max(numberOf(witnessed_id), named)
+  const agrees = named === 0 ? numberOf(agrees_through) : Math.min(numberOf(agrees_through), named - 1)
+  if (lost_through <= agrees) return undefined
+  const { id: entry_id, created_at } = entry
+  return { entry_id, created_at, reason: String(reason), agrees_through: agrees, lost_through }
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === 'number' ? value : 0
+}
+
+/** Says what a log lost, of at least one loss. */
+export function describeLosses(losses: readonly AcceptedLoss[]): string {
+  const newest = losses.at(-1)
+  if (!newest) return ''
+  const { entry_id, created_at, reason, agrees_through, lost_through } = newest
+  // The log ended before the entry that accepts the loss, and does not have the last lost one.
+  const least = Math.max(1, lost_through - entry_id + 1)
+  const where = agrees_through === 0 ? 'from which entry on is not known' : `all after entry ${agrees_through}`
+  const earlier = losses.length - 1
+  const others =
+    earlier === 0 ? '' : `; ${earlier} earlier ${earlier === 1 ? 'entry says' : 'entries say'} so of others`
+  return `by entry ${entry_id}, audit.rollback_accepted, an operator accepted at ${created_at} that the log lost entries (${visible(reason)}): at least ${least}, up to entry ${lost_through}, ${where}${others}`
+}
+
+/** How many entries `audit.rollback_accepted` a file has, and the id of the newest. */
+export interface CountedRollbacks {
+  entries: number
+  newest_id: number
+}
+
+/** Says that a log was rolled back. */
+export function describeRollbacks({ entries, newest_id }: CountedRollbacks): string {
+  const accepted =
+    entries === 1 ? `a rollback, by entry ${newest_id}` : `${entries} rollbacks, the newest by entry ${newest_id}`
+  return `an operator accepted ${accepted}: what the log had lost by then is not in it`
+}
+
+/** An entry that explains what was signed before it of entries after `after` and up to `through`: these may be lost. */
+interface Acceptance {
+  id: number
+  after: number
+  through: number
+  created_at: string
+}
+
+/** The accepted rollbacks of a log, as its entries are read. */
+export class AcceptedRollbacks {
+  readonly #explaining: Acceptance[] = []
+  #counted: CountedRollbacks | undefined
+
+  /** Reads an entry that verified. */
+  read(entry: Told): void {
+    if (entry.action !== 'audit.rollback_accepted') return
+    const { id, created_at } = entry
+    this.#counted = { entries: (this.#counted?.entries ?? 0) + 1, newest_id: id }
+    const { agrees_through, witnessed_id } = readMetadata(entry)
+    if (typeof agrees_through === 'number' && typeof witnessed_id === 'number')
+      this.#explaining.push({ id, after: agrees_through, through: witnessed_id, created_at })
+  }
+
+  /** None if the log has no such entry. */
+  get counted(): CountedRollbacks | undefined {
+    return this.#counted
+  }
+
+  /** Finds the entry by which an operator accepted the loss of a checkpoint's entry (export.md 6). */
+  find({ last_id, created_at }: Pick<Checkpoint, 'last_id' | 'created_at'>): Acceptance | undefined {
+    return this.#explaining.find(
+      ({ after, through, created_at: accepted_at }) =>
+        last_id > after && last_id <= through && created_at <= accepted_at,
+    )
+  }
+}
