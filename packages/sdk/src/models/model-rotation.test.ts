@@ -1,7 +1,7 @@
 // Bringing the rows of a model to new wrapped keys, and to new DEKs.
 import { encodeBase64 } from '@eaas/protocol'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createClient, text } from '../index.js'
+import { createClient, type Envelope, fromText, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 import { problem, send } from '../test-support/service.js'
 import { ada, usersOf } from '../test-support/users.js'
@@ -104,6 +104,36 @@ describe('rewrap', () => {
     }
     eaas.close()
   })
+
+  it.each(['full', 'compact', 'text'] as const)(
+    'fails a row alone whose wrapped key has text behind it, and gives the others what the service answered: format %s',
+    async (format) => {
+      const inMemory = createTestService()
+      for (const verify of [false, true]) {
+        const eaas = createClient({ ...inMemory, deks: { verify } })
+        const { id } = await eaas.keys.ensure({ name: `users ${verify}` })
+        const notes = eaas.model({ name: 'users', keyId: id, bind: false, format, fields: { a: text() } })
+        const rows: Record<string, unknown>[] = await notes.encryptMany(['1', '2', '3'].map((a) => ({ a })))
+        const { current_version } = await eaas.keys.rotate(id)
+        const column = format === 'compact' ? 'envelope' : 'a'
+        const stored = rows[2]?.[column]
+        const envelope = typeof stored === 'string' ? fromText(stored) : (stored as Envelope)
+        const wrapped_key = `${envelope.wrapped_key}/["data",{"model":"users"}]`
+        const forged = { ...envelope, wrapped_key, key_version: current_version }
+        const bad = { ...rows[2], [column]: format === 'text' ? JSON.stringify(forged) : forged }
+        const items = []
+        for await (const batch of notes.rewrap([rows[0], bad, rows[1]] as never[])) items.push(...batch.items)
+        expect(items).toMatchObject([
+          { status: 'changed' },
+          { status: 'failed', error: { code: 'E_INVALID_INPUT', place: { index: 1, field: 'a' } } },
+          { status: 'changed' },
+        ])
+        const changed = items.flatMap((item) => (item.status === 'changed' ? [item.row] : []))
+        const fresh = createClient(inMemory).model({ name: 'users', keyId: id, bind: false, fields: { a: text() } })
+        expect((await fresh.decryptMany(changed as never[])).ok).toEqual([{ a: '1' }, { a: '2' }])
+      }
+    },
+  )
 
   it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {
     const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
