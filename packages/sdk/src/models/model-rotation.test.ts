@@ -1,8 +1,9 @@
 // Bringing the rows of a model to new wrapped keys, and to new DEKs.
 import { encodeBase64 } from '@eaas/protocol'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createClient, type Envelope, fromText, text } from '../index.js'
+import { createClient, type Envelope, type EnvelopeV2, fromText, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 import { problem, send } from '../test-support/service.js'
 import { ada, usersOf } from '../test-support/users.js'
 import { createTestService } from '../testing.js'
@@ -134,6 +135,20 @@ describe('rewrap', () => {
       }
     },
   )
+
+  it('takes an altered version or flag of one row for that row alone', async () => {
+    const plain = connect().model({ name: 'users', keyId, envelope: 1, fields: { a: text() } }) // its wrapped keys state no version
+    const secret = new Uint8Array(32).fill(7)
+    const careful = connect({ secret, deks: { verify: true } })
+    const sealed = careful.model({ name: 'users', keyId, bind: false, fields: { a: text() } })
+    const [old, flagged] = [await plain.encrypt({ a: '1' }), await sealed.encrypt({ a: '1' })]
+    await connect().keys.rotate(keyId)
+    const newer = { a: { ...old.a, key_version: 2 } }
+    const { application_secret: _, ...unflagged } = flagged.a as EnvelopeV2
+    expect(await itemsOf(plain.rewrap([old, newer]))).toMatchObject([{ status: 'changed' }, { status: 'current' }])
+    const items = await itemsOf(sealed.rewrap([flagged, { a: unflagged }]))
+    expect(items).toMatchObject([{ status: 'changed' }, { status: 'failed' }])
+  })
 
   it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {
     const notes = connect().model({ name: 'users', keyId, bind: false, fields: { a: text() } })
