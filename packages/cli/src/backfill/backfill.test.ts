@@ -673,6 +673,23 @@ describe('a table whose rows are sealed as a whole', () => {
     expect(await backfill(model, table, { work: 'rewrap' })).toMatchObject({ changed: 0, current: 1 })
   })
 
+  it('fails a row whose seal cannot be read, whatever the work', async () => {
+    const table = await sealedTable()
+    const row = table.rows.get('u2') ?? {}
+    await eaas.keys.rotate(keyId)
+    await backfill(whole(), table, { work: 'rewrap' })
+    for (const row_seal of [{ ...(row.row_seal as object), wrapped_key: '!' }, 'cut']) {
+      table.rows.set('u2', { ...table.rows.get('u2'), row_seal })
+      expect((await inspectTable(whole(), table)).found).toMatchObject({ left: 1 })
+      for (const work of ['seal', 'index', 'rewrap', 'reseal', 'open', 'check'] as const) {
+        for (const dryRun of [true, false]) {
+          const report = await backfill(whole(), tableOf([...table.rows.values()], ['row_seal']), { work, dryRun })
+          expect([work, dryRun, report]).toMatchObject([work, dryRun, { failed: 1, failures: [{ key: 'u2' }] }])
+        }
+      }
+    }
+  })
+
   it('gets the seal of each row, and opens by the model alone', async () => {
     const table = await sealedTable()
     expect(await opened(table, whole())).toEqual({ ok: plain, failed: [] })
