@@ -11,20 +11,19 @@ import {
   uuidBytes,
   writeU32,
 } from './bytes.js'
-import { bytesOf, isKeyVersion, type WrappedKey } from './envelope.js'
+import { assertKeyVersion, assertWrappedKeyLength, type WrappedKey, wrappedKeyBytes } from './envelope.js'
 import type { SealedParts } from './envelope-v2.js'
 
 const PREFIX = /^eaas\.(1|2|2s)\.(.+)$/s
 const UUID_BYTES = 16
 /** The bytes in front of the wrapped key: key_id, key_version and its length. */
 const HEADER_BYTES = UUID_BYTES + 4 + 2
-const MAX_WRAPPED_KEY_BYTES = 768
 const TOO_SHORT = 'the text is too short'
 
 /**
  * Encodes the parts of an envelope as text (envelope-text.md 1).
  *
- * @throws FormatError when the wrapped key has no text form
+ * @throws FormatError when the wrapped key is no base64, or too long
  */
 export function encodeEnvelopeText(parts: SealedParts): string {
   const { commitment, iv, sealed, needsSecret } = parts
@@ -46,8 +45,7 @@ let last: (WrappedKey & { head: Uint8Array }) | undefined
 
 function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {
   if (last?.wrapped_key !== wrapped_key || last.key_id !== key_id || last.key_version !== key_version) {
-    const bytes = bytesOf({ wrapped_key }, 'wrapped_key')
-    assertWrappedKeyLength(bytes.length)
+    const bytes = wrappedKeyBytes({ wrapped_key })
     const numbers = new Uint8Array(HEADER_BYTES - UUID_BYTES)
     writeU32(numbers, 2, bytes.length) // of which two bytes are zero, and give way to the version
     writeU32(numbers, 0, key_version)
@@ -73,7 +71,7 @@ function readHead(bytes: Uint8Array): NonNullable<typeof last> {
   const end = HEADER_BYTES + wrappedBytes
   if (bytes.length < end) throw new FormatError(TOO_SHORT)
   const key_version = header.getUint32(UUID_BYTES)
-  if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
+  assertKeyVersion(key_version)
   const key_id = encodeHex(bytes.subarray(0, UUID_BYTES)).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
   return {
     wrapped_key: encodeBase64(bytes.subarray(HEADER_BYTES, end)),
@@ -95,13 +93,4 @@ export function decodeEnvelopeText(text: string): SealedParts {
   if (ivAt) parts.commitment = rest.subarray(0, ivAt)
   if (version === '2s') parts.needsSecret = true
   return parts
-}
-
-/**
- * Refuses the length of a wrapped key that neither the text form nor a stream can hold, in bytes. @throws
- * FormatError
- */
-export function assertWrappedKeyLength(length: number): void {
-  if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
-  throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)
 }

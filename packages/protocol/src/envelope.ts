@@ -33,36 +33,45 @@ export interface EnvelopeParts extends WrappedKey {
 export const DEK_MAX_MESSAGES = 2 ** 31
 
 const MAX_KEY_VERSION = 2 ** 31 - 1
+const MAX_WRAPPED_KEY_BYTES = 768
 
 /**
  * Reads the three fields of a wrapped DEK, among others of an envelope or a stream's header of unknown origin
- * (envelope.md 1). The text of the wrapped key itself is read by `readWrappedKey`.
+ * (envelope.md 1). What the bytes of the wrapped key hold is read by `readWrappedKey`.
  *
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
 export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKey {
   const { key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
-  if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
-  const wrapped_key = text(fields, 'wrapped_key')
-  if (wrapped_key === '') throw new FormatError('wrapped_key must not be empty')
-  return { wrapped_key, key_id, key_version }
+  assertKeyVersion(key_version)
+  wrappedKeyBytes(fields)
+  return { wrapped_key: fields.wrapped_key as string, key_id, key_version }
 }
 
-/** Whether a value can be the version of a key. */
-export function isKeyVersion(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION
+/** Reads the bytes of a wrapped key. @throws FormatError unless it is canonical base64 of 1 to 768 bytes */
+export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {
+  const bytes = bytesOf(fields, 'wrapped_key')
+  assertWrappedKeyLength(bytes.length)
+  return bytes
 }
 
-function text(fields: Record<string, unknown>, name: string): string {
-  const value = fields[name]
-  if (typeof value !== 'string') throw new FormatError(`${name} must be a string`)
-  return value
+/** Refuses the length of a wrapped key, in bytes, that no format can hold. @throws FormatError */
+export function assertWrappedKeyLength(length: number): void {
+  if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
+  throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)
+}
+
+/** Refuses what cannot be the version of a key. @throws FormatError */
+export function assertKeyVersion(value: unknown): asserts value is number {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION) return
+  throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
 }
 
 /** Reads the bytes of a field of an envelope, so many where a number is given. @throws FormatError naming the field */
 export function bytesOf(fields: Record<string, unknown>, name: string, length?: number): Uint8Array {
-  const value = text(fields, name)
+  const value = fields[name]
+  if (typeof value !== 'string') throw new FormatError(`${name} must be a string`)
   let bytes: Uint8Array
   try {
     bytes = decodeBase64(value)

@@ -14,8 +14,7 @@ import {
   uuidBytes,
   writeU32,
 } from './bytes.js'
-import { bytesOf, readWrappedKeyFields, type WrappedKey } from './envelope.js'
-import { assertWrappedKeyLength } from './envelope-text.js'
+import { bytesOf, readWrappedKeyFields, type WrappedKey, wrappedKeyBytes } from './envelope.js'
 
 /** Bytes of plaintext in each segment but the last (stream.md 4). */
 export const SEGMENT_BYTES = 65_536
@@ -77,7 +76,7 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
  */
 export function encodeStreamHeader(header: StreamHeader): Uint8Array {
   const { key_id, key_version, wrapped_key, salt, commitment } = header
-  assertWrappedKeyLength(bytesOf({ wrapped_key }, 'wrapped_key').length)
+  wrappedKeyBytes({ wrapped_key })
   const members = {
     format: FORMAT,
     key_id,

@@ -29,7 +29,8 @@ const plain = Array.from({ length: 7 }, (_, at) => ({
   email: `Secret${at}@x.org`,
   note: at % 2 ? null : `secret note ${at}`,
 }))
-const tableOf = (rows: readonly object[]) => createMemoryTable(rows as Record<string, unknown>[], COLUMNS)
+const tableOf = (rows: readonly object[], more: string[] = []) =>
+  createMemoryTable(rows as Record<string, unknown>[], [...COLUMNS, ...more])
 const opened = async (table: ReturnType<typeof tableOf>, model = modelOf()) => {
   const { ok, failed } = await model.decryptMany([...table.rows.values()] as never[])
   return { ok: ok.map(({ id, email, note }: Record<string, unknown>) => ({ id, email, note })), failed }
@@ -264,6 +265,38 @@ describe('rotation', () => {
       ])
     },
   )
+
+  it.each<[string, (wrapped_key: string) => string]>([
+    ['no base64 in it', () => '!'],
+    ['a blank behind it', (wrapped) => `${wrapped} `],
+    ['a use behind it', (wrapped) => `${wrapped}/["data",{"model":"users"}]`],
+  ])('fails a row whose wrapped key has %s, whatever the work, and none of the others', async (_, alter) => {
+    const testing = createTestService() // refuses a batch as a whole, as a server does
+    const { id } = await createClient(testing).keys.create({ name: 'users' })
+    const define = () => createClient(testing).model({ name: 'users', keyId: id, bind: ['id'], warn: false, fields })
+    const model = define()
+    const sealed = await model.encryptMany(plain)
+    const { current_version } = await createClient(testing).keys.rotate(id)
+    const forged = sealed.map(({ email, ...row }, at) =>
+      at === 3
+        ? { ...row, email: { ...email, key_version: current_version, wrapped_key: alter(email.wrapped_key) } }
+        : { ...row, email },
+    )
+    const failures = [{ key: 'u3', field: 'email', code: 'E_INVALID_INPUT' }]
+    const found = { fields: { email: { v2: 6, oldVersion: 6, unreadable: 1 } } }
+    for (const work of ['seal', 'index', 'rewrap', 'reseal', 'open', 'check'] as const) {
+      const table = tableOf(forged)
+      const report = await backfill(model, table, { work })
+      expect([work, report]).toMatchObject([work, { failed: 1, failures }])
+      expect(report.changed + report.current).toBe(6)
+      expect(table.rows.get('u3')).toEqual(forged[3])
+      if (work === 'rewrap') {
+        table.rows.delete('u3')
+        expect((await opened(table, define() as never)).ok).toHaveLength(6)
+      }
+    }
+    expect(await inspectTable(model, tableOf(forged), { open: true })).toMatchObject({ failed: 1, failures, found })
+  })
 
   it('counts and rewraps a value of an old version whose key_version says a newer one', async () => {
     const inMemory = createClient(createTestService()) // its wrapped keys are those of wrapped-key.md
@@ -638,6 +671,23 @@ describe('a table whose rows are sealed as a whole', () => {
     expect(await backfill(model, table, { work: 'rewrap' })).toMatchObject({ changed: 1, failed: 0 })
     expect(table.rows.get('u1')?.row_seal).toMatchObject({ key_version: 2 })
     expect(await backfill(model, table, { work: 'rewrap' })).toMatchObject({ changed: 0, current: 1 })
+  })
+
+  it('fails a row whose seal cannot be read, whatever the work', async () => {
+    const table = await sealedTable()
+    const row = table.rows.get('u2') ?? {}
+    await eaas.keys.rotate(keyId)
+    await backfill(whole(), table, { work: 'rewrap' })
+    for (const row_seal of [{ ...(row.row_seal as object), wrapped_key: '!' }, 'cut']) {
+      table.rows.set('u2', { ...table.rows.get('u2'), row_seal })
+      expect((await inspectTable(whole(), table)).found).toMatchObject({ left: 1 })
+      for (const work of ['seal', 'index', 'rewrap', 'reseal', 'open', 'check'] as const) {
+        for (const dryRun of [true, false]) {
+          const report = await backfill(whole(), tableOf([...table.rows.values()], ['row_seal']), { work, dryRun })
+          expect([work, dryRun, report]).toMatchObject([work, dryRun, { failed: 1, failures: [{ key: 'u2' }] }])
+        }
+      }
+    }
   })
 
   it('gets the seal of each row, and opens by the model alone', async () => {

@@ -1,5 +1,6 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { useOfIndex } from '../uses.js'
 import { type DecryptDekLimits, DecryptDeks } from './decrypt-deks.js'
 import { createSecret, type Secret } from './secret.js'
 
@@ -62,6 +63,15 @@ describe('a DEK that opens', () => {
     await use('a')
     await cache.use(token('a', '00000000-0000-4000-8000-000000000001'), undefined, readFirst)
     expect(source.requested).toEqual(['a', 'a'])
+  })
+
+  it('is another one for another use, even where the text of a token ends as the name of that use', async () => {
+    const { cache, source } = start()
+    const use = useOfIndex('users')
+    const texts = ['a', `a/${use.name}`, `a${use.name}`, `${use.name}a`, `/${use.name}/a`]
+    await cache.use({ ...token('a'), use }, undefined, readFirst)
+    for (const text of texts) await cache.use(token(text), undefined, readFirst)
+    expect(source.requested).toEqual(['a', ...texts])
   })
 
   it('is kept for an absolute time, however often it is used, and zeroed then', async () => {

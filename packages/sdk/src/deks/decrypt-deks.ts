@@ -196,7 +196,10 @@ export class DecryptDeks {
   }
 }
 
-/** Identifies the DEK of a wrapped key, for its use: a DEK that was opened for one is not at hand for another. */
+/**
+ * Identifies the DEK of a wrapped key, for its use: a DEK that was opened for one is not at hand for another. The stored
+ * text stands last: each name of a use is JSON, so whatever that text is, no two wrapped keys have one name.
+ */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
-  return use ? `${key_id}/${wrapped_key}/${use.name}` : `${key_id}/${wrapped_key}`
+  return `${key_id}${use ? use.name : '[]'}${wrapped_key}`
 }

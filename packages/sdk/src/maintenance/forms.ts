@@ -4,7 +4,7 @@ import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { looksSealed } from '../models/accepted-unsealed.js'
 import { readEnvelopeAt } from '../models/compact-rows.js'
-import { type Definition, type PlacedField, ROW_SEAL } from '../models/definition.js'
+import type { Definition, PlacedField } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
 import { SEAL_FIELD } from '../models/row-seal.js'
 import { isIndexColumn } from '../records/blind-indexes.js'
@@ -68,10 +68,8 @@ interface Found {
 
 /** What was found in a row. */
 export interface RowForms {
-  /** Whether the model seals rows as a whole, and this one is not. */
-  lacksSeal: boolean
-  /** Whether the seal of the row is of an old version, which is all that a row without values has. */
-  hasOldSeal: boolean
+  /** The row's seal, which is all that a row without values has; undefined where the model seals no row as a whole. */
+  seal: Found | undefined
   /** By the field's name. */
   fields: ReadonlyMap<string, Found>
   indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
@@ -95,8 +93,7 @@ export function readForms(definition: Definition, row: Row, versions: Versions):
   const { columns, rowSeal } = definition
   const fields = new Map(definition.fields.map((field) => [field.name, formOf(definition, row, field, versions)]))
   return {
-    lacksSeal: rowSeal && isMissing(row[ROW_SEAL]),
-    hasOldSeal: rowSeal && formOf(definition, row, SEAL_FIELD, versions).isOld,
+    seal: rowSeal ? formOf(definition, row, SEAL_FIELD, versions) : undefined,
     fields,
     indexes: new Map(columns.map((column) => [column.column, indexFormOf(column, row, fields)])),
   }
@@ -119,11 +116,10 @@ export function countForms(counts: TableCounts, definition: Definition, forms: R
 }
 
 /** Tells whether a value of the row is not sealed as the model seals now. */
-export function isUnsealed({ envelope }: Definition, { fields, lacksSeal }: RowForms): boolean {
-  if (lacksSeal) return true
-  return [...fields.values()].some(
-    ({ form, isFormer }) =>
-      isFormer || form === 'plaintext' || form === 'unreadable' || (form === 'v1' && envelope === 2),
+export function isUnsealed({ envelope }: Definition, forms: RowForms): boolean {
+  if (forms.seal?.form === 'empty' || isUnreadable(forms)) return true
+  return [...forms.fields.values()].some(
+    ({ form, isFormer }) => isFormer || form === 'plaintext' || (form === 'v1' && envelope === 2),
   )
 }
 
@@ -131,12 +127,13 @@ export function lacksIndex({ indexes }: RowForms): boolean {
   return [...indexes.values()].some((form) => form === 'missing' || form === 'other')
 }
 
-export function isOldVersion({ fields, hasOldSeal }: RowForms): boolean {
-  return hasOldSeal || [...fields.values()].some(({ isOld }) => isOld)
+export function isOldVersion({ fields, seal }: RowForms): boolean {
+  return seal?.isOld || [...fields.values()].some(({ isOld }) => isOld)
 }
 
 /** Tells whether the row may hold something that cannot be read, such as a wrapped key of an old version. */
-export function isUnreadable({ fields }: RowForms): boolean {
+export function isUnreadable({ fields, seal }: RowForms): boolean {
+  if (seal && seal.form !== 'empty' && seal.form !== 'v2') return true // a seal has no other form
   return [...fields.values()].some(({ form }) => form === 'unreadable')
 }
 

@@ -406,6 +406,18 @@ describe('an index key is refused', () => {
     expect(() => connect().model({ ...unnamed, envelope: 1, indexKey })).toThrow('indexKey needs envelope 2')
   })
 
+  it('with another flag of the secret, also where the client has opened it before', async () => {
+    const eaas = connect({ secret: new Uint8Array(32).fill(7) })
+    const text1s = await eaas.createIndexKey(keyId)
+    const indexBy = (indexKey: string) =>
+      eaas
+        .model({ name: 'users', keyId, bind: false, indexKey, fields: { a: text({ index: 'a_index' }) } })
+        .index({ a: 'x' })
+    expect(await indexBy(text1s)).toHaveProperty('a_index')
+    const unflagged = text1s.replace('eaas.index.1s.', 'eaas.index.1.')
+    expect(await failure(indexBy(unflagged))).toMatchObject({ code: 'E_DECRYPTION' })
+  })
+
   it('when the service does not know its wrapped key', async () => {
     const indexKey = await indexKeyOf()
     const read = readIndexKey(indexKey)

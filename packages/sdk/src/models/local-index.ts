@@ -3,7 +3,6 @@
  * (local-index.md). Loaded at the first call.
  */
 import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
-import { dekName } from '../deks/decrypt-deks.js'
 import { withOwnDek } from '../deks/own-dek.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
@@ -72,7 +71,7 @@ export async function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSig
   if (deps.closed.aborted) throw new AbortedError()
   const known = openers.get(deps.closed) ?? new Map<string, () => Soon<ColumnMacs>>()
   openers.set(deps.closed, known)
-  const name = `${dekName(given.wrapped)}/${encodeHex(given.commitment)}/${given.model}`
+  const name = writeIndexKey(given)
   const open = known.get(name) ?? loadOnce(() => unwrapIndexKey(deps, given))
   known.set(name, open)
   return untilAborted(Promise.resolve(open()), signal)

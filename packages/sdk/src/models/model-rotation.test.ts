@@ -1,8 +1,9 @@
 // Bringing the rows of a model to new wrapped keys, and to new DEKs.
 import { encodeBase64 } from '@eaas/protocol'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createClient, text } from '../index.js'
+import { createClient, type Envelope, type EnvelopeV2, fromText, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 import { problem, send } from '../test-support/service.js'
 import { ada, usersOf } from '../test-support/users.js'
 import { createTestService } from '../testing.js'
@@ -103,6 +104,50 @@ describe('rewrap', () => {
       for (const item of items) expect(item).toMatchObject({ row: { a: { key_version: 2 } } })
     }
     eaas.close()
+  })
+
+  it.each(['full', 'compact', 'text'] as const)(
+    'fails a row alone whose wrapped key has text behind it, and gives the others what the service answered: format %s',
+    async (format) => {
+      const inMemory = createTestService()
+      for (const verify of [false, true]) {
+        const eaas = createClient({ ...inMemory, deks: { verify } })
+        const { id } = await eaas.keys.ensure({ name: `users ${verify}` })
+        const notes = eaas.model({ name: 'users', keyId: id, bind: false, format, fields: { a: text() } })
+        const rows: Record<string, unknown>[] = await notes.encryptMany(['1', '2', '3'].map((a) => ({ a })))
+        const { current_version } = await eaas.keys.rotate(id)
+        const column = format === 'compact' ? 'envelope' : 'a'
+        const stored = rows[2]?.[column]
+        const envelope = typeof stored === 'string' ? fromText(stored) : (stored as Envelope)
+        const wrapped_key = `${envelope.wrapped_key}/["data",{"model":"users"}]`
+        const forged = { ...envelope, wrapped_key, key_version: current_version }
+        const bad = { ...rows[2], [column]: format === 'text' ? JSON.stringify(forged) : forged }
+        const items = []
+        for await (const batch of notes.rewrap([rows[0], bad, rows[1]] as never[])) items.push(...batch.items)
+        expect(items).toMatchObject([
+          { status: 'changed' },
+          { status: 'failed', error: { code: 'E_INVALID_INPUT', place: { index: 1, field: 'a' } } },
+          { status: 'changed' },
+        ])
+        const changed = items.flatMap((item) => (item.status === 'changed' ? [item.row] : []))
+        const fresh = createClient(inMemory).model({ name: 'users', keyId: id, bind: false, fields: { a: text() } })
+        expect((await fresh.decryptMany(changed as never[])).ok).toEqual([{ a: '1' }, { a: '2' }])
+      }
+    },
+  )
+
+  it('takes an altered version or flag of one row for that row alone', async () => {
+    const plain = connect().model({ name: 'users', keyId, envelope: 1, fields: { a: text() } }) // its wrapped keys state no version
+    const secret = new Uint8Array(32).fill(7)
+    const careful = connect({ secret, deks: { verify: true } })
+    const sealed = careful.model({ name: 'users', keyId, bind: false, fields: { a: text() } })
+    const [old, flagged] = [await plain.encrypt({ a: '1' }), await sealed.encrypt({ a: '1' })]
+    await connect().keys.rotate(keyId)
+    const newer = { a: { ...old.a, key_version: 2 } }
+    const { application_secret: _, ...unflagged } = flagged.a as EnvelopeV2
+    expect(await itemsOf(plain.rewrap([old, newer]))).toMatchObject([{ status: 'changed' }, { status: 'current' }])
+    const items = await itemsOf(sealed.rewrap([flagged, { a: unflagged }]))
+    expect(items).toMatchObject([{ status: 'changed' }, { status: 'failed' }])
   })
 
   it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {

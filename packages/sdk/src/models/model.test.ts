@@ -5,10 +5,11 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ANY_CHARACTER } from '../../../../test/support/vectors/any-text.js'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
-import { boolean, bytes, date, json, number, text } from '../index.js'
+import { boolean, bytes, type Client, createClient, date, json, number, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 import { ada, usersOf } from '../test-support/users.js'
+import { createTestService } from '../testing.js'
 
 const service = useService()
 let keyId: string
@@ -411,6 +412,28 @@ describe('a model', () => {
       [4, 'E_INVALID_INPUT'],
     ])
     expect(failed[0]?.error).toMatchObject({ place: { index: 0, field: 'email' } })
+  })
+
+  it.each<[string, (wrapped_key: string) => string]>([
+    ['a use behind it', (wrapped) => `${wrapped}/["data",{"model":"users"}]`],
+    ['a blank behind it', (wrapped) => `${wrapped} `],
+    ['no base64 in it', () => '!'],
+    ['769 bytes', () => encodeBase64(new Uint8Array(769))],
+  ])('fails a row alone whose wrapped key has %s, whoever reads or saves at the same time', async (_, alter) => {
+    const testing = createTestService() // refuses a batch as a whole, as a server does
+    const { id } = await createClient(testing).keys.create({ name: 'users' })
+    const modelOf = (eaas: Client) => eaas.model({ name: 'users', keyId: id, bind: false, fields: { a: text() } })
+    const [one, ...rows] = await modelOf(createClient(testing)).encryptMany([{ a: '1' }, { a: '2' }, { a: '3' }])
+    const bad = { a: { ...one?.a, wrapped_key: alter(one?.a.wrapped_key ?? '') } } as never
+    const [reader, eaas] = [createClient(testing), createClient(testing)]
+    const [{ ok, failed }, saved] = await Promise.all([
+      modelOf(reader).decryptMany([bad, ...rows]),
+      reader.encrypt('x', { keyId: id }),
+    ])
+    expect([ok, saved.key_id]).toEqual([[{ a: '2' }, { a: '3' }], id])
+    expect(failed).toMatchObject([{ index: 0, error: { code: 'E_INVALID_INPUT', place: { index: 0, field: 'a' } } }])
+    const each = await Promise.allSettled([bad, ...rows].map((row) => modelOf(eaas).decrypt(row)))
+    expect(each.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
   })
 
   it('says of a row that is none what it is, and opens the others', async () => {

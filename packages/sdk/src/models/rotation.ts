@@ -127,9 +127,12 @@ function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
   return isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row }
 }
 
-/** Identifies a wrapped key, with what it must unwrap to: an altered commitment must not fail other rows. */
+/**
+ * Identifies a wrapped key with all that decides what becomes of it: its version, and what it must unwrap to. So a row in
+ * which one of these was altered decides for itself alone.
+ */
 function nameOf(wrapped: CommittedKey): string {
-  return `${dekName(wrapped)}/${wrapped.commitment}`
+  return [wrappingVersion(wrapped), wrapped.commitment, wrapped.needsSecret, dekName(wrapped)].join('/')
 }
 
 /** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
