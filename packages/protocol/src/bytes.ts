@@ -8,7 +8,7 @@ export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
 
-const BTOA_PART = 8_192
+const PART_BYTES = 8_192
 /**
  * What has at most so many bytes is decoded in memory that is kept and cleared: memory of its own costs more
  * than decoding.
@@ -143,13 +143,13 @@ function isCanonical(text: string, padding: number): boolean {
 }
 
 /**
- * Makes the argument of `btoa`: one character for each byte. In parts, because a call has a limited number of
- * arguments.
+ * Makes a text of one character for each byte, as `btoa` takes it. In parts, because a call has a limited number
+ * of arguments.
  */
-function binaryString(bytes: Uint8Array): string {
+export function binaryString(bytes: Uint8Array): string {
   let text = ''
-  for (let at = 0; at < bytes.length; at += BTOA_PART) {
-    text += String.fromCharCode(...bytes.subarray(at, at + BTOA_PART))
+  for (let at = 0; at < bytes.length; at += PART_BYTES) {
+    text += String.fromCharCode(...bytes.subarray(at, at + PART_BYTES))
   }
   return text
 }

@@ -15,7 +15,7 @@ const HINT = 'Make a Date a text and a Map an array; bytes need encrypt() or byt
  */
 export function readJson(value: unknown, place?: RecordPlace): string {
   try {
-    return JSON.stringify(copyJson(value, { path: 'value', parents: [], place }))
+    return JSON.stringify(copyJson(value, { path: 'value', parents: new Set(), place }))
   } catch (error) {
     if (isEaasError(error)) throw error
     // The platform's message may quote the value.
@@ -35,8 +35,8 @@ export function assertJsonValue(value: unknown, place: RecordPlace): void {
 
 interface Where {
   path: string
-  /** The objects that contain the value, outermost first. */
-  parents: readonly unknown[]
+  /** The objects that contain the value. */
+  parents: Set<unknown>
   place: RecordPlace | undefined
 }
 
@@ -45,7 +45,7 @@ function copyJson(value: unknown, where: Where): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number' && Number.isFinite(value)) return value
   if (typeof value !== 'object') refuse(kindOf(value), where)
-  if (where.parents.includes(value)) refuse('an object that contains itself', where)
+  if (where.parents.has(value)) refuse('an object that contains itself', where)
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
     refuse(isValidDate(value) ? 'a Date' : 'an object with a toJSON method', where)
   }
@@ -62,14 +62,15 @@ function copyJson(value: unknown, where: Where): unknown {
   if (Object.getOwnPropertyNames(value).length !== names.length + (isList ? 1 : 0)) {
     refuse('an object with a hidden member', where)
   }
-  const parents = [...where.parents, value]
+  where.parents.add(value)
   const copy = isList ? [] : Object.create(null) // without a prototype, `__proto__` is a member like any other
   for (const name of names) {
     const member = (value as Record<string, unknown>)[name]
     if (member === undefined && !isList) continue
     const path = where.path + (isList ? `[${name}]` : /^[\w$]+$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`)
-    copy[name] = copyJson(member, { ...where, path, parents })
+    copy[name] = copyJson(member, { ...where, path })
   }
+  where.parents.delete(value)
   return copy
 }
 

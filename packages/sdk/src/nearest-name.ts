@@ -6,12 +6,14 @@ const ENOUGH = 0.4
 /** Returns the known name whose spelling is nearest, or undefined where none is near. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   const given = pairsOf(name)
-  const likeness = (one: string) => {
+  let nearest: string | undefined
+  let most = 0
+  for (const one of known) {
     const pairs = pairsOf(one)
-    return (2 * pairs.filter((pair) => given.includes(pair)).length) / (pairs.length + given.length)
+    const likeness = (2 * pairs.filter((pair) => given.includes(pair)).length) / (pairs.length + given.length)
+    if (likeness >= ENOUGH && likeness > most) [nearest, most] = [one, likeness]
   }
-  const [nearest] = [...known].sort((a, b) => likeness(b) - likeness(a))
-  return nearest !== undefined && likeness(nearest) >= ENOUGH ? nearest : undefined
+  return nearest
 }
 
 /** The end of a message about a name: what was probably meant, if anything. */
@@ -24,8 +26,8 @@ export function plainName(name: string): string {
   return name.toLowerCase().replace(/[\s_.-]/g, '')
 }
 
-/** Each letter with the next one. */
+/** Each letter with the next one. Of a long name, which nobody declares, the beginning is enough. */
 function pairsOf(name: string): string[] {
-  const plain = plainName(name)
+  const plain = plainName(name.slice(0, 128))
   return Array.from(plain.slice(1), (letter, at) => plain.charAt(at) + letter)
 }

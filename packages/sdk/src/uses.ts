@@ -8,6 +8,7 @@ import {
   encodeUtf8,
   isBoundWrappedKey,
   isWellFormed,
+  MAX_CONTEXT_VALUE_BYTES,
   MAX_USE_VALUE_CHARACTERS,
   type WrappedKey,
   type WrapUse,
@@ -115,8 +116,8 @@ export function contextRow(columns: Readonly<Record<string, string | number | bi
 
 /** Returns the text of a column that a row is bound to (bindings.md 2). @throws InvalidInputError */
 export function readBound(value: unknown, place: RecordPlace): string {
-  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (value !== '' && isWellFormed(value)))
-    return `${value}`
+  if (Number.isSafeInteger(value) || typeof value === 'bigint') return `${value}`
+  if (value !== '' && isWellFormed(value) && encodeUtf8(value).length <= MAX_CONTEXT_VALUE_BYTES) return value
   throw new InvalidInputError(
     `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
     'Give the row its id before it is encrypted or changed, and select its column when it is read.',
@@ -124,9 +125,10 @@ export function readBound(value: unknown, place: RecordPlace): string {
   )
 }
 
-/** Names what is no text and no whole number, without any of its content. */
+/** Names what is no text, too long a text or no whole number, without any of its content. */
 function kindOfUnbound(value: unknown): string {
-  if (typeof value === 'string') return value ? 'a lone surrogate' : 'no text'
+  if (value === '') return 'no text'
+  if (typeof value === 'string') return isWellFormed(value) ? 'text of more than 4,096 bytes' : 'a lone surrogate'
   if (typeof value !== 'number' || !Number.isFinite(value)) return kindOf(value)
   return Number.isInteger(value) ? 'a whole number that is too large to be exact' : 'a number with a fraction'
 }

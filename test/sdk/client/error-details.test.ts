@@ -206,6 +206,39 @@ describe('an answer that repeats what was sent', () => {
     }
   })
 
+  it.each([
+    ['halves of characters', (text: string) => [...text].join('\ud800')],
+    ['other halves of characters', (text: string) => [...text].join('\udc00')],
+    ['a control character for each blank', (text: string) => text.replaceAll(' ', '\u0001')],
+    ['another control character for each', (text: string) => text.replaceAll('\n', '\r')],
+  ])('shows no secret that comes of %s when the text is made printable', async (_, spell) => {
+    const secrets = [API_KEY, value, value.replaceAll('\n', ' ')]
+    const fetch: Fetch = async (_, { body }) => {
+      const sent = Array.from(
+        body?.matchAll(/"(?:dek|value)":("(?:[^"\\]|\\.)*")/g) ?? [],
+        ([, text = '']) => JSON.parse(text) as string,
+      )
+      secrets.push(...sent)
+      const title = spell(API_KEY)
+      const refusal = { type: 't', title, status: 400, detail: sent.map(spell).join(' '), code: title }
+      const results = sent.map(() => ({ status: 400, body: refusal }))
+      return sent.length === 1
+        ? new Response(JSON.stringify(refusal), {
+            status: 400,
+            headers: { 'content-type': 'application/problem+json' },
+          })
+        : new Response(JSON.stringify({ results }), { headers: { 'content-type': 'application/json' } })
+    }
+    const eaas = createClient({ baseUrl: 'https://eaas.test', apiKey: API_KEY, fetch })
+    const hash = () => failure(eaas.hash(value, { keyId }))
+    const encrypt = () => failure(eaas.encrypt('x', { keyId }))
+    for (const error of [await hash(), await encrypt(), ...(await Promise.all([hash(), encrypt()]))]) {
+      expect(error.code).toBe('E_API')
+      for (const secret of secrets) expect(inspect(error, { depth: 9 }) + error.message).not.toContain(secret)
+    }
+    expect(secrets).toHaveLength(7)
+  })
+
   it("shows neither API key nor value in a broker's log", async () => {
     const { status, seen } = await hashByBroker(value, async (_, { headers }) => {
       const echo = `text/html; a=${headers.authorization}; b=${encodeURIComponent(value)}`

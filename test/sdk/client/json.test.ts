@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { bytes, json } from '../../../packages/sdk/src/index.js'
+import { readJson } from '../../../packages/sdk/src/json.js'
 import { clientsOf, failure, useService } from '../../../packages/sdk/src/test-support/clients.js'
 
 const service = useService()
@@ -54,6 +55,25 @@ describe('JSON that would not give back what was sealed', () => {
     }
     expect((await failure(connect().encryptJson(value, { keyId }))).message).toBe(`JSON cannot represent ${where}`)
     expect(service.requests).toEqual([])
+  })
+
+  it('takes as long for each level, however deep it is nested', async () => {
+    const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as unknown
+    const timeOf = (values: unknown[]) => {
+      const runs = Array.from({ length: 5 }, () => {
+        const startedAt = performance.now()
+        for (const value of values) readJson(value)
+        return performance.now() - startedAt
+      })
+      return Math.min(...runs)
+    }
+    const flat = Array.from({ length: 20 }, () => nested(150))
+    expect(timeOf([nested(3_000)])).toBeLessThan(4 * timeOf(flat))
+  })
+
+  it('may have one object in several places', () => {
+    const shared = { a: 1 }
+    expect(readJson({ x: shared, y: [shared, shared] })).toBe('{"x":{"a":1},"y":[{"a":1},{"a":1}]}')
   })
 
   it('is refused where it is nested deeper than the platform goes', async () => {

@@ -34,6 +34,16 @@ describe('a broker before a service that misbehaves', () => {
     ['is of a suspended tenant', 403, problemType, '{"code":"E_TENANT_SUSPENDED","detail":"suspended 10.0.0.7"}'],
     ['misses a permission', 403, problemType, '{"code":"E_MISSING_PERMISSION","detail":"audit:on_behalf_of 10.0.0.7"}'],
     ['repeats the API key', 400, problemType, JSON.stringify({ detail: API_KEY })],
+    [
+      'repeats the API key with an escape',
+      400,
+      problemType,
+      JSON.stringify({ detail: API_KEY }).replace('eaas', '\\u0065aas'),
+    ],
+    ['names a member after the API key, with an escape', 200, json, `{"${API_KEY.replace('_', '\\u005F')}":1}`],
+    ['repeats the API key as the request id', 200, { ...json, 'x-request-id': `id-${API_KEY}` }, '{}'],
+    ['answers without JSON', 200, json, 'internal host 10.0.0.7'],
+    ['nests without end', 200, json, '['.repeat(100_000) + ']'.repeat(100_000)],
   ])('does not pass on what %s', async (_, status, headers, body) => {
     service.intercept = (_, response) => {
       response.writeHead(status, headers as Record<string, string>).end(body)

@@ -33,6 +33,9 @@ export interface UpstreamAnswer {
   status: number
   contentType: string
   requestId: string | undefined
+  /** What it is as JSON: usually an object, but a service may answer with any other value. */
+  body: Readonly<Record<string, unknown>> | null
+  /** The body as it is passed on. */
   text: string
 }
 
@@ -95,23 +98,26 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
     )
   }
   const refuse = (fault: string) => badGateway(`the service's answer is ${fault}`)
-  const text = await readText(response.body, MAX_ANSWER_BYTES, refuse)
-  const code = isError ? codeOf(text) : undefined
+  const { body, text } = readJson(await readText(response.body, MAX_ANSWER_BYTES, refuse))
+  const code = isError ? body?.code : undefined
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
   // Never passed on as 401: the page would take it for its own session's and send the user to log in.
   if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
-  if (hide(text, spellingsOf([call.apiKey])) !== text)
+  const sentId = response.headers.get('x-request-id') ?? ''
+  const requestId = /^[\x21-\x7e]{1,128}$/.test(sentId) ? sentId : undefined
+  const passedOn = `${text} ${requestId}`
+  if (hide(passedOn, spellingsOf([call.apiKey])) !== passedOn)
     throw badGateway("the service's answer contains the broker's API key")
-  const requestId = response.headers.get('x-request-id') ?? ''
-  return { status, contentType, text, requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined }
+  return { status, contentType, requestId, body, text }
 }
 
-/** Reads the `code` of a problem document; undefined if it has none. */
-function codeOf(text: string): unknown {
+/** Parses an answer, and writes it anew, so that each character in it has one spelling. @throws BrokerRefusal */
+function readJson(sent: string): Pick<UpstreamAnswer, 'body' | 'text'> {
   try {
-    return (JSON.parse(text) as { code?: unknown } | null)?.code
+    const body = JSON.parse(sent) as UpstreamAnswer['body']
+    return { body, text: JSON.stringify(body) }
   } catch {
-    return undefined // passed on unchanged: the page's client refuses it
+    throw badGateway('the answer is not JSON') // the parser's own message quotes the text, which may hold a DEK
   }
 }
 

@@ -11,8 +11,8 @@ const MAX_DEPTH = 5
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
 /**
- * Spells secrets as text may repeat them: unchanged, JSON-escaped and URL-encoded. The longest come first,
- * since one may be the beginning of another.
+ * Spells secrets as text may repeat them: unchanged, printable, JSON-escaped and URL-encoded. The longest come
+ * first, since one may be the beginning of another.
  */
 export function spellingsOf(secrets: readonly string[]): readonly string[] {
   return secrets.flatMap(spell).sort((a, b) => b.length - a.length)
@@ -23,9 +23,14 @@ export function hide(text: string, hidden: readonly string[]): string {
   return hidden.reduce((shown, secret) => shown.replaceAll(secret, '[removed]'), text)
 }
 
+/** Replaces control characters and halves of characters in a text by blanks. */
+export function toPrintable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cs}]+/gu, ' ')
+}
+
 function spell(secret: string): string[] {
   const url = isWellFormed(secret) ? encodeURIComponent(secret) : secret
-  const spellings = new Set([secret, JSON.stringify(secret).slice(1, -1), url])
+  const spellings = new Set([secret, toPrintable(secret), JSON.stringify(secret).slice(1, -1), url])
   return [...spellings].filter(({ length }) => length >= MIN_SECRET)
 }
 

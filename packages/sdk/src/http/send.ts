@@ -13,7 +13,7 @@ import type { RetryEvent } from './events.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
 import type { TraceHeaders } from './open-telemetry.js'
 import { readText } from './read-text.js'
-import { causeOf, hide, spellingsOf } from './secrets.js'
+import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -293,10 +293,8 @@ function assertAbout(call: Call, value: unknown, status: number): void {
 
 /** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
-  return hide(text, secrets())
-    .replace(/\p{Cc}+/gu, ' ')
-    .slice(0, MAX_TEXT)
-    .replace(/\p{Surrogate}/gu, '') // half of a character, of which the other half was cut off
+  // Made printable before secrets are looked for, which it might join, and once more for a character cut in half.
+  return toPrintable(hide(toPrintable(text), secrets()).slice(0, MAX_TEXT))
 }
 
 function networkError(url: URL, call: Call, { error, secrets }: { error: unknown; secrets: Spellings }): NetworkError {

@@ -211,7 +211,10 @@ describe('the columns of `bind`', () => {
     })
   })
 
-  it('are named where their text has half of a surrogate pair, and only that row fails', async () => {
+  it.each([
+    ['has half of a surrogate pair', 'SECRET\ud800', 'got a lone surrogate'],
+    ['is longer than a context takes', `SECRET${'é'.repeat(2_046)}`, 'got text of more than 4,096 bytes'],
+  ])('are named where their text %s, and only that row fails', async (_, id, message) => {
     const keyId = service.createKey()
     const users = connect().model({ name: 'users', keyId, bind: ['tenant', 'id'], fields: { email: text() } })
     const given = [
@@ -221,18 +224,18 @@ describe('the columns of `bind`', () => {
     const expected = {
       code: 'E_INVALID_INPUT',
       place: { index: 1, field: 'id' },
-      message: expect.stringContaining('got a lone surrogate'),
+      message: expect.stringContaining(message),
     }
-    const halved = <R extends object>(row: R | undefined) => ({ ...row, id: 'SECRET\ud800' })
-    const error = await failure(users.encryptMany([given[0], halved(given[1])] as typeof given))
+    const altered = <R extends object>(row: R | undefined) => ({ ...row, id })
+    const error = await failure(users.encryptMany([given[0], altered(given[1])] as typeof given))
     expect(error).toMatchObject(expected)
     expect(`${error.message} ${error.hint}`).not.toMatch(/SECRET|flat object/)
     expect(service.requests).toEqual([])
     const rows = await users.encryptMany(given)
-    const { ok, failed } = await users.decryptMany([rows[0], halved(rows[1])] as never[])
+    const { ok, failed } = await users.decryptMany([rows[0], altered(rows[1])] as never[])
     expect(ok).toEqual([given[0]])
     expect(failed).toMatchObject([{ index: 1, error: expected }])
-    expect(() => contextRow({ id: '\udc00' })).toThrow('got a lone surrogate')
+    expect(() => contextRow({ id })).toThrow(message)
   })
 
   it('may be numbers that a driver returns as text, and lie in objects', async () => {

@@ -9,8 +9,8 @@ import type { IndexColumn } from './index-columns.js'
 
 /**
  * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase`
- * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9, and refuses
- * a text without any), or a function of the application, which must always return the same for the same text.
+ * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100
+ * combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -21,6 +21,9 @@ const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>
   NFKC: (text) => text.normalize('NFKC'),
   digits: (text) => text.replace(/[^0-9]/g, ''),
 }
+
+/** Normalising takes time that grows with the square of the marks in a row: 50,000 would block the process for seconds. */
+const MANY_MARKS = /(?:^|\P{M})\p{M}{101}/u
 
 /** Refuses unknown normalisers, and bits outside 4 to 256. @throws InvalidInputError naming the column */
 export function assertIndex(column: string, normalize: readonly unknown[], bits: unknown): void {
@@ -140,6 +143,8 @@ function normalizeText(text: string, normalize: readonly Normalizer[], place: Re
   let normalized = text
   for (const one of normalize) {
     const before: unknown = normalized
+    if ((one === 'NFC' || one === 'NFKC') && MANY_MARKS.test(normalized))
+      throw new InvalidInputError('the text has more than 100 combining marks in a row', undefined, place)
     normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
     if (one === 'digits' && before !== '' && normalized === '') {
       throw new InvalidInputError('the text has no digit 0 to 9: all such texts would have one index', undefined, place)

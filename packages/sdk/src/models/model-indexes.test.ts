@@ -1,7 +1,7 @@
 // The blind indexes of a model: what they are made of, how they find, and what is warned of.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { date, type Normalizer, number, text } from '../index.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { ada, usersOf } from '../test-support/users.js'
 
 const service = useService()
@@ -177,6 +177,28 @@ describe('the indexes of a model', () => {
     })
     expect(await notes.index({ a: value })).toEqual({ a_index: await eaas.hash(normalized, { keyId }) })
   })
+
+  it.each(['NFC', 'NFKC'] as const)(
+    'refuse what %s takes long for: more than 100 combining marks in a row',
+    async (form) => {
+      const define = (normalize: Normalizer[]) =>
+        connect().model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a_index', normalize }) } })
+      const users = define([form, 'trim'])
+      const most = `a${'\u0316\u0301'.repeat(50)}b`.repeat(3)
+      const more = `a${'\u{1d165}'.repeat(101)}`
+      expect(await users.index({ a: most })).toEqual(await define(['trim']).index({ a: most.normalize(form) }))
+      const refused = {
+        code: 'E_INVALID_INPUT',
+        message: expect.stringContaining('more than 100 combining marks in a row'),
+      }
+      for (const a of [more, '\u0301'.repeat(101)]) {
+        expect(await failure(users.index({ a }))).toMatchObject(refused)
+        expect(await failure(users.encrypt({ a }))).toMatchObject(refused)
+        expect(() => users.matches({ a: 'a' }, { a })).toThrow(expect.objectContaining(refused))
+      }
+      await define(['trim']).index({ a: more })
+    },
+  )
 
   it('are of what the normalisers make of it one after the other', async () => {
     const eaas = connect()

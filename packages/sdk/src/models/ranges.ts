@@ -24,16 +24,19 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
   return String(bucketOf(field, value as Date | number, index))
 }
 
-/** Returns the text of each bucket that a query covers. @throws InvalidInputError when they are too many, or none */
+/**
+ * Returns the text of each bucket that a query covers. An empty range has that of its lower bound, in which no row
+ * matches: not every database takes an empty list. @throws InvalidInputError when they are too many
+ */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
   // Only dates are whole numbers, so that the last one below the bound is known.
   const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
   const first = bucketOf(field, lower, 0)
-  const count = bucketOf(field, last, 0) - first + 1
-  if (count >= 1 && count <= MAX_BUCKETS) return Array.from({ length: count }, (_, at) => String(first + at))
-  const covers = count < 1 ? 'is empty' : `covers ${count} buckets, and may cover ${MAX_BUCKETS}`
+  const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
+  if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
   const hint = 'Search for less at a time, or declare larger buckets.'
-  throw new InvalidInputError(`the range ${covers}`, hint, { index: 0, field: field.name })
+  const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
+  throw new InvalidInputError(message, hint, { index: 0, field: field.name })
 }
 
 function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {

@@ -1,6 +1,6 @@
 // A column whose name is not the field's: its value would be stored as it is, in plain, or be left sealed,
 // without a word.
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { type PlainRow, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
@@ -77,6 +77,17 @@ describe('an optional field of a model', () => {
       expect(error.message).not.toContain('SECRET')
     }
     expect(service.requests).toEqual([])
+  })
+
+  it('is never looked for in long names, which would take long to normalise and to keep', async () => {
+    const people = connect().model({ name: 'users', keyId, bind: false, fields: { birthDate: text().nullable() } })
+    const long = `a${'\u0316\u0301'.repeat(1_000)}`
+    const row = { birthDate: null, [long]: 1, Birth: { [long]: 1 } }
+    const normalize = vi.spyOn(String.prototype, 'normalize')
+    expect(await people.encrypt(row)).toEqual(row)
+    const lengths = normalize.mock.contexts.map((name) => String(name).length)
+    normalize.mockRestore()
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(128)
   })
 
   it('may be null beside another spelling of it that holds nothing, and in what is read', async () => {

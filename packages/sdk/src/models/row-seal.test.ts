@@ -154,6 +154,33 @@ describe('a model that seals rows as a whole', () => {
     expect(await model.pick('nick').decrypt(row as never)).toMatchObject({ id: 'a', nick: 'ada' })
   })
 
+  it('refuses null in a field where the seal, the columns of bind or the indexes were not read', async () => {
+    const fields = { note: text().nullable(), nick: text().nullable() }
+    const model = define('full', { fields, indexes: {}, indexKey: undefined })
+    const row = (await model.encrypt({ id: 'a', note: 'x', nick: 'y' } as never)) as Stored
+    const { id, row_seal } = row
+    for (const part of [
+      { note: null },
+      { id, note: null },
+      { id, note: null, nick: null },
+      { note: null, nick: null, row_seal: null },
+    ]) {
+      const codes = ['E_INVALID_INPUT', 'E_DECRYPTION']
+      for (const call of [
+        model.decryptPartial(part as never),
+        model.pick('note' as never).decrypt(part as never),
+        model.decrypt({ nick: null, ...part } as never),
+      ])
+        expect(codes).toContain((await failure(call)).code)
+    }
+    const emptied = { id, note: null, nick: null, row_seal }
+    for (const call of [model.decryptPartial(emptied as never), model.pick('note' as never).decrypt(emptied as never)])
+      expect(await failure(call)).toMatchObject(REFUSED)
+    const none = { id: null, note: null, nick: null, row_seal: null } // a row that an outer join did not find
+    expect(await model.decrypt(none as never)).toEqual({ id: null, note: null, nick: null })
+    expect(await model.pick('note' as never).decrypt(none as never)).toMatchObject({ note: null })
+  })
+
   it('keeps the seal that is stored where only other columns are changed', async () => {
     const row = (await define().encrypt(ada)) as Stored
     const changes = await define().encryptPartial({ id: 'a', city: 'Paris' } as never)

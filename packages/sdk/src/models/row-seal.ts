@@ -66,8 +66,9 @@ export function assertSealColumn(row: Row, index: number): void {
 }
 
 /**
- * Tells whether a stored row has a seal to check: not where it is empty as a whole, as in an outer join, and not where
- * the model accepts that. @throws InvalidInputError when the column was not read; DecryptionError when it is null
+ * Tells whether a stored row has a seal to check: not where it was read with null in its seal, its `bind` and all
+ * fields, as in an outer join, and not where the model accepts that. @throws InvalidInputError when the column was not
+ * read; DecryptionError when it is null
  */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)
@@ -76,7 +77,10 @@ export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row:
     columns.find(({ column }) => valueIn(row, column) === undefined)?.column ??
     fields.find(({ path, spec }) => getAt(row, path) === undefined && !spec.missing.includes(undefined))?.name
   if (!isMissing(value) && unread === undefined) return true
-  if (acceptUnbound || [...fields, ...bind].every(({ path }) => isMissing(getAt(row, path)))) return false
+  const isEmpty =
+    [SEAL_FIELD, ...bind].every(({ path }) => getAt(row, path) === null) &&
+    fields.every(({ path }) => isMissing(getAt(row, path)))
+  if (acceptUnbound || isEmpty) return false
   if (value === undefined || unread !== undefined)
     throw new InvalidInputError(
       `the column ${JSON.stringify(unread ?? ROW_SEAL)} is missing`,

@@ -11,6 +11,8 @@ import { assertPath, isRecord } from './plain-rows.js'
 /** Shorter names with two letters swapped are often two names. */
 const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
+/** Longer names are no other spelling of one that somebody wrote. */
+const MAX_NAME = 128
 /** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5
 const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
@@ -217,6 +219,7 @@ function isSameName(one: string, other: string): boolean {
 const spellings = new Map<string, string>()
 
 function spellingOf(name: string): string {
+  if (name.length > MAX_NAME) return name
   const spelling = spellings.get(name) ?? plainName(name.normalize()).replace(/(\p{L})\1+/gu, '$1')
   if (spellings.size > MAX_SPELLINGS) spellings.clear()
   spellings.set(name, spelling)

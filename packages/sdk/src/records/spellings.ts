@@ -2,7 +2,7 @@
  * The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines,
  * as a JSON string.
  */
-import { decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
+import { binaryString, decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
 import { readBinary } from '../input.js'
 
 // Quotes, brackets, backslashes and what cannot be seen may stand before a value: where JSON was written
@@ -13,7 +13,6 @@ const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
 const CUT = '…'
 /** Bytes as text as bytes as JSON, at most. */
 const MAX_LAYERS = 4
-const CHUNK_BYTES = 8_192
 
 /**
  * Returns what a value is, and what it is once the encodings around it are taken off, one by one: bytes in
@@ -27,7 +26,7 @@ export function spellingsOf(stored: unknown): string[] {
   for (let layer = 0; layer < MAX_LAYERS && value !== undefined; layer++) {
     if (typeof value !== 'string') {
       spellings.push(encodeBase64(value) + left)
-      value = textOf(value) + left
+      value = binaryString(value) + left
     }
     spellings.push(value)
     const string = parseString(value)
@@ -66,12 +65,4 @@ function decode(text: string): { bytes: Uint8Array; isWhole: boolean } | undefin
     }
   }
   return undefined
-}
-
-function textOf(bytes: Uint8Array): string {
-  let text = ''
-  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
-    text += String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES))
-  }
-  return text
 }
