@@ -7,6 +7,7 @@ import { backend, freshDatabase, type TestDatabase } from '../support/database/d
 import { findPostgres } from '../support/database/find-postgres.js'
 import { type PostgresServer, startPostgres } from '../support/database/postgres.js'
 import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -162,6 +163,24 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
     await set('synchronous_standby_names', '')
     await expect.poll(health, SOON).toEqual(HEALTHY)
   })
+
+  it.each(['heads', 'audit_log', 'audit_counts'])(
+    'says while calls wait for a lock on %s that they fail, and is well once it is gone',
+    async (table) => {
+      await wrap() // a commit of this moment
+      const holder = connectTo(database)
+      try {
+        await holder.begin(async (transaction) => {
+          await transaction`lock table ${transaction(table)} in access exclusive mode`
+          const { status } = await wrap()
+          expect([status, await health()]).toEqual([500, degraded('failing', /lock on a table/)])
+        })
+        await expect.poll(health, SOON).toEqual(HEALTHY)
+      } finally {
+        await holder.end()
+      }
+    },
+  )
 
   it('says that a database was made a standby', async () => {
     await server.stop()

@@ -23,7 +23,7 @@ const REFUSAL_MS = 10_000
 export interface HealthSources {
   /** reads the durability in force from the database */
   findDurability: () => Promise<Durability>
-  /** commits a write that changes nothing */
+  /** waits for the locks that calls wait for, and commits a write that changes nothing */
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
@@ -74,7 +74,7 @@ export function createHealthCheck(
       if (code !== undefined) return { database: 'login', detail: `the database refuses the login (SQLSTATE ${code})` }
       return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
     }
-    return findCommitFailure(inTime)
+    return findOverdue() ?? findCommitFailure(inTime)
   }
 
   async function findCommitFailure(inTime: <T>(work: Promise<T>) => Promise<T>): Promise<Failure | undefined> {
@@ -152,7 +152,7 @@ export function createHealthCheck(
   }
 
   async function check(): Promise<CheckedHealth> {
-    const failure = (await findFailure()) ?? findOverdue() ?? findStop()
+    const failure = (await findFailure()) ?? findStop()
     const { database, detail } = failure ??
       findAlarm() ??
       findAhead() ??
@@ -173,7 +173,7 @@ export function createHealthCheck(
 
 function describeProbe(error: unknown): string {
   if (error instanceof DatabaseDeadlineError) {
-    return 'the database does not acknowledge commits in time: a synchronous standby may be missing'
+    return 'the database does not acknowledge writes in time: a synchronous standby may be missing, or somebody may hold a lock on a table'
   }
   const { code } = (error ?? {}) as { code?: unknown }
   return typeof code === 'string' ? `the database does not commit (${code})` : 'the database does not commit'
