@@ -1,6 +1,7 @@
 // GET /health and eaas doctor while writes fail: they report it, and which part failed.
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
@@ -101,6 +102,18 @@ describe('health, where the schema is not what it was', () => {
     expect((await owner.call('POST', '/v1/keys', { name: 'k' })).status).toBe(409)
     expect((await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' })).status).toBe(403)
     expect(await health()).toEqual(HEALTHY)
+  })
+
+  it('says of how many logs there are alarms', async () => {
+    const alarmed = { http: 200, status: 'degraded', database: 'alarm' }
+    for (const [tenant_id, said] of [
+      [crypto.randomUUID(), /^the log of a tenant differs from/],
+      [crypto.randomUUID(), /^the logs of 2 tenants differ from/],
+      [INSTALLATION_ID, /^the installation's own log and the logs of 2 tenants differ from/],
+    ] as const) {
+      service.services.committer.watches.get(tenant_id).raise('a drill')
+      expect(await health()).toEqual({ ...alarmed, detail: expect.stringMatching(said) })
+    }
   })
 })
 

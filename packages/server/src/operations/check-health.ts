@@ -3,7 +3,7 @@
  * right; and whether an audit chain has an alarm.
  */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
-import { nameLogs } from '../audit/alarm-texts.js'
+import { nameDifferent } from '../audit/alarm-texts.js'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { type Durability, findDatabaseTime } from '../store/settings.js'
@@ -106,7 +106,7 @@ export function createHealthCheck(
     return {
       database: 'unwatched',
       detail:
-        'the audit logs could not be compared with what the server wrote: a lock may keep it from reading them; the log says why',
+        'the audit logs could not be compared with what the server wrote: a lock may keep it from reading them, or the root key is not that of this database; the log says why',
     }
   }
 
@@ -115,7 +115,7 @@ export function createHealthCheck(
     if (alarmed.length === 0) return undefined
     return {
       database: 'alarm',
-      detail: `${nameLogs(alarmed)} differs from what the server wrote; the server's own output says how`,
+      detail: `${nameDifferent(alarmed)} from what the server wrote; the server's own output says how`,
     }
   }
 
