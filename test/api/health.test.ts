@@ -1,12 +1,14 @@
 // GET /health and eaas doctor while writes fail: they report it, and which part failed.
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { findPostgres } from '../support/database/find-postgres.js'
 import { type PostgresServer, startPostgres } from '../support/database/postgres.js'
 import { runCommand } from '../support/service/command-host.js'
+import { connectTo } from '../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -101,6 +103,18 @@ describe('health, where the schema is not what it was', () => {
     expect((await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' })).status).toBe(403)
     expect(await health()).toEqual(HEALTHY)
   })
+
+  it('says of how many logs there are alarms', async () => {
+    const alarmed = { http: 200, status: 'degraded', database: 'alarm' }
+    for (const [tenant_id, said] of [
+      [crypto.randomUUID(), /^the log of a tenant differs from/],
+      [crypto.randomUUID(), /^the logs of 2 tenants differ from/],
+      [INSTALLATION_ID, /^the installation's own log and the logs of 2 tenants differ from/],
+    ] as const) {
+      service.services.committer.watches.get(tenant_id).raise('a drill')
+      expect(await health()).toEqual({ ...alarmed, detail: expect.stringMatching(said) })
+    }
+  })
 })
 
 describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no writes', { timeout: TIMEOUT_MS }, () => {
@@ -162,6 +176,24 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
     await set('synchronous_standby_names', '')
     await expect.poll(health, SOON).toEqual(HEALTHY)
   })
+
+  it.each(['heads', 'audit_log', 'audit_counts'])(
+    'says while calls wait for a lock on %s that they fail, and is well once it is gone',
+    async (table) => {
+      await wrap() // a commit of this moment
+      const holder = connectTo(database)
+      try {
+        await holder.begin(async (transaction) => {
+          await transaction`lock table ${transaction(table)} in access exclusive mode`
+          const { status } = await wrap()
+          expect([status, await health()]).toEqual([500, degraded('failing', /lock on a table/)])
+        })
+        await expect.poll(health, SOON).toEqual(HEALTHY)
+      } finally {
+        await holder.end()
+      }
+    },
+  )
 
   it('says that a database was made a standby', async () => {
     await server.stop()

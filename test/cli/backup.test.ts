@@ -185,6 +185,15 @@ describe('eaas restore --check', () => {
     expect(await check(forged)).toEqual([1, expect.stringMatching(/^NOT valid: .*1 log does not verify: acme \(/)])
   })
 
+  it('names TMPDIR where no temporary database can be made', async () => {
+    const { code, stderr } = await runCommand(['restore', '--check', plain], {
+      database,
+      rootKey: ROOT_KEY,
+      environment: { TMPDIR: join(plain, 'below') },
+    })
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOTDIR.*, or set TMPDIR to another one\.\n$/)])
+  })
+
   it('refuses what another root key sealed', async () => {
     const other = Buffer.alloc(32, 1).toString('base64')
     const { code, stderr } = await eaas(['restore', '--check', plain], database, other)

@@ -51,6 +51,15 @@ describe('eaas console', { timeout: 120_000 }, () => {
   })
 
   it.each([
+    ['http://eaas.example.org', /refuses to sign in: give the address with HTTPS/],
+    ['http://10.0.0.7:8420', /refuses to sign in/],
+    ['http://localhost:8420', /^$/],
+    ['http://[::1]:8420', /^$/],
+  ])('says whether the page signs in at %s', async (url, said) => {
+    expect(await link(...ACME, '--url', url)).toMatchObject({ code: 0, stderr: expect.stringMatching(said) })
+  })
+
+  it.each([
     [[...ACME, '--permissions', 'api_keys:manage'], 2, 'paste an API key that does'],
     [[...ACME, '--url', 'eaas'], 2, 'It is not a URL'],
     [ACME, 1, 'say with --url'],

@@ -1,5 +1,5 @@
 // The output of commands: to a terminal, to a reader that closes the pipe early, and to scripts by the exit code.
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -31,6 +31,10 @@ afterAll(async () => {
 })
 
 const run = (...args: string[]) => runCommand(args, { database: service.database, rootKey: ROOT_KEY })
+
+function canMount(): boolean {
+  return spawnSync('unshare', ['--mount', 'sh', '-c', 'mount -t tmpfs tmpfs /tmp'], { stdio: 'ignore' }).status === 0
+}
 
 /** Starts the command as a shell does; with `inBash`, by a script whose "$@" is the command. */
 function start(args: string[], { inBash }: { inBash?: string } = {}) {
@@ -156,6 +160,22 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
       const { code, stderr } = await run(...args)
       expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining('It must be a file or folder to create')])
     }
+  })
+
+  it.skipIf(!canMount())('that exports to a disk that is full names the file, and leaves no part of it', async () => {
+    const tenant = await service.createTenant()
+    for (let count = 0; count < 40; count++) await tenant.call('POST', '/v1/keys', { name: `${count}` })
+    const full = await mkdtemp(join(tmpdir(), 'eaas-full-'))
+    const out = join(full, 'out.ndjson')
+    const { ended } = start(['audit', 'export', '--tenant', tenant.tenant.tenant_id, '--out', out], {
+      inBash: `exec unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs ${full} && "$@"; ended=$?; ls ${full} >&2; exit $ended' sh "$@"`,
+    })
+    const { code, stderr } = await ended
+    await rm(full, { recursive: true })
+    expect([code, stderr]).toEqual([
+      1,
+      `eaas: ${out} cannot be written (ENOSPC), and nothing was. The disk of ${full} is full: make room there, or name another path.\n`,
+    ])
   })
 
   it('that exports leaves no part of a file when it is interrupted', async () => {

@@ -296,6 +296,48 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a database that the own
   })
 })
 
+describe.skipIf(backend() === 'embedded' || isPooled())('tables in another schema than public', () => {
+  it('have eaas migrate --role say how the search path of the role is to lead there', {
+    timeout: 60_000,
+  }, async () => {
+    const database = await freshDatabase('elsewhere')
+    if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+    const sql = connectTo(database)
+    const role = `Serv"er_${randomBytes(6).toString('hex')}`
+    const in_schema = (name: string): TestDatabase => {
+      const url = new URL(database.directUrl)
+      url.searchParams.set('options', `-c search_path=${name}`)
+      return { ...database, url: url.href, directUrl: url.href }
+    }
+    try {
+      await sql.unsafe(`create role ${quoted(role)} login password 'secret'; create schema apart`)
+      const migrate = async (name: string) =>
+        (await runCommand(['migrate', '--role', role], { database: in_schema(name) })).stdout
+      const url = new URL(database.directUrl)
+      url.username = encodeURIComponent(role)
+      url.password = 'secret'
+      const doctor = async () =>
+        (await runCommand(['doctor'], { database: { ...database, url: url.href, directUrl: url.href } })).stdout
+      const first = await migrate('apart')
+      expect(first).not.toContain('can run a server')
+      const [, statement = ''] = /does not lead to the schema apart, .* run: (alter role .*)$/m.exec(first) ?? []
+      expect(await doctor()).toMatch(/schema +version 0/)
+      await sql.unsafe(statement)
+      expect(await migrate('apart')).toContain('can run a server')
+      expect(await doctor()).not.toMatch(/schema +version 0/)
+      expect(await migrate('public')).toContain('does not lead to the schema public')
+      await sql.unsafe(
+        `alter role ${quoted(role)} reset all; alter role ${quoted(role)} set search_path = "$user", public`,
+      )
+      await sql.unsafe(statement.replace('set search_path = apart', 'reset all'))
+      expect(await migrate('public')).toContain('can run a server')
+    } finally {
+      await sql.unsafe(`drop owned by ${quoted(role)} cascade; drop role ${quoted(role)}`)
+      await sql.end()
+    }
+  })
+})
+
 describe.skipIf(backend() !== 'embedded')('eaas migrate --role on the embedded database', () => {
   it('says that there are no roles', async () => {
     const database = await freshDatabase('role')

@@ -409,6 +409,49 @@ describe('a server process with witnesses', () => {
     }
   })
 
+  it('goes on with its witness after a restored copy was examined with the settings of the server', async () => {
+    const first = await startService()
+    const { database } = first
+    const own = await startWitness([encodeNoteKey(readTreeKey(encodePublicKey(first.services.signingKey)))])
+    const copy = await freshDatabase('rehearsed')
+    const [backup, file] = [join(folder, 'rehearsed.backup'), join(folder, 'rehearsed')]
+    const environment = { EAAS_WITNESSES: `${own.key} ${own.process.url}`, EAAS_CHECKPOINT_FILE: 'none' }
+    const run = (args: string[], on = database) => runCommand(args, { database: on, rootKey: ROOT_KEY, environment })
+    const doctor = async () => {
+      const { findings } = JSON.parse((await run(['doctor', '--json'], copy)).stdout) as {
+        findings: { check: string }[]
+      }
+      return findings.find(({ check }) => check === 'witnesses')
+    }
+    const restarted = async (work: (service: Service) => Promise<void>) => {
+      const again = await startService({ database })
+      await work(again).finally(() => again.close())
+    }
+    try {
+      await anchorNow(first.services, { evenIfSame: true })
+      await first.close()
+      expect((await run(['backup', backup, '--plain'])).code).toBe(0)
+      expect((await run(['restore', backup], copy)).code).toBe(0)
+      expect(await doctor()).toMatchObject({ ok: true, warning: true, detail: expect.stringContaining('nothing') })
+      let cosigned = 0
+      await restarted(async (again) => {
+        expect(await kinds(roundOf(again, [known(own)], file))).toEqual(['cosigned'])
+        cosigned = Number((await readHead(again)).last_id)
+      })
+      expect((await run(['audit', 'verify', '--all'], copy)).code).toBe(0)
+      expect(await doctor()).toMatchObject({ ok: true, detail: expect.stringContaining(`w1: entry ${cosigned}`) })
+      await restarted(async (again) => {
+        for (let more = 0; more < 9; more++) await anchorNow(again.services, { evenIfSame: true })
+        expect(await kinds(roundOf(again, [known(own)], file))).toEqual(['cosigned'])
+      })
+      expect(await doctor()).toMatchObject({ ok: false, detail: expect.stringContaining('it cosigned entry') })
+    } finally {
+      await own.remove()
+      await database.drop()
+      await copy.drop()
+    }
+  })
+
   it('says at level fatal, in its metrics and in doctor that it was put back, and serves', async () => {
     const first = await startService()
     const { database } = first

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { restoreTables, type Scene } from '../../support/audit/audit-scene.js'
 import type { Caller } from '../../support/service/service.js'
 import { type RolledBack, rolledBack } from './rolled-back-scene.js'
 
@@ -50,7 +51,7 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     const { code, stdout, stderr } = await accept()
     expect([code, stdout, stderr]).toEqual([
       0,
-      'Accepted: 4 logs of 4 that differ. No alarm is left. Now repeat what was lost: eaas audit replay --help\n',
+      'Accepted: 4 logs of 4 that differ or have an alarm. No alarm is left. Now repeat what was lost: eaas audit replay --help\n',
       '',
     ])
     for (const { tenant_id } of scene.tenants) {
@@ -73,10 +74,13 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
   it('leaves a log that the diff does not name, and says so', async () => {
     await diff((found) => found.logs.splice(found.logs.indexOf(of(found, 'globex')), 1))
     const { code, stdout } = await accept()
-    expect([code, stdout]).toEqual([1, expect.stringMatching(/^Accepted: 3 logs of 3 that differ\. 1 alarm left: /)])
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(/^Accepted: 3 logs of 3 that differ or have an alarm\. 1 alarm left: /),
+    ])
     expect(await left()).toMatchObject({ accepted: [], left: [scene.tenants[1]?.tenant_id] })
     await diff()
-    expect((await accept()).stdout).toMatch(/^Accepted: 1 log of 1 that differs\. No alarm is left\./)
+    expect((await accept()).stdout).toMatch(/^Accepted: 1 log of 1 that differs or has an alarm\. No alarm is left\./)
   })
 
   it.each<[string, RegExp, (log: Diff['logs'][number]) => unknown]>([
@@ -88,7 +92,7 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     const { code, stdout } = await accept()
     expect([code, stdout]).toEqual([
       1,
-      expect.stringMatching(/^Accepted: 3 logs of 4 that differ\. Refused: 1, the first/),
+      expect.stringMatching(/^Accepted: 3 logs of 4 that differ or have an alarm\. Refused: 1, the first/),
     ])
     expect(stdout).toMatch(said)
   })
@@ -98,7 +102,9 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     expect((await accept()).code).toBe(0)
     await diff((found) => Object.assign(of(found, 'acme'), { outcome: 'different', last_id: 2, witnessed_through: 99 }))
     const { stdout } = await accept()
-    expect(stdout).toMatch(/^Accepted: 0 logs of 1 that differs\. Refused: 1, .*there is no alarm about tenant acme/)
+    expect(stdout).toMatch(
+      /^Accepted: 0 logs of 1 that differs or has an alarm\. Refused: 1, .*there is no alarm about tenant acme/,
+    )
   })
 
   it.each<[string, RegExp, (found: Diff) => unknown]>([
@@ -136,6 +142,35 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     const found = await diff()
     expect(found.logs.find((log) => log.tenant_id === tenant_id)).toMatchObject({ outcome: 'missing' })
     expect(found.logs.find((log) => log.tenant_id === INSTALLATION_ID)).toMatchObject({ outcome: 'different' })
-    expect((await accept()).stdout).toContain('Missing: 1 tenant, to be accepted one by one (--tenant).')
+    const missing = 'Missing: 1 tenant, to be accepted one by one (--tenant).'
+    expect((await accept()).stdout).toContain(missing)
+    const { code, stdout, stderr } = await scene.eaas(
+      'audit',
+      'accept-rollback',
+      '--tenant',
+      tenant_id,
+      '--reason',
+      'x',
+    )
+    expect([code, stdout + stderr]).toEqual([0, expect.stringContaining('gone')])
+    expect((await accept()).stdout).toContain('Missing without an alarm: 1 tenant, where nothing is to be accepted.')
+  })
+
+  it('ends the alarms about logs that are the same again', async () => {
+    const sql = scene.service.services.sql as unknown as Scene['sql']
+    expect((await scene.eaas('audit', 'diff', '--all')).code).toBe(1)
+    const alarms = await sql`select * from chain_alarms`
+    await restoreTables(sql, 'late')
+    await sql`delete from chain_alarms`
+    await sql`insert into chain_alarms ${sql(alarms)}` // as each server does that knows them
+    const found = await diff()
+    expect(found.logs.map(({ outcome }) => outcome)).toEqual(['same', 'same', 'same', 'same'])
+    const { code, stdout } = await accept()
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^Accepted: \d logs? of .* have an alarm\. No alarm is left\./),
+    ])
+    expect((await scene.eaas('audit', 'verify', '--all')).code).toBe(0)
+    expect((await accept()).stdout).toContain('Accepted: 0 logs of 0')
   })
 })

@@ -52,6 +52,7 @@ export async function rolledBack(
   await createCheckpointEmitter(service.services, checkpoints, (error) => {
     throw error
   })()
+  await copyTables(sql, 'late')
   await restoreTables(sql, 'early')
   const options = {
     database: service.database,

@@ -1,6 +1,7 @@
 /**
  * `eaas audit accept-rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
- * different. The file only says which, and how much of a loss was shown: nothing else in it is believed.
+ * different, and ends the alarm about every log that it shows as the same. The file only says which, and how much of a
+ * loss was shown: nothing else in it is believed.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { encodePublicKey } from '@eaas/audit'
@@ -50,7 +51,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
     (services) => acceptAll(services, diff, { reason, file: fromDiff, progress }),
     { comparesAll: true, onAlarm: () => alarms++ },
   ).finally(progress.done)
-  const { accepted, refused, left, missing } = done
+  const { shown, accepted, refused, left, missing } = done
   if (json) {
     printJson({
       accepted,
@@ -61,13 +62,17 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
     return left.length === 0
   }
   const [first] = refused
+  const lost = missing.filter((tenant_id) => left.includes(tenant_id))
+  const unknown = missing.length - lost.length
   if (accepted.length === 0) printAlarms(alarms)
   print(
     [
-      `Accepted: ${counted(accepted.length, 'log')} of ${counted(diff.logs.filter(isDifferent).length, 'that differs', 'that differ')}.`,
+      `Accepted: ${counted(accepted.length, 'log')} of ${counted(shown.length, 'that differs or has an alarm', 'that differ or have an alarm')}.`,
       ...(first ? [`Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`] : []),
-      ...(missing.length > 0
-        ? [`Missing: ${counted(missing.length, 'tenant')}, to be accepted one by one (--tenant).`]
+      ...(lost.length > 0 ? [`Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (--tenant).`] : []),
+      // After the installation's log went back, or once it was accepted, nothing there says that there was such a tenant.
+      ...(unknown > 0
+        ? [`Missing without an alarm: ${counted(unknown, 'tenant')}, where nothing is to be accepted.`]
         : []),
       left.length === 0 ? 'No alarm is left.' : `${counted(left.length, 'alarm')} left: eaas doctor names them.`,
       'Now repeat what was lost: eaas audit replay --help',
@@ -77,7 +82,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
 }
 
 const isOwn = ({ tenant_id }: Shown) => tenant_id === INSTALLATION_ID
-const isDifferent = ({ outcome }: Diff['logs'][number]) => outcome === 'different'
+const listAlarmed = async ({ sql }: Services) => (await listAlarms(sql)).map(({ tenant_id }) => tenant_id)
 
 async function readDiff(file: string): Promise<Diff> {
   await assertFile(file)
@@ -100,7 +105,11 @@ async function acceptAll(
       `${file} is of another installation, or of before its signing key was replaced. Make it again.`,
     )
   }
-  const shown = logs.filter(isDifferent).map(({ tenant_id, last_id, witnessed_through }): Shown => {
+  // Where the right database is back, a log is the same as before, and the alarm about it is left.
+  const alarmed = await listAlarmed(services)
+  const isShown = ({ tenant_id, outcome }: Diff['logs'][number]) =>
+    outcome === 'different' || (outcome === 'same' && alarmed.includes(tenant_id))
+  const shown = logs.filter(isShown).map(({ tenant_id, last_id, witnessed_through }): Shown => {
     // A log whose audit key was tampered with has neither: it must be repaired.
     if (last_id === null || witnessed_through === null) return { tenant_id, last_id: -1, witnessed_through: -1 }
     return { tenant_id, last_id, witnessed_through }
@@ -115,10 +124,12 @@ async function acceptAll(
     reason,
     onProgress: (count) => progress(`${count} of ${tenants.length}`),
   })
+  const left = await listAlarmed(services)
   return {
+    shown,
     accepted: [...own.accepted, ...others.accepted],
     refused: [...own.refused, ...others.refused],
-    left: (await listAlarms(services.sql)).map(({ tenant_id }) => tenant_id),
+    left,
     missing: logs.filter(({ outcome }) => outcome === 'missing').map(({ tenant_id }) => tenant_id),
   }
 }

@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import { encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKeys } from '@eaas/audit'
 import {
   assertWitnessable,
+  CommandError,
   describeStatement,
   describeWitnessed,
   EXIT_CODES,
@@ -16,6 +17,7 @@ import {
   viewWitnessed,
   WITNESS_OPTION,
 } from '@eaas/audit/command'
+import { explainUnwritten } from '@eaas/audit/node'
 import {
   ACTIONS,
   type Action,
@@ -426,6 +428,9 @@ async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown)
 }
 
 // Never overwrites a file. An incomplete export is removed, after Ctrl-C too.
+/** Codes of the system for a disk that is full, which a connection never ends with. */
+const FULL = ['ENOSPC', 'EDQUOT']
+
 async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
   const stopping = new AbortController()
   const stop = () => stopping.abort()
@@ -435,7 +440,9 @@ async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<v
     await pipeline(content, file.createWriteStream({ flush: true }), { signal: stopping.signal })
   } catch (error) {
     await rm(path, { force: true })
-    throw stopping.signal.aborted ? new Refusal('E_STATE', `the export was stopped, and ${path} removed`) : error
+    if (stopping.signal.aborted) throw new Refusal('E_STATE', `the export was stopped, and ${path} removed`)
+    const { code = '' } = error as NodeJS.ErrnoException
+    throw FULL.includes(code) ? new CommandError(explainUnwritten(path, error as NodeJS.ErrnoException)) : error
   } finally {
     process.off('SIGINT', stop).off('SIGTERM', stop)
   }

@@ -78,7 +78,17 @@ async function printLink(config: Config, { tenant, permissions, url = urlOf(conf
         '',
         'It works once, within five minutes.',
       ]
+  if (!isSecure(new URL(url))) {
+    process.stderr.write(
+      'eaas: over plain HTTP from another machine the page refuses to sign in: give the address with HTTPS (--url https://…)\n',
+    )
+  }
   await printOnce(lines, 'The link could not be printed. Make another one; this one expires in five minutes.')
+}
+
+/** Whether browsers take a page from there as one of a secure context. */
+function isSecure({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || /^(?:(?:.+\.)?localhost|127\.[\d.]+|\[::1\])$/.test(hostname)
 }
 
 function urlOf({ host, port, tls, socket }: Config): string {

@@ -1,16 +1,16 @@
-/** Asks the witnesses for `eaas doctor`, as a server does after each checkpoint. */
+/** Asks the witnesses for `eaas doctor` what they cosigned. */
 
 import { readWitnessKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../installation.js'
-import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'
+import { compareWithWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'
 import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 import type { Result } from './finding.js'
 
-/** Has each witness cosign the installation's log as it is now. */
+/** Compares the installation's log with what each witness cosigned last, and has none cosign more. */
 export async function examineWitnesses(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -21,9 +21,9 @@ export async function examineWitnesses(
   const head = await findHead(sql, INSTALLATION_ID)
   if (!instance || !head) return { detail: 'the database is new' }
   const signingKey = await openSigningKey(sql, storeKeys, instance)
-  const options = { witnesses, sizes: new Map<string, number>(), timeoutMs: WITNESS_TIMEOUT_MS }
+  const options = { witnesses, timeoutMs: WITNESS_TIMEOUT_MS }
   const installationKey = await openInstallationKey(sql, storeKeys)
-  const { outcomes } = await askWitnesses({ sql, signingKey, installationKey }, head, options)
+  const outcomes = await compareWithWitnesses({ sql, signingKey, installationKey }, head, options)
   const named = (...kinds: WitnessOutcome['kind'][]) =>
     outcomes.flatMap(({ witness, kind, detail }) => (kinds.includes(kind) ? [`${witness}: ${detail}`] : [])).join('; ')
   const contradicted = named('contradicted')
@@ -35,5 +35,5 @@ export async function examineWitnesses(
   }
   const failed = named('failed')
   if (failed !== '') return { warning: true, detail: failed }
-  return { detail: `cosigned the installation's log: ${named('cosigned', 'overtaken')}` }
+  return { detail: `agree with the installation's log, by what they cosigned last: ${named('cosigned', 'overtaken')}` }
 }

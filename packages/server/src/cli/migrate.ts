@@ -44,8 +44,9 @@ async function migrateDatabase(
     const granted =
       role === undefined ? undefined : { role, ...(await grantServing(sql, role, { mayPurge })), mayPurge }
     if (json) {
-      const { may_create } = granted ?? {}
-      printJson({ schema_before: before, schema: after, ...(granted && { role, may_purge: mayPurge, may_create }) })
+      const { may_create, set_path } = granted ?? {}
+      const ofRole = granted && { role, may_purge: mayPurge, may_create, set_path }
+      printJson({ schema_before: before, schema: after, ...ofRole })
       return
     }
     print(
@@ -56,15 +57,23 @@ async function migrateDatabase(
   await withServices(config, grantAndPrint, { mayCreate })
 }
 
-function describe({ role, mayPurge, may_create }: Granted & { role: string; mayPurge: boolean }): string[] {
+function describe({ role, mayPurge, schema, may_create, set_path }: Granted & { role: string; mayPurge: boolean }) {
   const purge = mayPurge
     ? 'It may delete audit entries, as purges do (EAAS_AUDIT_RETENTION_MONTHS), but not change them.'
     : 'It may neither delete nor change audit entries.'
+  const rights = `it may read and write rows, and owns no table. ${purge}`
   return [
-    `The role ${role} can run a server: it may read and write rows, and owns no table. ${purge}`,
+    set_path === null
+      ? `The role ${role} can run a server: ${rights}`
+      : `The role ${role} has the rights that a server needs: ${rights}`,
+    ...(set_path === null
+      ? []
+      : [
+          `Its search_path does not lead to the schema ${schema}, so a server would find no tables. As an administrator run: ${set_path}`,
+        ]),
     ...(may_create
       ? [
-          'It may still create tables of its own in this schema. To prevent that: revoke create on schema public from public',
+          `It may still create tables of its own in this schema. To prevent that: revoke create on schema ${schema} from public`,
         ]
       : []),
   ]

@@ -11,6 +11,7 @@ import { verifyAll } from '../jobs/verify-all.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { openProvider } from '../root-key/open-provider.js'
 import { countAll, type RowCounts, type RowsHeader, writeAllRows } from '../store/all-rows.js'
+import { UnusableDataDirectoryError } from '../store/embedded/database.js'
 import { openStore } from '../store/open-store.js'
 import { asOwner } from './advice.js'
 import { openBackup } from './backup-file.js'
@@ -81,7 +82,7 @@ async function restoreInto(config: Config, file: string, { identity }: RestoreOp
 
 /** Restores into a temporary database and verifies it there: nothing of the installation is touched. */
 async function check(config: Config, file: string, options: RestoreOptions): Promise<void> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-'))
+  const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-')).catch(throwOfTemporary)
   const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))
   try {
     const trial: Config = {
@@ -108,10 +109,18 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
         ? `Valid: ${describe(restored)}; the root key opens it, and ${counted(verdicts.length, 'log')} with ${entries} entries verify.`
         : `NOT valid: ${describe(restored)}; ${counted(faults.length, 'log does', 'logs do')} not verify: ${faults.join(', ')}; ${unverified.length} could not be verified.`,
     )
+  } catch (error) {
+    if (error instanceof UnusableDataDirectoryError) throwOfTemporary(error)
+    throw error
   } finally {
     await rm(dataDir, { recursive: true, force: true })
     release()
   }
+}
+
+// The directory is not that of the settings.
+function throwOfTemporary(error: unknown): never {
+  throw UnusableDataDirectoryError.of(tmpdir(), error, 'TMPDIR') ?? error
 }
 
 function describe({ header, counts }: Restored): string {

@@ -167,7 +167,7 @@ async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promi
   }
   if (storeKeys.length > 1)
     print(
-      'A rotation of the store key is under way, or was interrupted: eaas store-key rotate. If no operator began one, an attacker added a store key: verify every log first.',
+      'A rotation of the store key is under way, was interrupted, or ended because a server could not open the new one: eaas store-key rotate. If no operator began one, an attacker added a store key: verify every log first.',
     )
 }
 

@@ -58,17 +58,47 @@ export async function askWitnesses(
 ): Promise<{ outcomes: WitnessOutcome[]; note: string; hashes: HashedLeaves }> {
   const hashes = await readTree(sql, head, { auditKey: installationKey, signal: limits.signal })
   const note = signTree(signingKey, hashes, signingKey.publicKeys[0])
-  const findLastId = async () => (await findHead(sql, INSTALLATION_ID))?.last_id ?? 0
   const outcomes = await Promise.all(
     witnesses.map(async (witness) => {
       const { key } = witness
-      const old = Math.min(sizes.get(key.name) ?? 0, hashes.length)
-      const { size, ...outcome } = await askUntilAnswered(witness, { note, hashes, old, ...limits, findLastId })
+      const { size, ...outcome } = await askUntilAnswered(witness, {
+        offer: (old) => ({ note, proof: consistencyProof(hashes, old), size: hashes.length }),
+        old: Math.min(sizes.get(key.name) ?? 0, hashes.length),
+        length: hashes.length,
+        findLastId: () => findLastId(sql),
+        ...limits,
+      })
       if (size !== undefined) sizes.set(key.name, size)
       return { witness: key.name, ...outcome }
     }),
   )
   return { outcomes, note, hashes }
+}
+
+/**
+ * Compares the log that ends with the head with what each witness cosigned last. It is offered that tree again,
+ * never a larger one: a copy of the database must not have the entries cosigned that it alone has. @throws as
+ * `askWitnesses`
+ */
+export async function compareWithWitnesses(
+  { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
+  head: Head,
+  { witnesses, timeoutMs }: Pick<AskingOptions, 'witnesses' | 'timeoutMs'>,
+): Promise<WitnessOutcome[]> {
+  const hashes = await createTreeReader()(sql, head, { auditKey: installationKey })
+  const [first] = signingKey.publicKeys
+  return Promise.all(
+    witnesses.map(async (witness) => {
+      const { size: _, ...outcome } = await askUntilAnswered(witness, {
+        offer: (size) => ({ note: signTree(signingKey, { ...hashes, length: size }, first), proof: [], size }),
+        old: 1, // every copy has this entry; the answer is the size that the witness has
+        length: hashes.length,
+        findLastId: () => findLastId(sql),
+        timeoutMs,
+      })
+      return { witness: witness.key.name, ...outcome }
+    }),
+  )
 }
 
 /** Creates the round that follows each checkpoint; returns undefined if there is no witness to ask. */
@@ -98,27 +128,38 @@ export function createWitnessRound(
   }
 }
 
+async function findLastId(sql: Services['sql']): Promise<number> {
+  return (await findHead(sql, INSTALLATION_ID))?.last_id ?? 0
+}
+
 interface Asking extends Pick<AskingOptions, 'timeoutMs' | 'signal'> {
-  note: string
-  hashes: HashedLeaves
+  /** the tree to be cosigned by a witness that has cosigned `old` entries, and its size */
+  offer: (old: number) => { note: string; proof: Uint8Array[]; size: number }
   old: number
+  /** how many entries the log has */
+  length: number
   /** where the log ends now */
   findLastId: () => Promise<number>
 }
 
 async function askUntilAnswered(
   witness: KnownWitness,
-  { note, hashes, old, findLastId, ...limits }: Asking,
+  { offer, old, length, findLastId, ...limits }: Asking,
 ): Promise<Omit<WitnessOutcome, 'witness'> & { size?: number }> {
-  const size = hashes.length
   for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
-    const answer = await askWitness(witness, { old, proof: consistencyProof(hashes, old), note }, limits)
+    const { size, ...tree } = offer(old)
+    if (size === 0)
+      return {
+        kind: 'failed',
+        detail: 'it has cosigned nothing of this log yet: start a server with it in EAAS_WITNESSES',
+      }
+    const answer = await askWitness(witness, { old, ...tree }, limits)
     if (answer.kind === 'cosigned') return { kind: 'cosigned', detail: `entry ${size}`, line: answer.line, size }
     if (answer.kind === 'failed') return answer
     if (answer.kind === 'inconsistent') return { kind: 'contradicted', detail: contradiction(old) }
     if (answer.size === old && old === size) return { kind: 'contradicted', detail: contradiction(old) }
     if (answer.size === old) return { kind: 'failed', detail: `it answered 409 with the size ${old} that it was sent` }
-    if (answer.size > size) {
+    if (answer.size > length) {
       const lastId = await findLastId()
       if (lastId >= answer.size) return { kind: 'overtaken', detail: `entry ${answer.size}`, size: answer.size }
       return {

@@ -3,7 +3,7 @@
  * right; and whether an audit chain has an alarm.
  */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
-import { nameLogs } from '../audit/alarm-texts.js'
+import { nameDifferent } from '../audit/alarm-texts.js'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { type Durability, findDatabaseTime } from '../store/settings.js'
@@ -23,7 +23,7 @@ const REFUSAL_MS = 10_000
 export interface HealthSources {
   /** reads the durability in force from the database */
   findDurability: () => Promise<Durability>
-  /** commits a write that changes nothing */
+  /** waits for the locks that calls wait for, and commits a write that changes nothing */
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
@@ -74,7 +74,7 @@ export function createHealthCheck(
       if (code !== undefined) return { database: 'login', detail: `the database refuses the login (SQLSTATE ${code})` }
       return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
     }
-    return findCommitFailure(inTime)
+    return findOverdue() ?? findCommitFailure(inTime)
   }
 
   async function findCommitFailure(inTime: <T>(work: Promise<T>) => Promise<T>): Promise<Failure | undefined> {
@@ -106,7 +106,7 @@ export function createHealthCheck(
     return {
       database: 'unwatched',
       detail:
-        'the audit logs could not be compared with what the server wrote: a lock may keep it from reading them; the log says why',
+        'the audit logs could not be compared with what the server wrote: a lock may keep it from reading them, or the root key is not that of this database; the log says why',
     }
   }
 
@@ -115,7 +115,7 @@ export function createHealthCheck(
     if (alarmed.length === 0) return undefined
     return {
       database: 'alarm',
-      detail: `${nameLogs(alarmed)} differs from what the server wrote; the server's own output says how`,
+      detail: `${nameDifferent(alarmed)} from what the server wrote; the server's own output says how`,
     }
   }
 
@@ -152,7 +152,7 @@ export function createHealthCheck(
   }
 
   async function check(): Promise<CheckedHealth> {
-    const failure = (await findFailure()) ?? findOverdue() ?? findStop()
+    const failure = (await findFailure()) ?? findStop()
     const { database, detail } = failure ??
       findAlarm() ??
       findAhead() ??
@@ -173,7 +173,7 @@ export function createHealthCheck(
 
 function describeProbe(error: unknown): string {
   if (error instanceof DatabaseDeadlineError) {
-    return 'the database does not acknowledge commits in time: a synchronous standby may be missing'
+    return 'the database does not acknowledge writes in time: a synchronous standby may be missing, or somebody may hold a lock on a table'
   }
   const { code } = (error ?? {}) as { code?: unknown }
   return typeof code === 'string' ? `the database does not commit (${code})` : 'the database does not commit'

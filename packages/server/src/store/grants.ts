@@ -34,8 +34,15 @@ export class RoleError extends Error {
 
 /** What a role may still do after `grantServing`. */
 export interface Granted {
+  /** the schema of the tables, quoted as in SQL */
+  schema: string
   /** whether the role may still create tables in the schema, as PUBLIC may by default before PostgreSQL 15 */
   may_create: boolean
+  /**
+   * the statement that has names of the role's sessions lead to the schema; null if they do, by the settings of
+   * the role and the database
+   */
+  set_path: string | null
 }
 
 /**
@@ -57,11 +64,46 @@ export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPu
         `Only the owner of the database, of its schema or of a table can grant ${JSON.stringify(role)} what it lacks. Have the owner run this, and then repeat the command: ${missing.map(({ statement }) => statement).join('; ')}`,
       )
     }
+    const path = await findSearchPath(transaction, role)
     const [row] = await transaction<Granted[]>`
-      select pg_catalog.has_schema_privilege(${role}::name, pg_catalog.current_schema(), 'create') as may_create`
+      with home as (
+        select c.relnamespace as oid, n.nspname as name from pg_catalog.pg_class as c
+        join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+        where c.oid = pg_catalog.to_regclass('schema_version')::oid
+      ), led as (
+        select c.relnamespace as oid from pg_catalog.unnest(${path}::text[]) with ordinality as p (name, at)
+        join pg_catalog.pg_namespace as n on n.nspname::text = p.name
+        join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = 'schema_version'
+        where pg_catalog.has_schema_privilege(${role}::name, n.oid, 'usage')
+        order by p.at limit 1
+      )
+      select pg_catalog.quote_ident(h.name::text) as schema,
+             pg_catalog.has_schema_privilege(${role}::name, h.oid, 'create') as may_create,
+             case when not exists (select 1 from led as l where l.oid = h.oid)
+               then pg_catalog.format('alter role %I in database %I set search_path = %I', ${role}::text, pg_catalog.current_database(), h.name)
+             end as set_path
+      from home as h`
     if (!row) throw new Error('the database did not say what the role may do')
     return row
   })
+}
+
+// The schemas that names without one lead to in a session of the role, which its URL may still change.
+async function findSearchPath(sql: Transaction, role: string): Promise<string[]> {
+  const [row] = await sql<{ path: string }[]>`
+    select coalesce((
+      select pg_catalog.substr(c.setting, 13)
+      from pg_catalog.pg_db_role_setting as s cross join pg_catalog.unnest(s.setconfig) as c (setting)
+      where c.setting like 'search\\_path=%'
+        and (s.setdatabase = 0 or s.setdatabase = (select d.oid from pg_catalog.pg_database as d where d.datname = pg_catalog.current_database()))
+        and (s.setrole = 0 or s.setrole = (select r.oid from pg_catalog.pg_roles as r where r.rolname::text = ${role}))
+      order by s.setrole = 0, s.setdatabase = 0 limit 1
+    ), p.boot_val) as path
+    from pg_catalog.pg_settings as p where p.name = 'search_path'`
+  const names = (row?.path ?? '').matchAll(/"((?:[^"]|"")*)"|([^\s,"]+)/g)
+  return [...names]
+    .map(([, quoted = '', plain]) => plain ?? quoted.replaceAll('""', '"'))
+    .map((name) => (name === '$user' ? role : name))
 }
 
 // Who owns neither the object nor a right to grant gets a warning, or this error; which one depends on what

@@ -342,13 +342,25 @@ const UNUSABLE: Readonly<Record<string, string>> = {
 export class UnusableDataDirectoryError extends Error {
   override readonly name = 'UnusableDataDirectoryError'
 
-  /** Explains an error of the system that is about the directory; undefined for any other. */
-  static of(directory: string, error: unknown): UnusableDataDirectoryError | undefined {
+  private constructor(
+    message: string,
+    /** of the system's error */
+    readonly code: string,
+  ) {
+    super(message)
+  }
+
+  /**
+   * Explains an error of the system that is about the directory, which the variable names; undefined for any
+   * other.
+   */
+  static of(directory: string, error: unknown, variable = 'EAAS_DATA_DIR'): UnusableDataDirectoryError | undefined {
     const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
     const why = UNUSABLE[code]
     if (why === undefined) return undefined
     return new UnusableDataDirectoryError(
-      `The data directory ${directory} cannot be used (${code}): ${why}, or set EAAS_DATA_DIR to another one.`,
+      `The data directory ${directory} cannot be used (${code}): ${why}, or set ${variable} to another one.`,
+      code,
     )
   }
 }
