@@ -427,10 +427,10 @@ async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown)
   }
 }
 
-// Never overwrites a file. An incomplete export is removed, after Ctrl-C too.
 /** Codes of the system for a disk that is full, which a connection never ends with. */
 const FULL = ['ENOSPC', 'EDQUOT']
 
+// Never overwrites a file. An incomplete export is removed, after Ctrl-C too.
 async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
   const stopping = new AbortController()
   const stop = () => stopping.abort()
