@@ -568,6 +568,18 @@ describe('Kysely', () => {
     })
     expect(sent).toEqual([])
   })
+  it.each([
+    [['email'], '("email_index") do nothing'],
+    [['city', 'email'], '("city", "email_index") do nothing'],
+    [['id'], '("id") do nothing'],
+  ] as const)('conflicts in %j by the column of the index', async (columns, expected) => {
+    await db
+      .insertInto('users')
+      .values(user as never)
+      .onConflict((on) => on.columns(columns).doNothing())
+      .execute()
+    expect(sent[0]).toContain(JSON.stringify(`on conflict ${expected}`).slice(1, -1))
+  })
   describe('without locks, as on SQLite', () => {
     const calls: string[] = []
     let changed = 1n
