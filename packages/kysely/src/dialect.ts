@@ -1,6 +1,13 @@
 /** A dialect of Kysely whose connections encrypt what a query writes, and decrypt what it reads. */
 
-import { type AtCaller, createIdMaker, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import {
+  type AtCaller,
+  createIdMaker,
+  type Row,
+  refuseCall,
+  rememberCaller,
+  runFor,
+} from '@eaas/sdk/adapter'
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -11,6 +18,7 @@ import {
   PostgresAdapter,
   type QueryCompiler,
   type QueryResult,
+  SqliteAdapter,
 } from 'kysely'
 import type { ColumnTypes } from './column-types.js'
 import { planFound, type Result } from './found-rows.js'
@@ -45,6 +53,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
   const adapter = dialect.createAdapter()
   const database = {
     isPostgres: adapter instanceof PostgresAdapter,
+    isSqlite: adapter instanceof SqliteAdapter,
     isSqlServer: adapter instanceof MssqlAdapter,
     known: new Map<string, ColumnTypes>(),
     ids: createIdMaker(),

@@ -635,6 +635,16 @@ describe('Kysely', () => {
       other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: textual as never }) })
     })
 
+    it.each(['007', '7D444840-9DC0-11D1-B245-5FFDCE74FAD2', 7])(
+      'stores the id %s as it is in a column of text, and refuses what another column would change',
+      async (id) => {
+        const insert = other.insertInto('users').values({ id, email: SECRET } as never)
+        if (id !== 7) await expect(insert.execute()).rejects.toThrow('users.id must have the spelling')
+        columns = [{ name: 'id' }]
+        await insert.execute()
+        expect(parameters[0]).toBe(String(id))
+      },
+    )
     it('opens JSON of a query inside, and takes out what is selected for it', async () => {
       const model = textual as { encrypt(row: object): Promise<{ email: string }> }
       const { email } = await model.encrypt({ id: 7, email: SECRET })
