@@ -1,5 +1,6 @@
 /** A dialect of Kysely whose connections encrypt what a query writes, and decrypt what it reads. */
 
+import { InvalidInputError } from '@eaas/sdk'
 import {
   type AtCaller,
   createIdMaker,
@@ -7,6 +8,7 @@ import {
   refuseCall,
   rememberCaller,
   runFor,
+  type SealedTable,
 } from '@eaas/sdk/adapter'
 import {
   type CompiledQuery,
@@ -49,8 +51,10 @@ interface Context {
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
 }
 
+/** @throws InvalidInputError when the database cannot hold what a model stores */
 export function wrapDialect(dialect: Dialect, models: Models): Dialect {
   const adapter = dialect.createAdapter()
+  if (adapter instanceof SqliteAdapter) for (const table of models.values()) assertNoJson(table)
   const database = {
     isPostgres: adapter instanceof PostgresAdapter,
     isSqlite: adapter instanceof SqliteAdapter,
@@ -74,6 +78,16 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     createIntrospector: (database) => dialect.createIntrospector(database),
     createDriver: () => wrapDriver(dialect.createDriver(), context()),
   }
+}
+
+/** @throws InvalidInputError where a value is an object, which drivers of SQLite do not take */
+function assertNoJson({ name, stored }: SealedTable): void {
+  const json = stored.find(({ holds }) => holds === 'json')
+  if (!json) return
+  throw new InvalidInputError(
+    `${name}.${json.column} would be stored as an object, which drivers of SQLite do not take`,
+    "Give the model format: 'text', and encrypt JSON as a whole, by json().",
+  )
 }
 
 function wrapCompiler(compiler: QueryCompiler, callers: Callers): QueryCompiler {

@@ -635,6 +635,11 @@ describe('Kysely', () => {
       other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: textual as never }) })
     })
 
+    it('refuses a model that stores JSON', () => {
+      expect(() => encrypted(sqlite, { users: users as never })).toThrow(
+        'users.email would be stored as an object, which drivers of SQLite do not take',
+      )
+    })
     it.each(['007', '7D444840-9DC0-11D1-B245-5FFDCE74FAD2', 7])(
       'stores the id %s as it is in a column of text, and refuses what another column would change',
       async (id) => {
