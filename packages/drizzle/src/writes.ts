@@ -38,6 +38,11 @@ export interface Database extends Record<WriteMethod, (table: Table) => Builder>
   transaction<T>(run: (inner: Database) => Promise<T>): Promise<T>
 }
 
+/** Whether a driver runs a query at once, as `better-sqlite3` does: its transactions end when their function returns. */
+export function isSync(database: object): boolean {
+  return (database as { resultKind?: unknown }).resultKind === 'sync'
+}
+
 type Lock = (strength: 'update') => Promise<Row[]>
 
 /**
