@@ -1,5 +1,6 @@
 /** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
 
+import { isDeepStrictEqual } from 'node:util'
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
@@ -48,9 +49,28 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
   // Another entity of the same table would write it, too.
   for (const metadata of dataSource.entityMetadatas) {
     const table = known.get(pathOf(metadata))
-    for (const name of table?.sealed.columns ?? []) table?.columnOf(metadata, name)
+    for (const name of table?.sealed.columns ?? []) {
+      const column = table?.columnOf(metadata, name)
+      if (column && table?.sealed.isSealed(name) && isTextual(column.type)) compareByValue(column)
+    }
   }
   return { all: [...known.values()], find: (metadata) => known.get(pathOf(metadata)) }
+}
+
+/**
+ * Before an update TypeORM reads a column of the entity, then of the stored row, and takes other objects than those of
+ * JSON columns for changed if they are not the same: so the second call returns the object of the first if they are equal.
+ */
+function compareByValue(column: ColumnMetadata): void {
+  const read = column.getEntityValue.bind(column)
+  let last: WeakRef<object> | undefined
+  column.getEntityValue = (entity, isOfRow) => {
+    const value: unknown = read(entity, isOfRow)
+    if (typeof value !== 'object' || value === null) return value
+    const given = isOfRow ? last?.deref() : undefined
+    last = isOfRow ? undefined : new WeakRef(value)
+    return given && isDeepStrictEqual(given, value) ? given : value
+  }
 }
 
 function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
