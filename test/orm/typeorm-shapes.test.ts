@@ -775,11 +775,17 @@ describe('values of columns of text', () => {
     await repository.save({ ...(await load()), data: { b: 'x', a: [1, null] } })
     expect((await load()).version).toBe(1)
     expect(sent.filter((one) => one.includes('UPDATE'))).toEqual([])
-    for (const changes of [{ day: new Date(1) }, { data: { a: [1], b: 'x' } }, { day: null }, { day: new Date(2) }]) {
+    for (const changes of [
+      { day: new Date(1) },
+      { data: { a: [1], b: 'x' } },
+      { day: null },
+      { data: { a: [1], c: 1 } },
+    ]) {
       await repository.save({ ...(await load()), ...changes })
       expect(await load()).toMatchObject(changes)
     }
-    expect((await load()).version).toBe(5)
+    await repository.save({ ...(await load()), data: { a: [1], b: undefined } })
+    expect(await load()).toMatchObject({ version: 6, data: { a: [1] } })
   })
 })
 

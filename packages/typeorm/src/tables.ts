@@ -1,8 +1,7 @@
 /** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
 
-import { isDeepStrictEqual } from 'node:util'
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
+import { createSealedTable, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
 import type { ColumnMetadata } from './internals.js'
 
@@ -66,11 +65,25 @@ function compareByValue(column: ColumnMetadata): void {
   let last: WeakRef<object> | undefined
   column.getEntityValue = (entity, isOfRow) => {
     const value: unknown = read(entity, isOfRow)
-    if (typeof value !== 'object' || value === null) return value
+    if (!isObject(value) || ArrayBuffer.isView(value)) return value // TypeORM compares bytes itself
     const given = isOfRow ? last?.deref() : undefined
     last = isOfRow ? undefined : new WeakRef(value)
-    return given && isDeepStrictEqual(given, value) ? given : value
+    return given && isEqual(given, value) ? given : value
   }
+}
+
+/** Whether two dates, or two values of JSON, are equal. */
+function isEqual(one: unknown, other: unknown): boolean {
+  if (!isObject(one) || !isObject(other)) return one === other
+  if (one instanceof Date && other instanceof Date) return one.getTime() === other.getTime()
+  const keys = Object.keys(one)
+  const isSame = (key: string) => Object.hasOwn(other, key) && isEqual(one[key], other[key])
+  const isSameKind = Object.getPrototypeOf(one) === Object.getPrototypeOf(other)
+  return isSameKind && keys.length === Object.keys(other).length && keys.every(isSame)
+}
+
+function isObject(value: unknown): value is Row {
+  return typeof value === 'object' && value !== null
 }
 
 function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
