@@ -710,21 +710,6 @@ describe('TypeORM', () => {
     await db.upsert(users, { ...user(ID), nick: undefined, email: 'new@x.org', nick_index: null } as never, ['id'])
     expect(await db.findBy(users, { email: 'new@x.org', nick: 'ada' })).toMatchObject([{ id: ID }])
   })
-  it('gives an entity that it inserts its indexes', async () => {
-    const saved = await db.save(
-      users,
-      [{ ...user(), email_index: 'x' }, user()].map((one) => ({ ...one, nick: 'eve' })),
-    )
-    const inserted = { ...user(), nick: 'eve' }
-    await db.insert(users, inserted)
-    const stored = (await db.findBy(users, { nick: 'eve' })).map((one) => [one.id, one.email_index, one.nick_index])
-    const given = [...saved, inserted as (typeof saved)[0]].map((one) => [one.id, one.email_index, one.nick_index])
-    expect(given.toSorted()).toEqual(stored.toSorted())
-    expect(stored.flat()).not.toContain(null)
-    const left = { ...user(ID), email: 'left@x.org' }
-    await db.createQueryBuilder().insert().into(users).values(left).orIgnore().execute()
-    expect(left).not.toHaveProperty('email_index')
-  })
   it('says how to search by an encrypted column in a condition as text', async () => {
     await expect(build().where('user.email = :x', { x: SECRET }).getMany()).rejects.toMatchObject({
       message: 'users.email is encrypted: it cannot be part of an expression in SQL',

@@ -54,9 +54,6 @@ interface ExpressionMap {
   insertColumns: string[]
   insertFromSelect?: unknown
   onUpdate?: ConflictUpdate | undefined
-  onIgnore?: unknown
-  /** Whether the entities get what the database made. */
-  updateEntity: boolean
   valuesSet?: unknown
   returning?: unknown
 }

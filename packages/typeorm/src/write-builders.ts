@@ -1,6 +1,5 @@
 /** The builders that write rows. */
 import { type Row, readConflict, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
-import type { InsertResult } from 'typeorm'
 import { type Constructor, type Context, findMain, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
 import { findConflict, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
@@ -14,8 +13,6 @@ import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './w
 
 /** The values with which a builder makes its SQL, in place of those that it was given. */
 const sealedValues = new WeakMap<object, object>()
-/** The rows that a builder inserts, as they are stored. */
-const sealedRows = new WeakMap<object, () => Promise<Row[]>>()
 /** The values of many rows, of the builder that makes its SQL. */
 const manyValues = new WeakMap<object, Many>()
 
@@ -27,10 +24,7 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       return runFor(rememberCaller(), async () => {
         await fillIds(context, this, target)
         const targets = findConflict(this, target)
-        if (targets) return upsertEach(context, this, target, targets)
-        const result = await super.execute()
-        await fillIndexes(this, target, result as InsertResult)
-        return result
+        return targets ? upsertEach(context, this, target, targets) : super.execute()
       })
     }
 
@@ -50,9 +44,7 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
     override createValuesExpression(): string {
       const target = findTarget(context, this)
       if (!target) return super.createValuesExpression()
-      const { rows, entities } = sealInserts(target, super.getValueSets())
-      sealedRows.set(this, rows)
-      return withValues(this, entities, () => super.createValuesExpression())
+      return withValues(this, sealInserts(target, super.getValueSets()), () => super.createValuesExpression())
     }
 
     override createColumnNamesExpression(): string {
@@ -73,21 +65,6 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
         const quoted = this.escape(column)
         return text.replace(`${quoted} = EXCLUDED.${quoted}`, `${marked(quoted)} = EXCLUDED.${marked(quoted)}`)
       }, super.createInsertExpression())
-    }
-  }
-}
-
-/** Gives the entities that were inserted their indexes, as TypeORM gives them what the database made. */
-async function fillIndexes(builder: InsertBuilder, { known, metadata }: Target, result: InsertResult): Promise<void> {
-  const { updateEntity, onIgnore, onUpdate } = builder.expressionMap
-  const rows = await sealedRows.get(builder)?.()
-  if (!rows || !updateEntity || onIgnore || onUpdate) return // a row may be left out, or there already
-  const indexes = known.sealed.stored.filter(({ holds }) => holds === 'index' || holds === 'parts')
-  const entities = builder.getValueSets()
-  for (const [at, row] of rows.entries()) {
-    for (const { column: name } of indexes) {
-      const column = known.columnOf(metadata, name)
-      for (const one of [result.generatedMaps[at], entities[at]]) if (one) column.setEntityValue(one, row[name] ?? null)
     }
   }
 }

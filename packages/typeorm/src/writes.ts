@@ -19,20 +19,17 @@ export interface Target {
   prepare: Prepare
 }
 
-/** Returns the entities, unchanged but for the columns of the model, and what makes the rows that are stored. */
-export function sealInserts(
-  { known, metadata, prepare }: Target,
-  given: readonly object[],
-): { entities: object[]; rows: () => Promise<Row[]> } {
+/** Returns the rows, unchanged but for the columns of the model. */
+export function sealInserts({ known, metadata, prepare }: Target, entities: readonly object[]): object[] {
   const { sealed } = known
-  const plain = given.map((entity) => readRow(known, metadata, entity))
-  const rows = once(() => sealed.sealRows(plain))
+  const rows = entities.map((entity) => readRow(known, metadata, entity))
+  const all = once(() => sealed.sealRows(rows))
   const filled = sealed.columns.filter((name) => !sealed.bind.includes(name))
-  const entities = given.map((entity, at) => {
+  return entities.map((entity, at) => {
     const values = new Map<unknown, Pending>()
     for (const name of filled) {
       const column = known.columnOf(metadata, name)
-      values.set(column.propertyName, new Pending(async () => prepare((await rows())[at]?.[name] ?? null, column)))
+      values.set(column.propertyName, new Pending(async () => prepare((await all())[at]?.[name] ?? null, column)))
     }
     // Not a copy, since an entity may have private fields.
     return new Proxy(entity, {
@@ -40,7 +37,6 @@ export function sealInserts(
       has: (target, key) => values.has(key) || Reflect.has(target, key),
     })
   })
-  return { entities, rows }
 }
 
 /**
