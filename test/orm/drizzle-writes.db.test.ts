@@ -212,6 +212,15 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       })
     expect((await db.select().from(users).where(eq(users.email, 'upserted'))).map(({ id }) => id)).toEqual([ADA])
   })
+  it('inserts nothing where the index of a row is there already, by the field or by its index', async () => {
+    const { db, client } = scene
+    await client`create unique index of_email on users (email_index)`
+    for (const target of [users.email, [users.email], users.emailIndex]) {
+      await db.insert(users).values({ id: randomUUID(), email: 'ada@example.org' }).onConflictDoNothing({ target })
+    }
+    expect(await emails()).toEqual(['ada@example.org', 'ben@example.org'])
+    await client`drop index of_email`
+  })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const { raw, client, eaas, keyId } = scene
     await client`create table if not exists towns (id integer primary key, city text not null, nick text)`

@@ -29,7 +29,7 @@ import {
   TableInheritance,
 } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest'
-import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
+import { bytes, type Client, createClient, date, json, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted } from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
@@ -723,6 +723,54 @@ describe('TypeORM', () => {
       message: expect.stringMatching(message),
     })
     expect(sent.filter((one) => !/^\["(START TRANSACTION|COMMIT|ROLLBACK)/.test(one))).toEqual([])
+  })
+})
+
+describe('values of columns of text', () => {
+  interface Sample {
+    id: string
+    day: Date | null
+    data: unknown
+    file: Uint8Array
+    version: number
+  }
+  it('are left alone where they are equal to those that are stored', async () => {
+    const type = 'text'
+    const samples = new EntitySchema<Sample>({
+      name: 'Sample',
+      tableName: 'text_samples',
+      columns: {
+        id: { type: 'uuid', primary: true },
+        day: { type, nullable: true },
+        data: { type },
+        file: { type },
+        version: { type: 'int', version: true },
+      },
+    })
+    const fields = { day: date().nullable(), data: json(), file: bytes() }
+    const model = eaas.model({ name: 'samples', keyId, bind: ['id'], format: 'text', fields })
+    const own = encrypted(open([samples] as never, { synchronize: true }), [[samples, model]])
+    await own.initialize()
+    onTestFinished(() => own.destroy())
+    const repository = own.getRepository(samples)
+    const load = () => repository.findOneByOrFail({ id: ID })
+    await repository.save({ id: ID, day: new Date(0), data: { a: [1, null], b: 'x' }, file: new Uint8Array([1]) })
+    sent.length = 0
+    await repository.save(await load())
+    await repository.save({ ...(await load()), data: { b: 'x', a: [1, null] } })
+    expect((await load()).version).toBe(1)
+    expect(sent.filter((one) => one.includes('UPDATE'))).toEqual([])
+    for (const changes of [
+      { day: new Date(1) },
+      { data: { a: [1], b: 'x' } },
+      { day: null },
+      { data: { a: [1], c: 1 } },
+    ]) {
+      await repository.save({ ...(await load()), ...changes })
+      expect(await load()).toMatchObject(changes)
+    }
+    await repository.save({ ...(await load()), data: { a: [1], b: undefined } })
+    expect(await load()).toMatchObject({ version: 6, data: { a: [1] } })
   })
 })
 

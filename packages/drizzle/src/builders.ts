@@ -4,7 +4,7 @@
  */
 
 import { isEaasError } from '@eaas/sdk'
-import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { type AtCaller, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { and, type SQL } from 'drizzle-orm'
 import { run } from './conditions.js'
 import { filteredKey, readSelection, withBound, withFiltered } from './results.js'
@@ -32,8 +32,18 @@ const AT_ONCE = ['prepare', '_prepare', 'toSQL', 'all', 'get', 'values', 'run', 
 /** The functions that make a query of what began one, such as `select()` or `update(table)`. */
 const BEGIN = ['from', 'values', 'set', 'select']
 
+interface Wrapping {
+  atCaller?: AtCaller
+  /** What to do in place of running the query at once. */
+  hint?: string | undefined
+}
+
 /** Lets a query go through us: a select, or a write of a table without a model. */
-export function wrapBuilder<T extends object>(tables: KnownTables, builder: T, atCaller = rememberCaller()): T {
+export function wrapBuilder<T extends object>(
+  tables: KnownTables,
+  builder: T,
+  { atCaller = rememberCaller(), hint = 'Await the query itself.' }: Wrapping = {},
+): T {
   const wrapped: T = new Proxy(builder, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
@@ -45,7 +55,7 @@ export function wrapBuilder<T extends object>(tables: KnownTables, builder: T, a
         }
         if (name === 'getSQL') return () => buildChecked(tables, query.config, () => member.call(target))
         if (AT_ONCE.includes(String(name)) && touches(tables, query)) {
-          return () => refuseCall(`${String(name)}() of such a query`, 'Await the query itself.')
+          return () => refuseCall(`${String(name)}() of such a query`, hint)
         }
       }
       // Called on the wrapped one: what returns itself is still wrapped, and `then` finds our `execute`.
@@ -53,7 +63,7 @@ export function wrapBuilder<T extends object>(tables: KnownTables, builder: T, a
         const result: unknown = member.apply(wrapped, args)
         if (result === target) return wrapped // joins and set operators are bound to the builder itself
         return BEGIN.includes(String(name)) && typeof result === 'object' && result !== null
-          ? wrapBuilder(tables, result, atCaller)
+          ? wrapBuilder(tables, result, { atCaller, hint })
           : result
       }
     },

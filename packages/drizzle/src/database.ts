@@ -14,7 +14,7 @@ import { searchFor } from './searches.js'
 import { assertStatement } from './statements.js'
 import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
 import { wrapWrite } from './write-builders.js'
-import type { Database, WriteMethod } from './writes.js'
+import { type Database, isSync, type WriteMethod } from './writes.js'
 
 type Anything = (...args: unknown[]) => unknown
 
@@ -32,11 +32,17 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       if (name === '$replicas') return (member as object[] | undefined)?.map((one) => wrapDatabase(tables, one))
       if (typeof member !== 'function') return member
       const call = member.bind(target) as Anything
-      if (SELECTS.includes(String(name))) return (...args: unknown[]) => wrapBuilder(tables, call(...args) as object)
+      const isWithin = isSync(target) && 'rollback' in target
+      if (SELECTS.includes(String(name))) {
+        const hint = isWithin ? OUTSIDE : undefined
+        return (...args: unknown[]) => wrapBuilder(tables, call(...args) as object, { hint })
+      }
       if (WRITES.includes(String(name))) {
         return (...args: unknown[]) => {
           const known = tables.find(args[0])
           if (!known) return wrapBuilder(tables, call(...args) as object)
+          if (isWithin)
+            refuseCall(`a write of ${known.sealed.name} in a transaction of a driver that cannot wait`, OUTSIDE)
           const table = args[0] as Table
           assertSameColumns(known, table)
           const on = (Reflect.get(target, '$primary') ?? target) as Database
@@ -58,12 +64,31 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       if (name === '$with') return (...args: unknown[]) => wrapWith(tables, call(...args) as With)
       if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
       if (name === 'transaction') {
-        return (run: (inner: object) => unknown, ...rest: unknown[]) =>
-          call((inner: object) => run(wrapDatabase(tables, inner)), ...rest)
+        return (run: (inner: object) => unknown, ...rest: unknown[]) => {
+          // Called, it would write until it waits first.
+          if (isSync(target) && run.constructor.name === 'AsyncFunction') refuseWaiting()
+          return call(
+            (inner: object) => {
+              const result = run(wrapDatabase(tables, inner))
+              if (isSync(target) && typeof (result as { then?: unknown } | undefined)?.then === 'function')
+                refuseWaiting()
+              return result
+            },
+            ...rest,
+          )
+        }
       }
       return call
     },
   })
+}
+
+/** Encrypting takes time, for which such a transaction does not wait. */
+const OUTSIDE =
+  'Await the query outside of it. To write in one, encrypt the rows before, by `encrypt` of the model, and use a transaction of the database that was passed to `encrypted`; or use a driver that waits, such as libsql.'
+
+function refuseWaiting(): never {
+  refuseCall('a transaction that waits, by a driver that cannot,', OUTSIDE)
 }
 
 interface With {

@@ -17,6 +17,7 @@ import {
   type ConflictUpdate,
   conditionsIn,
   isExcluded,
+  isSync,
   rowsIn,
   runWrite,
   type Written,
@@ -50,7 +51,7 @@ function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]):
 function within<T>(written: Written, change: (inner: Written) => Promise<T>): Promise<T> {
   const { on, known } = written
   if ('rollback' in on) return change(written)
-  if ((on as { resultKind?: unknown }).resultKind === 'sync') {
+  if (isSync(on)) {
     const hint = `Read the ids first, and update each row by its own. The driver cannot wait within a transaction.`
     return refuseCall(`a write of ${known.sealed.name} whose rows must be read before`, hint)
   }

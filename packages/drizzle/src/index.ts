@@ -27,7 +27,8 @@ export {
 /**
  * Returns the database with the same types, which encrypts the fields of these tables' models when rows are
  * written, decrypts them when rows are read, and searches by their indexes. The columns of a table have the
- * names that the model gives its fields, its indexes and the columns of `bind`. Transactions are included.
+ * names that the model gives its fields, its indexes and the columns of `bind`. Transactions are included, but not
+ * those of a driver that runs each query at once, as `better-sqlite3`.
  *
  * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with
  * encrypted values: sort by them, compare them by what no index answers, or compute with them.

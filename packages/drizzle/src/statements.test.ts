@@ -3,6 +3,8 @@ import { createTestService } from '@eaas/sdk/testing'
 import { sql } from 'drizzle-orm'
 import { text as column, jsonb, pgTable, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
+import { drizzle as drizzleSync } from 'drizzle-orm/sql-js'
+import { integer, sqliteTable, text as textColumn } from 'drizzle-orm/sqlite-core'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
 
@@ -47,5 +49,54 @@ describe('a statement of SQL as text', () => {
     const db = await connect()
     await db.execute(sql`select count(*) from ${users} where city = ${'mail'}`)
     expect(sent).toEqual(['select count(*) from "users" where city = $1'])
+  })
+})
+
+describe('a transaction of a driver that runs each query at once', () => {
+  const people = sqliteTable('people', { id: integer().primaryKey(), email: textColumn().notNull() })
+  const towns = sqliteTable('towns', { id: integer().primaryKey() })
+  const sent: string[] = []
+  const connect = async () => {
+    sent.length = 0
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'people' })
+    const model = eaas.model({ name: 'people', keyId, bind: ['id'], format: 'text', fields: { email: text() } })
+    const prepare = (query: string) => ({ run: () => void sent.push(query), free: () => undefined })
+    return encrypted(drizzleSync({ prepare } as never), [[people, model]])
+  }
+  type Inner = Parameters<Parameters<Awaited<ReturnType<typeof connect>>['transaction']>[0]>[0]
+  const row = { id: 7, email: 'ada@example.org' }
+  const WAITS = 'a transaction that waits, by a driver that cannot,'
+
+  it.each<[title: string, run: (tx: Inner) => unknown, call: string, sent: string[]]>([
+    ['that is an async function', async (tx) => tx.insert(towns).values({ id: 1 }).run(), WAITS, []],
+    ['that returns a query', (tx) => tx.select().from(people), WAITS, ['begin', 'rollback']],
+    [
+      'that writes an encrypted table',
+      (tx) => tx.insert(people).values(row).run(),
+      'a write of people in a transaction of a driver that cannot wait',
+      ['begin', 'rollback'],
+    ],
+    ['that reads one', (tx) => tx.select().from(people).all(), 'all() of such a query', ['begin', 'rollback']],
+  ])('is refused %s', async (_, run, call, expected) => {
+    const db = await connect()
+    expect(() => db.transaction(run)).toThrow(
+      expect.objectContaining({
+        message: `${call} is not supported where fields are encrypted`,
+        hint: expect.stringContaining('encrypt the rows before, by `encrypt` of the model'),
+      }),
+    )
+    expect(sent).toEqual(expected)
+  })
+  it('takes what is not encrypted', async () => {
+    const db = await connect()
+    db.transaction((tx) => tx.insert(towns).values({ id: 1 }).run())
+    await db.insert(people).values(row)
+    expect(sent).toEqual([
+      'begin',
+      'insert into "towns" ("id") values (?)',
+      'commit',
+      expect.stringContaining('people'),
+    ])
   })
 })

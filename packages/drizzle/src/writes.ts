@@ -38,6 +38,11 @@ export interface Database extends Record<WriteMethod, (table: Table) => Builder>
   transaction<T>(run: (inner: Database) => Promise<T>): Promise<T>
 }
 
+/** Whether a driver runs a query at once, as `better-sqlite3` does: its transactions end when their function returns. */
+export function isSync(database: object): boolean {
+  return (database as { resultKind?: unknown }).resultKind === 'sync'
+}
+
 type Lock = (strength: 'update') => Promise<Row[]>
 
 /**
@@ -85,6 +90,8 @@ async function translate(written: Written, calls: readonly Call[], rows: readonl
       out.push([name, [rewriteRow(rewriting, set)]], ...(many ? [['from', [many.from]] satisfies Call] : []))
     } else if (name === 'onConflictDoUpdate') {
       out.push([name, [await conflictUpdate(rewriting, known, first as ConflictUpdate, given)]])
+    } else if (name === 'onConflictDoNothing') {
+      out.push([name, args.map((arg) => conflictSkip(rewriting, known, arg as ConflictSkip))])
     } else if (name === 'onDuplicateKeyUpdate') {
       refuseCall(name, 'Update the row by its key, or insert it.')
     } else out.push([name, args.map((arg) => rewriteArgument(rewriting, name, arg))])
@@ -105,7 +112,6 @@ function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unkn
       if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
     }
   } else if (name === 'orderBy') assertPlain(rewriting, arg, refuseOrder)
-  else if (name === 'onConflictDoNothing') assertPlain(rewriting, Object.values(arg ?? {}), refuseExpression)
   else if (typeof arg === 'function') refuseCall(`a function in ${name} of a write`, 'Pass the condition itself.')
   else if (name.endsWith('Join') && is(arg, SQL)) return rewrite(rewriting, arg)
   else if (typeof arg === 'object') visitSource(rewriting, arg)
@@ -143,6 +149,23 @@ async function findBound({ known, table, on }: Written, changes: Row, calls: rea
 
 export function conditionsIn(calls: readonly Call[]): unknown[] {
   return calls.filter(([name]) => name === 'where').map(([, [condition]]) => condition)
+}
+
+interface ConflictSkip {
+  target?: Column | Column[]
+  where?: unknown
+}
+
+/** Names the column of the index in place of an encrypted one, whose values are never equal. */
+function conflictSkip(rewriting: Rewriting, known: KnownTable, skip: ConflictSkip = {}): ConflictSkip {
+  const { sealed, columns } = known
+  const target = [skip.target ?? []].flat().map((column) => {
+    const key = known.keyOf(column)
+    return sealed.isSealed(key) ? (columns[sealed.planEqual(key, '=', []).column] as Column) : column
+  })
+  const out = skip.target === undefined ? skip : { ...skip, target }
+  assertPlain(rewriting, Object.values(out), refuseExpression)
+  return out
 }
 
 export interface ConflictUpdate {

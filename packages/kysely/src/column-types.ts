@@ -1,6 +1,6 @@
 /**
- * The types of the columns that values are bound to, which Kysely does not know: PostgreSQL is asked, once
- * for each table.
+ * The types of the columns that values are bound to, which Kysely does not know: PostgreSQL and SQLite are asked,
+ * once for each table.
  */
 
 import { isSpelledUuid, isSpelledWhole, type Row, spellUuid, spellWhole } from '@eaas/sdk/adapter'
@@ -44,6 +44,19 @@ export async function readColumnTypes(run: Run, table: Node): Promise<ColumnType
   )
 }
 
+/** The columns of SQLite that hold text; of the others, a type says too little. SQLite does not tell their collation. */
+const QUERY_OF_SQLITE = `select name from pragma_table_info(`
+const HOLD_TEXT = `) where type not like '%int%' and (type like '%char%' or type like '%clob%' or type like '%text%')`
+
+/** @param table the node of a table of SQLite */
+export async function readTextColumns(run: Run, table: Node): Promise<ColumnTypes> {
+  const { schema, identifier } = table.table as { schema?: { name: string }; identifier: { name: string } }
+  const names = [identifier.name, ...(schema ? [schema.name] : [])].map((name) => ValueNode.create(name))
+  const query = RawNode.create([QUERY_OF_SQLITE, ...names.slice(1).map(() => ', '), HOLD_TEXT], names)
+  const rows = (await run(query as unknown as Node)) as { name: string }[]
+  return new Map(rows.map(({ name }) => [name, { type: 'text', category: 'S', isDeterministic: false }]))
+}
+
 /** The quoted name of a table, with its schema if it has one. */
 export function pathOf(table: Node): string {
   const { schema, identifier } = table.table as Partial<Record<'schema' | 'identifier', { name: string }>>
@@ -69,5 +82,5 @@ export function spellFor(column: ColumnType, value: string | number | bigint): u
     return String(value).length === Number(padded ?? 1) ? value : undefined // PostgreSQL fills it with spaces
   }
   if (type.startsWith('character varying')) return String(value).endsWith(' ') ? undefined : value // or cuts them
-  return category === 'S' || category === 'E' ? value : undefined
+  return category === 'S' || category === 'E' ? String(value) : undefined // a driver of SQLite would make 7.0 of 7
 }

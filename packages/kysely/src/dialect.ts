@@ -1,6 +1,15 @@
 /** A dialect of Kysely whose connections encrypt what a query writes, and decrypt what it reads. */
 
-import { type AtCaller, createIdMaker, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { InvalidInputError } from '@eaas/sdk'
+import {
+  type AtCaller,
+  createIdMaker,
+  type Row,
+  refuseCall,
+  rememberCaller,
+  runFor,
+  type SealedTable,
+} from '@eaas/sdk/adapter'
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -11,6 +20,7 @@ import {
   PostgresAdapter,
   type QueryCompiler,
   type QueryResult,
+  SqliteAdapter,
 } from 'kysely'
 import type { ColumnTypes } from './column-types.js'
 import { planFound, type Result } from './found-rows.js'
@@ -41,10 +51,13 @@ interface Context {
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
 }
 
+/** @throws InvalidInputError when the database cannot hold what a model stores */
 export function wrapDialect(dialect: Dialect, models: Models): Dialect {
   const adapter = dialect.createAdapter()
+  if (adapter instanceof SqliteAdapter) for (const table of models.values()) assertNoJson(table)
   const database = {
     isPostgres: adapter instanceof PostgresAdapter,
+    isSqlite: adapter instanceof SqliteAdapter,
     isSqlServer: adapter instanceof MssqlAdapter,
     known: new Map<string, ColumnTypes>(),
     ids: createIdMaker(),
@@ -65,6 +78,16 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     createIntrospector: (database) => dialect.createIntrospector(database),
     createDriver: () => wrapDriver(dialect.createDriver(), context()),
   }
+}
+
+/** @throws InvalidInputError where a value is an object, which drivers of SQLite do not take */
+function assertNoJson({ name, stored }: SealedTable): void {
+  const json = stored.find(({ holds }) => holds === 'json')
+  if (!json) return
+  throw new InvalidInputError(
+    `${name}.${json.column} would be stored as an object, which drivers of SQLite do not take`,
+    "Give the model format: 'text', and encrypt JSON as a whole, by json().",
+  )
 }
 
 function wrapCompiler(compiler: QueryCompiler, callers: Callers): QueryCompiler {

@@ -37,7 +37,8 @@ export type ModelsOf<Database> = {
  * @param models the model of each table, by the table's name in the database without its schema: it applies
  * in every schema. With the interface of the database as the type parameter, the compiler refuses a table
  * that is not there, and a field of another type than its column
- * @throws InvalidInputError when one is not a model, or when a table's name has a schema
+ * @throws InvalidInputError when one is not a model, when a table's name has a schema, or when a model would store
+ * JSON in SQLite
  */
 export function encrypted<Database = Record<string, unknown>>(
   dialect: Dialect,

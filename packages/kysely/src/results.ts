@@ -57,6 +57,7 @@ interface Place {
 export async function openRows(outputs: readonly Output[], rows: readonly Row[], isJson = false): Promise<void> {
   const inner = outputs.flatMap((output) => ('inner' in output ? [output] : []))
   const own = outputs.flatMap((output) => ('inner' in output ? [] : [output]))
+  for (const { name, inner: columns } of inner) if (columns.length > 0) parseJson(rows, name)
   const instances = new Set(own.map(instanceOf))
   const result = { rows, isJson, names: new Set(outputs.flatMap((output) => ('all' in output ? [] : [output.name]))) }
   await Promise.all([
@@ -66,6 +67,11 @@ export async function openRows(outputs: readonly Output[], rows: readonly Row[],
       return openInstance(instance, some, result)
     }),
   ])
+}
+
+/** SQLite returns the JSON of a query inside as text. */
+function parseJson(rows: readonly Row[], name: string): void {
+  for (const row of rows) if (typeof row[name] === 'string') row[name] = JSON.parse(row[name]) as unknown
 }
 
 /** Takes what was selected for the adapter alone out of opened rows, those in JSON too. */

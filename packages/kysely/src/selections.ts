@@ -48,8 +48,9 @@ async function rewriteSelection(
   if (inside) return { node: one, outputs: [{ name, inner: inside }] }
   const json = isNamed ? jsonQuery(value) : undefined
   if (json) {
-    const inner = await rewriter.result(json, scope)
-    const raw = { ...value, parameters: [inner.node] }
+    const inner = await rewriter.result(json.query, scope)
+    const hidden = inner.outputs.flatMap((output) => ('isHidden' in output && output.isHidden ? [output.name] : []))
+    const raw = json.replaceBy(inner.node, hidden)
     const node = { ...one, selection: { ...selection, node: raw } } as Node
     return { node, outputs: [{ name, inner: inner.outputs }] }
   }

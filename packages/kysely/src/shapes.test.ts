@@ -4,6 +4,7 @@
 import { createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import {
+  type ExpressionBuilder,
   type Generated,
   HandleEmptyInListsPlugin,
   Kysely,
@@ -19,7 +20,9 @@ import {
   sql,
   WithSchemaPlugin,
 } from 'kysely'
+import { jsonArrayFrom as arrayOfMysql } from 'kysely/helpers/mysql'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { jsonArrayFrom as arrayOfSqlite, jsonObjectFrom as objectOfSqlite } from 'kysely/helpers/sqlite'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
 
@@ -40,6 +43,7 @@ type Search = SelectQueryBuilder<Logs, 'logs', object>
 const sent: string[] = []
 const rows: object[] = []
 let db: Db
+let textual: object
 let users: { encrypt(row: { id: number; email: string }): Promise<object> }
 let connect: (plugins: KyselyPlugin[]) => Db
 
@@ -77,6 +81,13 @@ beforeEach(async () => {
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
   const model = eaas.model({ name: 'users', keyId, bind: ['id'], fields: { email: text({ index: 'email_index' }) } })
   users = model
+  textual = eaas.model({
+    name: 'users',
+    keyId,
+    bind: ['id'],
+    format: 'text',
+    fields: { email: text({ index: 'email_index' }) },
+  })
   const notes = eaas.model({
     name: 'notes',
     keyId,
@@ -568,15 +579,33 @@ describe('Kysely', () => {
     })
     expect(sent).toEqual([])
   })
+  it.each([
+    [['email'], '("email_index") do nothing'],
+    [['city', 'email'], '("city", "email_index") do nothing'],
+    [['id'], '("id") do nothing'],
+  ] as const)('conflicts in %j by the column of the index', async (columns, expected) => {
+    await db
+      .insertInto('users')
+      .values(user as never)
+      .onConflict((on) => on.columns(columns).doNothing())
+      .execute()
+    expect(sent[0]).toContain(JSON.stringify(`on conflict ${expected}`).slice(1, -1))
+  })
   describe('without locks, as on SQLite', () => {
     const calls: string[] = []
+    const stored: Record<string, unknown>[] = []
+    let parameters: readonly unknown[] = []
+    let columns: object[] = []
     let changed = 1n
     let isBusy = false
     const connection = {
-      executeQuery: async <R>(query: { sql: string }) => {
+      executeQuery: async <R>(query: { sql: string; parameters: readonly unknown[] }) => {
+        if (query.sql.includes('pragma_table_info')) return { rows: columns as R[] }
         calls.push(query.sql.split(' ', 1)[0] ?? '')
+        parameters = query.parameters
+        sent.push(query.sql)
         return query.sql.startsWith('select')
-          ? { rows: [{ id: 7 }] as R[] }
+          ? { rows: structuredClone(stored) as R[] }
           : { rows: [] as R[], numAffectedRows: changed }
       },
       async *streamQuery<R>() {
@@ -601,7 +630,48 @@ describe('Kysely', () => {
     let other: Db
     beforeEach(() => {
       calls.length = 0
-      other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: users as never }) })
+      columns = []
+      stored.splice(0, stored.length, { id: 7 })
+      other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: textual as never }) })
+    })
+
+    it('refuses a model that stores JSON', () => {
+      expect(() => encrypted(sqlite, { users: users as never })).toThrow(
+        'users.email would be stored as an object, which drivers of SQLite do not take',
+      )
+    })
+    it.each(['007', '7D444840-9DC0-11D1-B245-5FFDCE74FAD2', 7])(
+      'stores the id %s as it is in a column of text, and refuses what another column would change',
+      async (id) => {
+        const insert = other.insertInto('users').values({ id, email: SECRET } as never)
+        if (id !== 7) await expect(insert.execute()).rejects.toThrow('users.id must have the spelling')
+        columns = [{ name: 'id' }]
+        await insert.execute()
+        expect(parameters[0]).toBe(String(id))
+      },
+    )
+    it('opens JSON of a query inside, and takes out what is selected for it', async () => {
+      const model = textual as { encrypt(row: object): Promise<{ email: string }> }
+      const { email } = await model.encrypt({ id: 7, email: SECRET })
+      const json = JSON.stringify({ email, eaas_bound_0: 7 })
+      stored.splice(0, 1, { all: `[${json}]`, other: [JSON.parse(json)], one: json, none: null })
+      const inner = (eb: ExpressionBuilder<Database, 'contacts'>) => eb.selectFrom('users').select('email')
+      const found = await other
+        .selectFrom('contacts')
+        .select((eb) => [
+          arrayOfSqlite(inner(eb)).as('all'),
+          arrayOfMysql(inner(eb)).as('other'), // whose driver returns it as an object
+          objectOfSqlite(inner(eb)).as('one'),
+          objectOfSqlite(inner(eb)).as('none'),
+        ])
+        .execute()
+      expect(found).toEqual([
+        { all: [{ email: SECRET }], other: [{ email: SECRET }], one: { email: SECRET }, none: null },
+      ])
+      expect(sent[0]).toContain(
+        `json_group_array(json_object('email', "agg"."email", 'eaas_bound_0', "agg"."eaas_bound_0"))`,
+      )
+      expect(sent[0]).toContain(`json_object('email', "obj"."email", 'eaas_bound_0', "obj"."eaas_bound_0")`)
     })
 
     it('rolls an update back that changed other rows than it found', async () => {

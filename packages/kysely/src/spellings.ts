@@ -31,6 +31,7 @@ import {
   pathOf,
   type Run,
   readColumnTypes,
+  readTextColumns,
   spellFor,
 } from './column-types.js'
 import type { Node } from './nodes.js'
@@ -63,8 +64,8 @@ export interface Spellings {
 
 /** What the adapter knows of a database. */
 export interface Database {
-  /** The types of columns can be read. */
   isPostgres: boolean
+  isSqlite: boolean
   /** It returns UUIDs in upper case. */
   isSqlServer: boolean
   /** The types that were read before, by table. */
@@ -73,11 +74,12 @@ export interface Database {
 }
 
 /** @param run runs a query before the one that is rewritten, on its connection */
-export function createSpellings({ isPostgres, isSqlServer, known, ids }: Database, run: Run): Spellings {
+export function createSpellings({ isPostgres, isSqlite, isSqlServer, known, ids }: Database, run: Run): Spellings {
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
-    if (!isPostgres || table.bind.length === 0) return new Map()
+    const read = isPostgres ? readColumnTypes : isSqlite ? readTextColumns : undefined
+    if (!read || table.bind.length === 0) return new Map()
     const name = pathOf(tableOf(node))
-    const types = known.get(name) ?? (await readColumnTypes(run, tableOf(node)))
+    const types = known.get(name) ?? (await read(run, tableOf(node)))
     if (types.size > 0) known.set(name, types) // a table that is not there may be created
     return types
   }

@@ -141,7 +141,8 @@ async function rewriteConflict(
 ): Promise<Node> {
   const { table } = named
   const scope = { ...outer, own: new Map([...outer.own, ['excluded', tableRelation(table)]]) }
-  const conflict = readConflict(table, ((node.columns as readonly Node[]) ?? []).map(nameOf), rows)
+  const targets = ((node.columns as readonly Node[]) ?? []).map(nameOf)
+  const conflict = readConflict(table, targets, rows)
   const { values, computed } = readUpdates((node.updates as readonly Node[]) ?? [])
   table.assertKeepsKey(Object.fromEntries(computed), {})
   const taken = [...computed].flatMap(([column, value]) =>
@@ -151,6 +152,7 @@ async function rewriteConflict(
   for (const name of excluded.keys()) computed.delete(name)
   await rewriteComputed(rewriter, table, computed, scope)
   const out: Record<string, unknown> = { ...node }
+  if (node.columns) out.columns = targets.map((column) => ColumnNode.create(indexOf(table, column)))
   if (table.isBound(values) || excluded.size > 0) await rewriter.spellings.assertStored(named, rows)
   if (node.updates) {
     const sealed = await table.sealChanges(values, conflict.bound)
@@ -160,6 +162,11 @@ async function rewriteConflict(
     if (node[member]) out[member] = await rewriter.expression(node[member] as Node, scope)
   }
   return out as unknown as Node
+}
+
+/** The column by which rows conflict: that of the index of an encrypted one, whose values are never equal. */
+function indexOf(table: SealedTable, column: string): string {
+  return table.isSealed(column) ? table.planEqual(column, '=', []).column : column
 }
 
 export function readUpdates(updates: readonly Node[]): Given {

@@ -3,6 +3,7 @@ import { createClient, text } from '../../sdk/src/index.js'
 import { createTestService } from '../../sdk/src/testing.js'
 import { sealData } from './data.js'
 import { readSchema } from './schema.js'
+import { rewriteWhere } from './where.js'
 
 const clientOf = (activeProvider: string, id: string, body = 'body String @db.LongText') => ({
   _runtimeDataModel: {
@@ -87,5 +88,60 @@ describe('the fields of a schema', () => {
     await expect(readWith('postgresql', 'id Int? @unique')).rejects.toThrow(
       'values cannot be bound to id: it may be null',
     )
+  })
+})
+
+describe('the compound unique keys of a schema', () => {
+  const INDEXED = '@@unique([tenant, mail_index])'
+
+  async function readKeys(...lines: string[]) {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'users' })
+    const fields = { mail: text({ index: 'mail_index', normalize: ['lowercase'] }), note: text() }
+    const model = eaas.model({ name: 'users', keyId, bind: ['id'], format: 'text', warn: false, fields })
+    const columns = ['id String @id', 'tenant Int', 'mail String', 'mail_index String?', 'note String']
+    const User = { fields: columns.map((one) => field(one.split(' ')[0] ?? '', 'String')) }
+    const inlineSchema = `model User {\n  ${[...columns, ...lines].join('\n  ')}\n}`
+    const config = { activeProvider: 'postgresql', inlineSchema }
+    const schema = readSchema({ _runtimeDataModel: { models: { User } }, _engineConfig: config }, { User: model })
+    const { mail_index } = await model.index({ mail: 'ada@x.org' })
+    return { mail_index, find: (where: object) => rewriteWhere(schema, schema.get('User'), where) }
+  }
+
+  it.each([
+    ['tenant_mail', 'tenant_mail_index', '@@unique([tenant, mail])', INDEXED],
+    [
+      'tenant_mail',
+      'mail_index_tenant',
+      '@@unique(fields: [tenant, mail])',
+      '@@unique([mail_index(sort: Desc), tenant])',
+    ],
+    [
+      'byMail',
+      'byIndex',
+      '@@unique([tenant, mail], name: "byMail", map: "x")',
+      '@@unique(name: "byIndex", [tenant, mail_index])',
+    ],
+    ['tenant_mail', 'tenant_mail_index', '@@unique([tenant, mail])', '@@id([tenant, mail_index])'],
+  ])('find a row by %s, with the index in place of the field: %s', async (key, indexed, ...lines) => {
+    const { find, mail_index } = await readKeys(...lines)
+    const where = { [key]: { tenant: 1, mail: 'ADA@x.org' }, note: null }
+    expect(await find(where)).toEqual({ [indexed]: { tenant: 1, mail_index }, note: null })
+  })
+  it('are left as they are without an encrypted field', async () => {
+    const { find } = await readKeys(INDEXED)
+    const where = { tenant_mail_index: { tenant: 1, mail_index: 'x' } }
+    expect(await find(where)).toEqual(where)
+  })
+  it('are refused without one of the index, or without an index', async () => {
+    const { find } = await readKeys('@@unique([tenant, mail])', '@@unique([tenant, note])')
+    await expect(find({ tenant_mail: { mail: 'ada@x.org', tenant: 1 } })).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: 'users.mail is encrypted: rows are found by tenant_mail only if its index is unique so too',
+      hint: 'Add @@unique([tenant, mail_index]) beside it in the schema.',
+    })
+    await expect(find({ tenant_note: { note: 'x', tenant: 1 } })).rejects.toMatchObject({
+      message: expect.stringContaining('users.note is encrypted: it has no index'),
+    })
   })
 })

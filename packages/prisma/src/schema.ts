@@ -19,6 +19,8 @@ export interface KnownModel {
   fields: ReadonlySet<string>
   /** Those that identify a row; none where the schema does not say. */
   ids: readonly string[]
+  /** The fields of each compound unique key, by the name that it has in conditions. */
+  uniques: ReadonlyMap<string, readonly string[]>
   /** The other model of each relation, by its field. */
   relations: ReadonlyMap<string, string>
   /**
@@ -185,6 +187,7 @@ function knowModel(
     sealed,
     fields: new Set(fields.map((field) => field.name)),
     ids: types?.ids ?? [],
+    uniques: types?.uniques ?? new Map(),
     omitted,
     relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
     lists: types?.lists ?? new Set(),

@@ -15,6 +15,8 @@ export interface ModelTypes {
   defaults: ReadonlyMap<string, Default>
   /** The fields of `@id` or `@@id`. */
   ids: readonly string[]
+  /** The fields of each `@@unique` and `@@id`, by the name that it has in conditions. */
+  uniques: ReadonlyMap<string, readonly string[]>
   /** The fields with a default of any kind. */
   filled: ReadonlySet<string>
   /** The fields that are lists, such as the relation to many rows. */
@@ -67,6 +69,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
   let references = new Map<string, readonly Reference[]>()
   let defaults = new Map<string, Default>()
   let ids: string[] = []
+  let uniques = new Map<string, readonly string[]>()
   let filled = new Set<string>()
   let lists = new Set<string>()
   let optional = new Set<string>()
@@ -80,6 +83,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
       references = new Map()
       defaults = new Map()
       ids = []
+      uniques = new Map()
       filled = new Set()
       lists = new Set()
       optional = new Set()
@@ -92,6 +96,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
         references,
         defaults,
         ids,
+        uniques,
         filled,
         lists,
         optional,
@@ -110,6 +115,13 @@ export function readTypes(client: object): Map<string, ModelTypes> {
     if (short !== undefined) lengths.set(short, Number(characters))
     const [, id, together = id ?? ''] = /^\s*(?:(\w+)\s.*\s@id\b|@@id\(.*?\[([^\]]*)\])/.exec(bare) ?? []
     ids.push(...together.split(',').flatMap((one) => /\w+/.exec(one)?.[0] ?? []))
+    const [, among] = /^\s*@@(?:unique|id)\(.*?\[([^\]]*)\]/.exec(bare) ?? []
+    if (among !== undefined) {
+      const fields = among.replaceAll(/\([^)]*\)/g, '').split(',')
+      const names = fields.map((one) => one.trim())
+      const [, own = names.join('_')] = /\bname:\s*"([^"]+)"/.exec(line) ?? []
+      uniques.set(own, names)
+    }
     const [, withDefault] = /^\s*(\w+)\s.*@default\(/.exec(bare) ?? []
     if (withDefault !== undefined) filled.add(withDefault)
     const [, called, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []

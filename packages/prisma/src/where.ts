@@ -5,7 +5,6 @@ import {
   BOUNDS,
   type Filter,
   type Row,
-  refuseExpression,
   refuseField,
   refuseOperator,
   type SealedTable,
@@ -48,13 +47,39 @@ export async function rewriteWhere(
         const { sealed } = schema.get(modelName)
         if (sealed?.isSealed(name)) refuseReference(sealed, name)
       }
-      const inner = isCombined(model, key) && isPlain(value) ? Object.keys(value) : []
-      const sealed = inner.find((one) => model.sealed?.isSealed(one))
-      if (sealed !== undefined) refuseExpression(model.sealed?.name ?? '', sealed)
-      out[key] = value
+      const { name, fields } = await rewriteCombined(model, key, value)
+      out[name] = fields
     }
   }
   return further.reduce((all, one) => both(all, one), out)
+}
+
+/** Names the compound unique key that has the index in place of an encrypted field, and fills it. */
+async function rewriteCombined(
+  model: KnownModel,
+  key: string,
+  value: unknown,
+): Promise<{ name: string; fields: unknown }> {
+  const { sealed, uniques } = model
+  const given = isCombined(model, key) && isPlain(value) ? value : {}
+  const field = Object.keys(given).find((one) => sealed?.isSealed(one))
+  if (!sealed || field === undefined) return { name: key, fields: value }
+  const plans = new Map(
+    Object.entries(given).flatMap(([name, one]) =>
+      sealed.isSealed(name) ? [[name, sealed.planEqual(name, '=', [one])]] : [],
+    ),
+  )
+  const indexed = (uniques.get(key) ?? Object.keys(given)).map((name) => plans.get(name)?.column ?? name)
+  const [name] = [...uniques].find(([, fields]) => String(fields.toSorted()) === String(indexed.toSorted())) ?? []
+  if (name === undefined) {
+    const hint = `Add @@unique([${indexed.join(', ')}]) beside it in the schema.`
+    return refuseField(sealed.name, field, `rows are found by ${key} only if its index is unique so too`, hint)
+  }
+  const all = Object.entries(given).map(async ([one, own]) => {
+    const plan = plans.get(one)
+    return plan ? [plan.column, (await plan.hash())[0]] : [one, own]
+  })
+  return { name, fields: Object.fromEntries(await Promise.all(all)) }
 }
 
 /** What `client.user.fields` has: in a condition, the value of another column of the row. */

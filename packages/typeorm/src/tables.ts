@@ -1,7 +1,7 @@
 /** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
+import { createSealedTable, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
 import type { ColumnMetadata } from './internals.js'
 
@@ -48,9 +48,42 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
   // Another entity of the same table would write it, too.
   for (const metadata of dataSource.entityMetadatas) {
     const table = known.get(pathOf(metadata))
-    for (const name of table?.sealed.columns ?? []) table?.columnOf(metadata, name)
+    for (const name of table?.sealed.columns ?? []) {
+      const column = table?.columnOf(metadata, name)
+      if (column && table?.sealed.isSealed(name) && isTextual(column.type)) compareByValue(column)
+    }
   }
   return { all: [...known.values()], find: (metadata) => known.get(pathOf(metadata)) }
+}
+
+/**
+ * Before an update TypeORM reads a column of the entity, then of the stored row, and takes other objects than those of
+ * JSON columns for changed if they are not the same: so the second call returns the object of the first if they are equal.
+ */
+function compareByValue(column: ColumnMetadata): void {
+  const read = column.getEntityValue.bind(column)
+  let last: WeakRef<object> | undefined
+  column.getEntityValue = (entity, isOfRow) => {
+    const value: unknown = read(entity, isOfRow)
+    if (!isObject(value) || ArrayBuffer.isView(value)) return value // TypeORM compares bytes itself
+    const given = isOfRow ? last?.deref() : undefined
+    last = isOfRow ? undefined : new WeakRef(value)
+    return given && isEqual(given, value) ? given : value
+  }
+}
+
+/** Whether two dates, or two values of JSON, are equal. */
+function isEqual(one: unknown, other: unknown): boolean {
+  if (!isObject(one) || !isObject(other)) return one === other
+  if (one instanceof Date && other instanceof Date) return one.getTime() === other.getTime()
+  const keys = Object.keys(one)
+  const isSame = (key: string) => Object.hasOwn(other, key) && isEqual(one[key], other[key])
+  const isSameKind = Object.getPrototypeOf(one) === Object.getPrototypeOf(other)
+  return isSameKind && keys.length === Object.keys(other).length && keys.every(isSame)
+}
+
+function isObject(value: unknown): value is Row {
+  return typeof value === 'object' && value !== null
 }
 
 function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
