@@ -1,8 +1,10 @@
 // What `backfill` and `inspect-table` refuse before they reach a database. test/cli/tables.test.ts has them work on one.
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
+import { openState } from './backfill-state.js'
+import type { Io } from './io.js'
 import { runCommand } from './test-support/command.js'
 
 const URL = 'postgres://app:hidden@127.0.0.1:1/app'
@@ -99,5 +101,32 @@ describe('backfill', () => {
   it('keeps no state of a dry run', async () => {
     const { code, err } = await command(['backfill', 'model.mjs', '--table', 't', '--dry-run', '--state', 's'])
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('leave out --state') })
+  })
+})
+
+describe('the state of a backfill', () => {
+  const run = { table: 't' }
+  const stand = { after: '["7"]', done: { rows: 7, changed: 7, current: 0, failed: 0, gone: 0 } }
+  const open = () => openState({ folder } as Io, 'state', run)
+
+  it('is written through no symbolic link that somebody put beside it', async () => {
+    const other = join(folder, 'other')
+    writeFileSync(other, 'of somebody else')
+    symlinkSync(other, join(folder, 'state.new'))
+    const state = await open()
+    await state.save(stand)
+    await state.save({ ...stand, after: '["8"]' })
+    expect(readFileSync(other, 'utf8')).toBe('of somebody else')
+    expect(statSync(join(folder, 'state')).mode & 0o777).toBe(0o600)
+    expect((await open()).found).toEqual({ ...stand, after: '["8"]' })
+  })
+
+  it('leaves no other file behind', async () => {
+    const before = readdirSync(folder)
+    const state = await open()
+    await state.save(stand)
+    expect(readdirSync(folder).sort()).toEqual([...before, 'state'].sort())
+    await state.clear()
+    expect(readdirSync(folder)).toEqual(before)
   })
 })

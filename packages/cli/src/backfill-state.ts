@@ -2,6 +2,7 @@
 import { open, readFile, rename, unlink } from 'node:fs/promises'
 import { FOLDER_REASONS, refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
+import { nameTemporary, PRIVATE_MODE } from './output.js'
 
 const FORMAT = 'eaas/backfill-state/1'
 const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
@@ -35,8 +36,8 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
   return {
     found: text === undefined ? undefined : readStand(text, run, file),
     async save({ after, done }) {
-      const temporary = `${path}.new` // the same name each time, so that killed runs leave one at most
-      const handle = await open(temporary, 'w', 0o600).catch((error: unknown) =>
+      const temporary = await nameTemporary(path)
+      const handle = await open(temporary, 'wx', PRIVATE_MODE).catch((error: unknown) =>
         refusePath(file, error, FOLDER_REASONS),
       )
       try {

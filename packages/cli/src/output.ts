@@ -220,7 +220,7 @@ const KEPT_CHARACTERS = 40
  * Names a temporary file beside a file, and removes those that commands of this machine left there when they
  * were killed.
  */
-async function nameTemporary(path: string): Promise<string> {
+export async function nameTemporary(path: string): Promise<string> {
   const folder = dirname(path)
   const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
   const begin = `.${[...basename(path)].slice(0, KEPT_CHARACTERS).join('')}.${machine}-`

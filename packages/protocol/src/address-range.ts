@@ -4,24 +4,30 @@ const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
 const V4 = new RegExp(`^${BYTE}(?:\\.${BYTE}){3}$`)
 const PREFIX = /^(?:0|[1-9]\d{0,2})$/
 const GROUP_BITS = 16
-/** The bits that an IPv4 address mapped into IPv6 begins with: `::ffff:` */
+/** The bits that an IPv4 address mapped into IPv6 begins with: `::ffff:`. */
 const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
 
 /**
  * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed:
- * `10.0.0.5/8` becomes `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is
+ * `10.0.0.5/8` becomes `10.0.0.0/8`. Writes an IPv4 address or range that is mapped into IPv6 as IPv4:
+ * `::ffff:10.0.0.0/104` becomes `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is
  * neither.
  */
 export function readAddressRange(text: string): string | undefined {
   const [address = '', prefix, ...rest] = text.split('/')
   const bits = bitsOf(address)
   if (bits === undefined || rest.length > 0) return undefined
+  if (prefix !== undefined && (!PREFIX.test(prefix) || Number(prefix) > bits.length)) return undefined
+  if (bits.startsWith(MAPPED)) {
+    const mapped = addressOf(bits.slice(MAPPED.length))
+    if (prefix === undefined) return mapped
+    // A user who writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6
+    // addresses.
+    if (Number(prefix) < MAPPED.length) return undefined
+    return readAddressRange(`${mapped}/${Number(prefix) - MAPPED.length}`)
+  }
   if (prefix === undefined) return text
-  if (!PREFIX.test(prefix) || Number(prefix) > bits.length) return undefined
   const network = bits.slice(0, Number(prefix)).padEnd(bits.length, '0')
-  // A user who writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6
-  // addresses.
-  if (bits.startsWith(MAPPED) && Number(prefix) < MAPPED.length) return undefined
   return network === bits ? text : `${addressOf(network)}/${prefix}`
 }
 

@@ -427,9 +427,6 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
     load,
     maxMessages: settings.encryptLimits.maxMessages,
     hasSecret: settings.secrets.list.length > 0,
-    currentVersion: async (keyId: string, signal: AbortSignal | undefined) =>
-      (await resources.keys.get(keyId, { signal })).current_version,
-    ensureKey: async (name: string) => (await resources.keys.ensure({ name })).id,
   }
   type Loaded = Awaited<ReturnType<typeof load>>
   const readyEngine = (parts: Loaded): Soon<Loaded> => {
@@ -519,7 +516,7 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
       const { model = '', signal } = options
       assertNotAborted(signal)
       const { records, createIndexKey } = await prepare()
-      return createIndexKey(records, key, { model, signal, ensureKey: models.ensureKey })
+      return createIndexKey(records, key, { model, signal })
     },
     async rewrapIndexKey(indexKey: string, options?: CallOptions) {
       const signal = readSignal('rewrapIndexKey()', options)

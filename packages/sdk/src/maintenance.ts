@@ -149,6 +149,7 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
   const signal = readSignal('getVersions()', options)
   const { definition, load } = getInternals(model)
   const { deps } = await load()
+  await definition.named?.find(deps.findKey)
   return Object.fromEntries(await readVersions(definition, deps, signal))
 }
 
@@ -182,6 +183,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
     throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
   // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
+  await definition.named?.find(deps.findKey)
   const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)
   const found = createCounts(definition)
   const shop = { definition, read, counts: found, rows, deps, signal }

@@ -16,6 +16,8 @@ import type { RecordsDeps } from './records/blocks.js'
 import { createEnvelopes } from './records/envelopes.js'
 import { rewrap } from './records/rewrapping.js'
 import type { GivenSecrets } from './records/secret-options.js'
+import { findKey } from './resources/ensure-key.js'
+import createKeys from './resources/keys.js'
 
 export { readJson } from './json.js'
 export { createIndexKey, rewrapIndexKey } from './models/local-index.js'
@@ -25,9 +27,9 @@ export { encryptMany } from './records/encrypt-many.js'
 export { openOne, rewrapEnvelope, sealOne } from './records/envelopes.js'
 export { default as createApiKeys } from './resources/api-keys.js'
 export { default as createAudit } from './resources/audit.js'
-export { default as createKeys } from './resources/keys.js'
 export { default as createServerMode } from './resources/server-mode.js'
 export { default as createService } from './resources/service.js'
+export { createKeys }
 
 export interface ConnectOptions extends HttpOptions {
   engine: EngineName
@@ -86,8 +88,10 @@ export function connect(options: ConnectOptions): Connection {
     secrets,
   })
   const onClose = new Set<() => void>()
+  const observed: Http = (call) => observe(emit, call, () => http(call))
+  const keys = createKeys(observed)
   return {
-    http: (call) => observe(emit, call, () => http(call)),
+    http: observed,
     records: {
       envelopes,
       encryptDeks,
@@ -97,6 +101,9 @@ export function connect(options: ConnectOptions): Connection {
       rewrap: (old, signal, options) => rewrap({ batcher, envelopes, verify }, old, signal, options),
       closed,
       onClose,
+      currentVersion: async (keyId, signal) => (await keys.get(keyId, { signal })).current_version,
+      findKey: async (name) => (await findKey(keys, name))?.id,
+      ensureKey: async (name) => (await keys.ensure({ name })).id,
     },
     close() {
       encryptDeks.close()

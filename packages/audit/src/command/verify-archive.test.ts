@@ -1,4 +1,5 @@
 // Several files of one log: `verify-archive`, and the commands that read them as one.
+import { execFileSync } from 'node:child_process'
 import { createSecretKey } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -145,6 +146,14 @@ describe('eaas-audit verify-archive', () => {
     const archive = await archiveOf(marked ?? '', longer ?? '', parts[0] ?? '')
     const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...KEY])
     expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`${TENANT}  3 +1 to 467 .* valid\n`))])
+  })
+
+  it.skipIf(process.platform === 'win32')('refuses a FIFO among the archives, and does not wait for it', async () => {
+    const archive = await archiveOf(parts[0] ?? '')
+    const fifo = join(archive, 'b.ndjson')
+    execFileSync('mkfifo', [fifo])
+    const { code, stderr } = await runAuditCommand(['verify-archive', archive, ...KEY])
+    expect([code, stderr]).toEqual([3, `eaas-audit: ${fifo} is not an archive: it is not a regular file\n`])
   })
 
   it('finds one that is missing, altered, or the first', async () => {

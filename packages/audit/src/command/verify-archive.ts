@@ -1,11 +1,11 @@
 /** `eaas-audit verify-archive`: verifies the archives of purges in a directory, those of each log as one. */
-import { readdir } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { ExportFault, readHeader } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
-import { CommandError, openGiven } from './files.js'
+import { assertFile, CommandError, openGiven } from './files.js'
 import { JSON_OPTION, judge, NOT_VALID, PART, UNTRUSTED_KEY, VALID, withKey } from './options.js'
 import { print, printJson, table } from './output.js'
 import { verifyFiles } from './verify-files.js'
@@ -80,6 +80,8 @@ async function listArchives(folder: string): Promise<Archive[]> {
 }
 
 async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 'after_id'>> {
+  await assertFile(path)
+  if (!(await stat(path)).isFile()) throw new CommandError(`${path} is not an archive: it is not a regular file`)
   const lines = splitLines((await openGiven(path)).chunks)
   const { value = '' } = await lines.next()
   await lines.return(undefined)

@@ -2,10 +2,14 @@
 import { visible } from '@eaas/protocol'
 import { type Cell, isFigure, type Table } from './table.js'
 
-/** What a spreadsheet would take for a formula, also in its full-width form. */
-const FORMULA = /^[=+\-@\uff1d\uff0b\uff0d\uff20]/u
+/**
+ * Where a formula would begin, also in its full-width form: at the beginning of a text, and behind a semicolon, which
+ * separates cells where the comma is the decimal sign. Quotes do not keep a text together there, since a line then
+ * splits elsewhere. Tabs and line breaks are shown as escapes.
+ */
+const FORMULA = /(^|;)(?=[ "]*[=+\-@\uff1d\uff0b\uff0d\uff20])/gu
 
-/** Writes a table. A text that a spreadsheet would calculate gets an apostrophe before it. */
+/** Writes a table. What a spreadsheet would calculate gets an apostrophe before it. */
 export function writeCsv({ columns, rows }: Table): string {
   const lines = [columns.map(({ name }) => name), ...rows.map(({ cells }) => cells)]
   return lines.map((cells) => `${cells.map(writeCell).join(',')}\r\n`).join('')
@@ -15,6 +19,5 @@ function writeCell(cell: Cell): string {
   if (cell === null) return ''
   if (isFigure(cell)) return String(cell.count)
   if (typeof cell === 'number') return String(cell)
-  const text = visible(cell)
-  return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`
+  return `"${visible(cell).replace(FORMULA, "$1'").replaceAll('"', '""')}"`
 }

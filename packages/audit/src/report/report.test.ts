@@ -607,6 +607,12 @@ describe('the page', () => {
   })
 })
 
+/** The cells of all lines as spreadsheets read them: a quote counts at the beginning of a cell alone. */
+function readCells(csv: string, delimiter: ',' | ';'): string[] {
+  const cells = csv.matchAll(new RegExp(`(?:"((?:[^"]|"")*)")?([^${delimiter}\\r\\n]*)(?:${delimiter}|\\r\\n)`, 'g'))
+  return [...cells].map(([, quoted = '', rest = '']) => quoted.replaceAll('""', '"') + rest).slice(1) // the titles
+}
+
 describe('the files for programs', () => {
   it('hold no text that a spreadsheet calculates or that breaks out of its cell', async () => {
     const { report } = await reportOn()
@@ -633,6 +639,21 @@ describe('the files for programs', () => {
   it.each(['=1', '+1', '-1', '@x', '\uff1d1'])('have an apostrophe before %j', (text) => {
     const table = { name: 't', title: '', columns: [], rows: [{ cells: [text] }], empty: '' }
     expect(writeCsv(table)).toBe(`\r\n"'${text}"\r\n`)
+  })
+
+  it.each([
+    ['x;=1+1;', "x;'=1+1;"],
+    ['=1;;+2; -3;@x', "'=1;;'+2;' -3;'@x"],
+    ['x;"=1+1"', 'x;\'"=1+1"'],
+    ['x;"";"@y', 'x;"";\'"@y'],
+    ['x\t=1\n=2\r=3', 'x\\u0009=1\\u000a=2\\u000d=3'],
+    ['a; b;c-d', 'a; b;c-d'],
+  ])('have no formula in %j, whether commas or semicolons separate their cells', (text, shown) => {
+    const cells = ['acme', text, 'last']
+    const csv = writeCsv({ name: 't', title: '', columns: [], rows: [{ cells }, { cells: [1, text] }], empty: '' })
+    expect(readCells(csv, ',')).toEqual(['acme', shown, 'last', '1', shown])
+    const split = csv.split(/[;\r\n]/) // by a reader that knows no quotes
+    for (const cell of [...readCells(csv, ';'), ...split]) expect(cell).not.toMatch(/^[ "]*[=+\-@]/)
   })
 
   it('show blanks at the beginning, after which a spreadsheet would still calculate', () => {

@@ -95,7 +95,8 @@ export type KeyOptions = KeyByName | KeyById
 export interface KeyByName {
   /**
    * The name of the key under which all fields are sealed. It is looked up at the first use of the model, and created
-   * where there is none: the API key needs `keys:read` for that, and `keys:create` where the key may be missing.
+   * by the first write where there is none: the API key needs `keys:read` for that, and `keys:create` where the key may
+   * be missing.
    */
   key: string
   /** Not with `key`. */
@@ -271,7 +272,7 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   const keyIds = new Set(typeof keyId === 'string' ? [keyId, ...formerKeyIds] : formerKeyIds)
   const indexKey = readLocal(options, binding.name, typeof keyId === 'string' ? keyIds : undefined)
   const indexKeys = [indexKey, ...columns.map((column) => column.indexKey)].filter((one) => one !== undefined)
-  const named = byName === undefined ? undefined : new NamedKey(byName, keyIds, indexKeys)
+  const named = byName === undefined ? undefined : createNamedKey(byName, keyIds, indexKeys)
   const shared = columns.find((column) => column.shared)
   if (indexKey && shared)
     throw new InvalidInputError(`${JSON.stringify(shared.column)}: the service makes a shared index: omit indexKey`)
@@ -297,38 +298,47 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   }
 }
 
+/** Returns the id of the key of this name; undefined where there is none. */
+type Find = (name: string) => Promise<string | undefined>
+
 /** The key of a model that is declared by its name. */
-export class NamedKey {
-  /** undefined until it was looked up */
+export interface NamedKey {
+  readonly name: string
+  /** undefined until it was found */
   id: string | undefined
-  private finding: (() => Soon<this>) | undefined
-
   /**
-   * @param keyIds those of the model, to which its own is added once it is known
-   * @param indexKeys those of its index columns, which must be of one of its keys
+   * Looks the key up until it is found, once for all calls that wait. @throws InvalidInputError when an index key is
+   * of another one; the errors of `find`
    */
-  constructor(
-    readonly name: string,
-    private readonly keyIds: Set<string>,
-    private readonly indexKeys: readonly IndexKey[],
-  ) {}
+  find(find: Find): Promise<undefined>
+}
 
-  /**
-   * Looks the key up, once for all calls that wait; again after a failure. @throws InvalidInputError when an index
-   * key is of another one; the errors of `keys.ensure`
-   */
-  find(ensure: (name: string) => Promise<string>): Soon<this> {
-    this.finding ??= loadOnce(async () => {
-      const id = await ensure(this.name)
-      const all = [id, ...this.keyIds]
-      const foreign = this.indexKeys.find(({ wrapped }) => !all.includes(wrapped.key_id))
-      if (foreign) throw foreignIndexKey(foreign)
-      this.keyIds.add(id)
-      this.id = id
-      return this
-    })
-    return this.finding()
+/**
+ * @param keyIds those of the model, to which its own is added once it is known
+ * @param indexKeys those of its index columns, which must be of one of its keys
+ */
+function createNamedKey(name: string, keyIds: Set<string>, indexKeys: readonly IndexKey[]): NamedKey {
+  const finding = new Map<Find, () => Soon<object>>()
+  const key: NamedKey = {
+    name,
+    id: undefined,
+    async find(find) {
+      if (key.id) return
+      const once = finding.get(find) ?? loadOnce(() => take(find))
+      finding.set(find, once)
+      await once()
+    },
   }
+  const take = async (find: Find) => {
+    const id = await find(name)
+    const foreign = indexKeys.find(({ wrapped: { key_id } }) => key_id !== id && !keyIds.has(key_id))
+    if (foreign) throw foreignIndexKey(foreign)
+    if (id) keyIds.add(id)
+    else finding.delete(find) // the next call looks again
+    key.id ??= id
+    return key
+  }
+  return key
 }
 
 /** @throws InvalidInputError when it is none, or a key by its id is given too */

@@ -46,13 +46,14 @@ export async function hashColumnTexts(
 type Hashes = Map<IndexColumn, Map<string, string>>
 
 async function hashByService(
-  { batcher }: ModelDeps,
-  { keyOf }: Definition,
+  { batcher, ensureKey }: ModelDeps,
+  { keyOf, named }: Definition,
   byColumn: Hashes,
   { signal }: RowsOptions,
 ): Promise<void> {
   const texts = new Set([...byColumn.values()].flatMap((hashes) => [...hashes.keys()]))
   if (texts.size === 0) return
+  await named?.find(ensureKey)
   const keyId = keyOf({}, 0) // the model's: with a key for each row, it has an index key instead
   const made = await hashEach(batcher, texts, { keyId, signal })
   for (const column of byColumn.keys()) byColumn.set(column, made) // equal texts have one hash, whatever their column

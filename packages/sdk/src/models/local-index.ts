@@ -26,13 +26,9 @@ type Deps = Pick<RecordsDeps, 'batcher' | 'envelopes' | 'closed' | 'onClose' | '
 
 /** Makes an index key and returns its text; see `Client.createIndexKey`. The engine must be ready. */
 export async function createIndexKey(
-  { wrap, envelopes }: Deps,
+  { wrap, envelopes, ensureKey }: Deps & Pick<RecordsDeps, 'ensureKey'>,
   key: string | { readonly key: string },
-  {
-    model,
-    signal,
-    ensureKey,
-  }: { model: string; signal: AbortSignal | undefined; ensureKey(name: string): Promise<string> },
+  { model, signal }: { model: string; signal: AbortSignal | undefined },
 ): Promise<string> {
   assertModelName(model)
   if (isObject(key)) assertOptions('key', key, ['key'])

@@ -19,10 +19,6 @@ export interface ModelDeps extends RecordsDeps {
   accepted: Accepted
   /** How many messages a DEK may seal. */
   maxMessages: number
-  /** The current version of a key. */
-  currentVersion(keyId: string, signal: AbortSignal | undefined): Promise<number>
-  /** Returns the id of the key of this name, which it creates where there is none. */
-  ensureKey(name: string): Promise<string>
 }
 
 export interface RowsOptions extends CallOptions {

@@ -43,7 +43,7 @@ export interface ModelRows {
 
 /** Makes the functions that seal and open rows of a definition. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
-  const { columns, bind, whole = definition } = definition
+  const { columns, bind, named: key, whole = definition } = definition
 
   const sealRead = async (read: readonly RowRead[], pace: Pace, options: SealOptions) => {
     await deps.envelopes.ready()
@@ -65,6 +65,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     async seal(records, options) {
       assertNotAborted(options.signal)
       const rows = copyRows(records, { paths: [...whole.fields, ...bind].map(({ path }) => path), toStore: true })
+      await key?.find(deps.ensureKey)
       const pace = createPace()
       const read: RowRead[] = []
       for (const one of readEach(definition, rows, [...rows.keys()])) {
@@ -75,7 +76,8 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       return sealRead(read, pace, options)
     },
     async sealEach(rows, { indexes, ...options }) {
-      const read = [...readEach(definition, rows, indexes)]
+      const failure = await key?.find(deps.ensureKey).catch(failureOf)
+      const read = failure ? rows.map(() => failure) : [...readEach(definition, rows, indexes)]
       const byKey: Record<string, RowRead[]> = {}
       for (const one of read) {
         if (isEaasError(one)) continue
@@ -96,8 +98,9 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     async open(records, { first = 0, ...options }) {
       assertNotAborted(options.signal)
       assertArray('records', records)
+      const failure = await key?.find(deps.findKey).catch(failureOf)
       await deps.envelopes.ready()
-      return openRows(deps, definition, records, { ...options, first })
+      return openRows(deps, definition, records, { ...options, first, failure })
     },
     access: {
       seal(rows, fields) {
@@ -114,7 +117,10 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     },
     async hash(query, signal) {
       const texts = readQueryTexts(definition, query)
-      if (definition.indexKey) await deps.envelopes.ready()
+      if (definition.indexKey) {
+        await deps.envelopes.ready()
+        await key?.find(deps.findKey)
+      }
       const getValue = await hashColumnTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
       return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
     },

@@ -244,7 +244,6 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   const load = async (some = definition) => {
     const { records, createModelRows, warnOfFewValues } = await deps.load()
     warnOfFewValues(definition)
-    await definition.named?.find(deps.ensureKey)
     const all = { ...deps, ...records }
     return { rows: createModelRows(all, some), deps: all }
   }

@@ -17,7 +17,7 @@ function scene() {
     const apiKey = permissions ? (await owner.apiKeys.create({ name: 'p', permissions })).secret : service.apiKey
     return createClient({ ...service, apiKey, fetch })
   }
-  return { owner, calls, connect }
+  return { owner, calls, connect, service }
 }
 
 const fields = { email: text({ index: 'email_index' }), note: text() }
@@ -38,6 +38,59 @@ describe('a model whose key is declared by its name', () => {
     expect(await again.decrypt(rows[7] as (typeof rows)[0])).toMatchObject({ note: 'called twice' })
     expect(await again.index({ email: row.email })).toEqual({ email_index: rows[0]?.email_index })
     expect((await owner.keys.list()).keys).toHaveLength(1)
+  })
+
+  it('opens rows under a disabled key, and seals none', async () => {
+    const { owner, connect } = scene()
+    const indexKey = await owner.createIndexKey({ key: 'users' }, { model: 'users' })
+    const sealed = await define(owner, { indexKey }).encrypt(row)
+    await owner.keys.disable(sealed.note.key_id)
+    const reader = define(await connect(), { indexKey })
+    expect(await reader.decrypt(sealed)).toEqual(row)
+    expect(await reader.index({ email: row.email })).toEqual({ email_index: sealed.email_index })
+    const { workOn } = await maintain(define(await connect(), { indexKey }), { work: 'open' })
+    expect(await workOn([sealed])).toMatchObject([{ status: 'changed', to: { note: row.note } }])
+    for (const one of [reader, define(await connect(), { indexKey })])
+      await expect(one.encrypt(row)).rejects.toMatchObject({ code: 'E_API', problem: 'E_STATE' })
+  })
+
+  it('creates no key to read, and finds the one that is created later', async () => {
+    const { owner, calls, connect } = scene()
+    const eaas = await connect()
+    const users = define(eaas)
+    const plain = define(eaas, { acceptPlaintext: true })
+    expect((await users.decryptMany([])).failed).toEqual([])
+    expect(await plain.decrypt({ id: 7, email: 'ada@example.org', note: 'x' } as never)).toMatchObject({ note: 'x' })
+    expect(new Set(calls)).toEqual(new Set(['GET /v1/keys']))
+    const sealed = await define(owner).encrypt(row)
+    expect(await users.decrypt(sealed)).toEqual(row)
+  })
+
+  it('fails the rows that need the key while it cannot be looked up, and no other', async () => {
+    const { owner, connect, service } = scene()
+    const { id } = await owner.keys.create({ name: 'former' })
+    const model = { name: 'users', bind: ['id'], warn: false, fields } as const
+    const former = await owner.model({ ...model, keyId: id }).encrypt({ ...row, id: 8 })
+    const sealed = await define(owner).encrypt(row)
+    for (const [failure, code] of [
+      [{ network: true }, 'E_NETWORK'],
+      [{ status: 503 }, 'E_API'],
+    ] as const) {
+      const users = define(await connect(), { formerKeyIds: [id] })
+      const whileAway = async <T>(run: () => Promise<T>) => {
+        service.failNext({ operation: 'listKeys', times: 3, ...failure }) // the SDK tries three times
+        return run()
+      }
+      const { ok, failed } = await whileAway(() => users.decryptMany([sealed, former]))
+      expect(ok).toEqual([{ ...row, id: 8 }])
+      expect(failed).toMatchObject([{ index: 0, error: { code } }])
+      await expect(whileAway(() => users.decrypt(sealed))).rejects.toMatchObject({ code })
+      const rewrapped = await whileAway(() => users.rewrap([sealed]).next())
+      expect(rewrapped.value?.items).toMatchObject([{ status: 'failed', error: { code } }])
+      const resealed = await whileAway(() => users.reseal([sealed]).next())
+      expect(resealed.value?.items).toMatchObject([{ status: 'failed', error: { code } }])
+      expect((await users.decryptMany([sealed])).ok).toEqual([row])
+    }
   })
 
   it('opens no envelope of another key, but those of former keys', async () => {

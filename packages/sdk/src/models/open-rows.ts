@@ -56,9 +56,9 @@ export async function openRows(
   deps: ModelDeps,
   definition: Definition,
   rows: readonly unknown[],
-  options: RowsOptions & { first: number },
+  options: RowsOptions & { first: number; failure: EaasError | undefined },
 ): Promise<Opened> {
-  const { first } = options
+  const { first, failure } = options
   const opening: Opening<Job> = {
     ...{ ...options, pace: createPace() },
     progressOf: ({ place }) => ({ done: place.index - first, total: rows.length }),
@@ -76,7 +76,7 @@ export async function openRows(
       const index = first + start + at
       return attempt(() => {
         const row = copyStored(definition, given, index)
-        return { row, jobs: naming(definition, row, () => readJobs(definition, row, index)) }
+        return { row, jobs: naming(definition, row, () => readJobs(definition, row, index, failure)) }
       })
     })
     const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
@@ -107,18 +107,21 @@ export function copyStored({ fields, bind, header, rowSeal, whole }: Definition,
 /**
  * Reads the envelopes of a row. Leaves out values that are not sealed, where the model accepts them.
  *
+ * @param failure why the key of the model is not known, if it is not: the error of what is not of a former key
  * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError
  * for another key or format
  */
-export function readJobs(definition: Definition, row: Row, index: number): Job[] {
+export function readJobs(definition: Definition, row: Row, index: number, failure?: EaasError): Job[] {
   const { fields, names, keyIds, keyByRow, header } = definition
   let binding: Uint8Array | undefined
   let own: string | undefined
   let uses: Uses | undefined
-  const isOwn = (key_id: string) => {
-    if (keyIds.has(key_id) || !keyByRow) return keyIds.has(key_id)
-    own ??= definition.keyOf(row, index)
-    return own === key_id
+  const assertOwn = ({ key_id }: SealedParts, hint: string, place: RecordPlace) => {
+    if (keyIds.has(key_id)) return
+    if (keyByRow) own ??= definition.keyOf(row, index)
+    if (own === key_id) return
+    if (failure) throw failure
+    throw foreignKey(key_id, keyByRow ? "the row's" : "the model's", hint, place)
   }
   const demand = (parts: SealedParts, place: RecordPlace) => {
     if (definition.envelope === 1) return demandAad(parts, { aad: undefined, hint: V2_HINT }, place)
@@ -135,9 +138,8 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     if (!isMissing(value)) {
       if (acceptPlain(definition, field, value, index)) return []
       const parts = readEnvelopeAt(row, field.path, header, place)
-      if (isOwn(parts.key_id)) return [{ place, field, parts: forRow(demand(parts, place)) }]
-      const hint = 'Name former keys in `formerKeyIds`, or restore the envelope.'
-      throw foreignKey(parts.key_id, keyByRow ? "the row's" : "the model's", hint, place)
+      assertOwn(parts, 'Name former keys in `formerKeyIds`, or restore the envelope.', place)
+      return [{ place, field, parts: forRow(demand(parts, place)) }]
     }
     if (value === undefined) assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
@@ -150,7 +152,7 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
   const sealPlace = { index, field: SEAL_FIELD.name }
   if (!definition.rowSeal || fields.length === 0 || !hasSeal(definition, row, sealPlace)) return jobs
   const parts = readEnvelopeAt(row, SEAL_FIELD.path, header, sealPlace)
-  if (!isOwn(parts.key_id)) throw foreignKey(parts.key_id, "the model's", 'Restore the row.', sealPlace)
+  assertOwn(parts, 'Restore the row.', sealPlace)
   const cellOf = ({ name, path }: PlacedField) => {
     if (isMissing(getAt(row, path))) return undefined
     const place = { index, field: name }

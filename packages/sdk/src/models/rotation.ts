@@ -87,11 +87,12 @@ export async function* rewrapRows(
   yield* inBatches(rows, options, 'rewrap()', async (batch, start) => {
     if (known.size > MAX_KNOWN) known.clear()
     refused.clear()
+    const failure = await definition.named?.find(deps.findKey).catch(failureOf)
     const asked = new Map<string, CommittedKey>()
     const read = batch.map((given, at) =>
       attempt(() => {
         const row = copyStored(definition, given, start + at)
-        return { row, keys: naming(definition, row, () => wrappedKeys(definition, row, start + at)) }
+        return { row, keys: naming(definition, row, () => wrappedKeys(definition, row, start + at, failure)) }
       }),
     )
     for (const one of read) {
@@ -138,10 +139,10 @@ function nameOf(wrapped: CommittedKey): string {
 /** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
 type WrappedKeys = [Path, CommittedKey][]
 
-function wrappedKeys(definition: Definition, row: Row, index: number): WrappedKeys {
+function wrappedKeys(definition: Definition, row: Row, index: number, failure: EaasError | undefined): WrappedKeys {
   const keys: WrappedKeys = []
   let headerSeen = false
-  for (const { field, parts } of readJobs(definition, row, index)) {
+  for (const { field, parts } of readJobs(definition, row, index, failure)) {
     const isInHeader = isCompact(getAt(row, field.path))
     if (!isInHeader) keys.push([field.path, parts])
     else if (!headerSeen) keys.push([[definition.header], parts])

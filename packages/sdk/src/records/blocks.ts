@@ -44,6 +44,12 @@ export interface RecordsDeps {
   closed: AbortSignal
   /** What runs when the client is closed. */
   onClose: Set<() => void>
+  /** Returns the current version of a key. */
+  currentVersion(keyId: string, signal: AbortSignal | undefined): Promise<number>
+  /** Returns the id of the key of this name, whatever its status; undefined where there is none. */
+  findKey(name: string): Promise<string | undefined>
+  /** Returns the id of the active key of this name, which it creates where there is none. */
+  ensureKey(name: string): Promise<string>
 }
 
 interface DeksOptions {

@@ -18,24 +18,30 @@ const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
  * @throws ApiError E_STATE when the key of this name is not active, or what `list` and `create` throw
  */
 export async function ensureKey(
-  { list, create }: Pick<Keys, 'list' | 'create'>,
+  keys: Pick<Keys, 'list' | 'create'>,
   name: string,
   { signal }: CallOptions,
 ): Promise<Key> {
-  const find = async () => {
-    const { keys } = await list({ name, signal }).catch(explainRights)
-    return keys.find((key) => key.name === name)
-  }
-  const found = await find()
+  const found = await findKey(keys, name, signal)
   if (found) return active(found)
   try {
-    return await create({ name }, { signal })
+    return await keys.create({ name }, { signal })
   } catch (error) {
     if (!isRefused(error, 'E_NAME_TAKEN')) return explainRights(error)
-    const createdMeanwhile = await find() // by another process, between the two requests
-    if (!createdMeanwhile) throw error
-    return active(createdMeanwhile)
+    const createdMeanwhile = await findKey(keys, name, signal) // by another process, between the two requests
+    if (createdMeanwhile) return active(createdMeanwhile)
+    throw error
   }
+}
+
+/** Gets the key of a name, whatever its status; undefined where there is none. @throws what `list` throws */
+export async function findKey(
+  { list }: Pick<Keys, 'list'>,
+  name: string,
+  signal?: AbortSignal | undefined,
+): Promise<Key | undefined> {
+  const { keys } = await list({ name, signal }).catch(explainRights)
+  return keys.find((key) => key.name === name)
 }
 
 function active(key: Key): Key {
@@ -46,14 +52,11 @@ function active(key: Key): Key {
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
-const RIGHTS_HINT =
-  'Put the id of the key into the configuration, or grant the API key keys:read, and keys:create where the key may not exist.'
-
-/** Says what a call needs that may do less than `ensure`: it may still encrypt. */
+/** Says what an API key needs that may not look keys up: it may still encrypt and decrypt. */
 function explainRights(error: unknown): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
-  const { httpStatus, title, detail, problem, requestId } = error
-  throw new ApiError('keys.ensure()', { httpStatus, title, detail, problem, requestId }, RIGHTS_HINT, false)
+  const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'
+  throw Object.assign(error, { hint })
 }
 
 function isRefused(error: unknown, problem: string): error is ApiError {
