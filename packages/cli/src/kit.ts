@@ -66,8 +66,12 @@ export async function openKit(io: Io, name: string): Promise<Kit> {
     const path = url.pathname
     const is = (route: keyof typeof ROUTES) =>
       method === ROUTES[route].method ? matchPath(ROUTES[route].path, path)?.id : undefined
-    if (is('listKeys') !== undefined) return { status: 200, body: list(keys, url.searchParams.get('name')) }
-    if (is('createKey') !== undefined) lacking = new CommandError(`${name} has no key of the name that the model has`)
+    if (is('listKeys') !== undefined) {
+      const found = list(keys, url.searchParams.get('name'))
+      if (found.count > 0) return { status: 200, body: found }
+      lacking = new CommandError(`${name} has no key of the name that the model has`)
+      return problem(404, 'E_NOT_FOUND')
+    }
     const sent = JSON.parse(body ?? '{}') as Record<string, unknown>
     const key_id = is('unwrap')
     if (key_id !== undefined) return run({ op: 'unwrap', key_id, ...sent })
