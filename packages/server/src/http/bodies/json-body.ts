@@ -1,6 +1,6 @@
 /**
- * Reads JSON bodies strictly: only UTF-8, with a limited depth and number of values; an empty body where none
- * is needed.
+ * Reads JSON bodies: only UTF-8, with a limited depth and number of values; an empty body where none is
+ * needed. Of a member that is given twice the last counts, as in `JSON.parse`.
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
