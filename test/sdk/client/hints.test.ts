@@ -84,7 +84,7 @@ const HINTS: Hint[] = [
     'ensure() with too few rights',
     () => limitedClient.keys.ensure({ name: 'users' }),
     /missing permission: keys:read/,
-    /id of the key into the configuration, or grant .*keys:read/,
+    /id of the key, or grant .*keys:read/,
   ],
   [
     'a missing field',
