@@ -209,7 +209,7 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
  * request.
  */
 function merge({ body }: UpstreamAnswer, asked: readonly Asked[], verdicts: readonly boolean[]): string {
-  if (!Array.isArray(body?.results)) throw badGateway('the answer to a batch has no results')
+  if (!Array.isArray(body.results)) throw badGateway('the answer to a batch has no results')
   const results: unknown[] = [...body.results]
   if (results.length !== verdicts.filter(Boolean).length)
     throw badGateway('the number of results differs from the number of operations')

@@ -3,6 +3,7 @@ import { ON_BEHALF_OF_HEADER, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import type { Fetch, FetchResponse } from '../http/fetch.js'
 import { readText } from '../http/read-text.js'
 import { causeOf, hide, spellingsOf } from '../http/secrets.js'
+import { isObject } from '../input.js'
 import { BrokerRefusal } from './problem.js'
 
 /** Enough for the longest answer, which is that to a batch of a thousand operations. */
@@ -33,8 +34,7 @@ export interface UpstreamAnswer {
   status: number
   contentType: string
   requestId: string | undefined
-  /** What it is as JSON: usually an object, but a service may answer with any other value. */
-  body: Readonly<Record<string, unknown>> | null
+  body: Readonly<Record<string, unknown>>
   /** The body as it is passed on. */
   text: string
 }
@@ -99,7 +99,7 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   }
   const refuse = (fault: string) => badGateway(`the service's answer is ${fault}`)
   const { body, text } = readJson(await readText(response.body, MAX_ANSWER_BYTES, refuse))
-  const code = isError ? body?.code : undefined
+  const code = isError ? body.code : undefined
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
   // Never passed on as 401: the page would take it for its own session's and send the user to log in.
   if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
@@ -114,11 +114,13 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
 /** Parses an answer, and writes it anew, so that each character in it has one spelling. @throws BrokerRefusal */
 function readJson(sent: string): Pick<UpstreamAnswer, 'body' | 'text'> {
   try {
-    const body = JSON.parse(sent) as UpstreamAnswer['body']
-    return { body, text: JSON.stringify(body) }
+    const body: unknown = JSON.parse(sent)
+    if (isObject(body) && !Array.isArray(body))
+      return { body: body as UpstreamAnswer['body'], text: JSON.stringify(body) }
   } catch {
-    throw badGateway('the answer is not JSON') // the parser's own message quotes the text, which may hold a DEK
+    // The parser's own message quotes the text, which may hold a DEK.
   }
+  throw badGateway('the answer is not a JSON object')
 }
 
 /** Makes the refusal of an answer that a page must not see. */
