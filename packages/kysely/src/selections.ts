@@ -3,7 +3,8 @@
  * a result.
  */
 import { refuseCall } from '@eaas/sdk/adapter'
-import { aliasName, columnName, jsonQuery, type Node, qualifierOf } from './nodes.js'
+import { jsonQuery } from './json-query.js'
+import { aliasName, columnName, type Node, qualifierOf } from './nodes.js'
 import type { Rewriter } from './rewriter.js'
 import {
   assertNoWholeRow,
