@@ -5,6 +5,8 @@ import { parseArgs } from 'node:util'
 export const PARTS = {
   server: [
     'calls',
+    'limits',
+    'ivs',
     'tenants',
     'processes',
     'change',

@@ -19,6 +19,8 @@ import { measureChange } from './server/change.js'
 import { measureCustody } from './server/custody.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
+import { measureIvs } from './server/ivs.js'
+import { measureLimits } from './server/limits.js'
 import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
 import { measurePeer } from './server/peer.js'
@@ -32,6 +34,8 @@ type Measurements = { [Part in keyof Parts]: Record<Parts[Part], (scene: Scene) 
 const MEASUREMENTS: Measurements = {
   server: {
     calls: measureCalls,
+    limits: measureLimits,
+    ivs: measureIvs,
     tenants: measureTenants,
     processes: measureProcesses,
     change: measureChange,

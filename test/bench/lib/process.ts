@@ -19,6 +19,8 @@ export interface Running {
   pid: number
   /** from the start of the process until it listened, milliseconds */
   readyMs: number
+  /** CPU time until then, milliseconds */
+  readyCpuMs: number
   /** bytes resident now */
   rss(): number
   stop(): Promise<void>
@@ -73,6 +75,14 @@ export async function eaas(database: Database, args: string[]): Promise<any> {
   return JSON.parse(await run(['env', '-i', ...variables, process.execPath, EAAS, ...args, '--json']))
 }
 
+/** Runs an `eaas` command; returns the CPU time that it took, in milliseconds. */
+export async function commandCpuMs(args: string[]): Promise<number> {
+  const output = await run(['sh', '-c', '"$@" >&2; times', 'sh', process.execPath, EAAS, ...args])
+  const [, ofCommand = ''] = output.trim().split('\n') // the first line is of the shell itself
+  const seconds = [...ofCommand.matchAll(/(\d+)m([\d.]+)s/g)].map(([, m, s]) => Number(m) * 60 + Number(s))
+  return seconds.reduce((sum, one) => sum + one, 0) * 1_000
+}
+
 async function launch({ guard, cpus }: Place, args: string[], env: Record<string, string>): Promise<Running> {
   const log = openSync(join(guard.path, `process-${++logs}.log`), 'a')
   const startedAt = performance.now()
@@ -91,6 +101,7 @@ async function launch({ guard, cpus }: Place, args: string[], env: Record<string
     url,
     pid,
     readyMs: performance.now() - startedAt,
+    readyCpuMs: cpuMs(pid),
     rss: () => residentBytes(pid),
     async stop() {
       child.kill('SIGTERM')

@@ -1,6 +1,6 @@
 // The embedded database against PostgreSQL; and what a server costs that nobody calls: its start and its memory.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Database, startServer } from '../lib/process.js'
+import { commandCpuMs, type Database, startServer } from '../lib/process.js'
 import { type BarRow, type Findings, short, withSpread } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
@@ -59,12 +59,18 @@ export async function measureEmbedded(scene: Scene): Promise<Findings> {
 export async function measureIdle(scene: Scene): Promise<Findings> {
   const times = scene.options.quick ? 2 : 3
   const cases = {
-    'PostgreSQL, first start': { database: () => scene.database(), ready: 1_000, rss: 120 },
-    'PostgreSQL, next start': { database: once(() => scene.database()), ready: 1_000, rss: 120 },
-    'embedded, first start': { database: async () => scene.dataDir(), ready: 6_000, rss: undefined },
-    'embedded, next start': { database: once(async () => scene.dataDir()), ready: 1_500, rss: undefined },
+    'PostgreSQL, first start': { database: () => scene.database(), ready: 1_000, cpu: undefined, rss: 120 },
+    'PostgreSQL, next start': { database: once(() => scene.database()), ready: 1_000, cpu: 300, rss: 120 },
+    'embedded, first start': { database: async () => scene.dataDir(), ready: 6_000, cpu: undefined, rss: undefined },
+    'embedded, next start': {
+      database: once(async () => scene.dataDir()),
+      ready: 1_500,
+      cpu: undefined,
+      rss: undefined,
+    },
   }
   const ready: Record<string, number[]> = {}
+  const readyCpu: Record<string, number[]> = {}
   const rss: Record<string, number[]> = {}
   for (let round = -1; round < times; round++) {
     for (const [name, { database }] of Object.entries(cases)) {
@@ -74,11 +80,19 @@ export async function measureIdle(scene: Scene): Promise<Findings> {
       await server.stop()
       if (round < 0) continue // makes the database that the next starts find
       ready[name] = [...(ready[name] ?? []), server.readyMs]
+      readyCpu[name] = [...(readyCpu[name] ?? []), server.readyCpuMs]
       rss[name] = [...(rss[name] ?? []), bytes / MIB]
     }
   }
   const bars = Object.entries(cases).flatMap(([name, bar]): BarRow[] => [
     { what: `ready: ${name}`, against: '', measured: spread(ready[name] ?? []), unit: 'ms', atMost: bar.ready },
+    {
+      what: `ready: ${name}: CPU`,
+      against: '',
+      measured: spread(readyCpu[name] ?? []),
+      unit: 'ms',
+      ...(bar.cpu === undefined ? {} : { atMost: bar.cpu }),
+    },
     {
       what: `RSS idle: ${name}`,
       against: '',
@@ -87,6 +101,15 @@ export async function measureIdle(scene: Scene): Promise<Findings> {
       ...(bar.rss === undefined ? {} : { atMost: bar.rss }),
     },
   ])
+  const commands = await interleave(
+    {
+      'eaas --version': () => commandCpuMs(['--version']),
+      'eaas tenant list --help': () => commandCpuMs(['tenant', 'list', '--help']),
+    },
+    scene.options,
+  )
+  for (const [name, measured] of Object.entries(commands))
+    bars.push({ what: `${name}: CPU`, against: '', measured: spread(measured), unit: 'ms', atMost: 200 })
   return { bars, tables: [], plots: [] }
 }
 

@@ -12,7 +12,7 @@ export interface Person {
   prefs: object
 }
 
-interface Application {
+export interface Application {
   write(people: Person[]): Promise<unknown>
   read(): Promise<{ id: string }[]>
   find(email: string): Promise<{ id: string } | null>

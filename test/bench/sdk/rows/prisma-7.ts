@@ -5,15 +5,15 @@ import { createClient, json, text } from '@eaas/sdk'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaClient } from '../../../orm/prisma/client.js'
 import { awsPeer } from '../peers.mjs'
-import { measureApplication, type Person } from './people.js'
+import { type Application, measureApplication, type Person } from './people.js'
 
 const { url, how, rows, eaas: service } = JSON.parse(process.argv[2] ?? '')
 const eaas = createClient(service)
 const db = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 3 }) })
 
-function withEaas() {
+function withEaas(bind: string[]) {
   const fields = { email: text({ index: 'email_index' }), nick: text(), city: text(), prefs: json() }
-  const User = eaas.model({ name: 'users', key: 'users', bind: ['id'], format: 'text', fields })
+  const User = eaas.model({ name: 'users', key: 'users', bind, format: 'text', fields })
   const secret = db.$extends(encrypted({ User }))
   return {
     write: (people: Person[]) => secret.user.createMany({ data: people }),
@@ -67,7 +67,14 @@ function withNothing() {
   }
 }
 
-const application = how === 'eaas' ? withEaas() : how === 'aws' ? withAws() : withNothing()
+const APPLICATIONS: Record<string, () => Omit<Application, 'clear'>> = {
+  eaas: () => withEaas(['id']),
+  unbound: () => withEaas([]),
+  aws: withAws,
+  plain: withNothing,
+}
+const application = APPLICATIONS[how]?.()
+if (!application) throw new Error(`there is no application ${how}`)
 await measureApplication(rows, { ...application, clear: () => db.user.deleteMany() })
 await db.$disconnect()
 eaas.close()
