@@ -68,3 +68,12 @@ it('finds what a stolen API key made and opened', async () => {
   const [, ...revoked] = JSON.parse(stdout).api_keys.map(({ status }: { status: string }) => status)
   expect(revoked).toEqual(['revoked', 'revoked'])
 })
+
+it('says by which options a search of too many entries becomes shorter', async () => {
+  const { tenant_id } = (await service.createTenant()).tenant
+  await service.services.sql`
+    insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
+    values (${tenant_id}, 600000, 'key.wrap', 'test', now(), '', '')`
+  const { code, stderr } = await eaas('audit', 'list', '--tenant', tenant_id, '--actor', tenant_id)
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/ at most 500000 \(options: --from and --to\)\n$/)])
+})

@@ -37,7 +37,7 @@ export const MAX_BUDGET = 1_000_000_000
 export const MAX_USE_PAIRS = 8
 /** Characters of each value of a context. */
 export const MAX_USE_VALUE_CHARACTERS = 128
-/** Entries that a filter by purpose or context reads, since no index finds them. */
+/** Entries that a filter by actor, end user, purpose or context reads, since no index finds them. */
 export const MAX_SCANNED_ENTRIES = 500_000
 
 /** Audit entries in one answer; a larger `limit` is read as this one. */

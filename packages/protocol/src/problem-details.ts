@@ -26,7 +26,7 @@ export const DETAILS = {
     itemKey: 'key_id: must be a string',
     confirm: "confirm: must be the key's name",
     scan: (entries: number, most = MAX_SCANNED_ENTRIES) =>
-      `context: a filter by purpose or context reads every entry of its range, which has ${entries}; name date_from and date_to, or after_id, so that it has at most ${most}`,
+      `a filter by actor, end user, purpose or context reads every entry of its range, which has ${entries}; name date_from and date_to, or after_id, so that it has at most ${most}`,
     minUnwrapVersion: (current: number) => `min_unwrap_version: must be at most the current version, ${current}`,
     destroyedThrough: (destroyed: number) =>
       `min_unwrap_version: must be at least ${destroyed + 1}: older versions were destroyed`,

@@ -41,14 +41,6 @@ export interface TableColumns {
   readonly header: { readonly column: string; readonly required: boolean }
 }
 
-/**
- * What is done with each row. `seal` seals rows with a value that is not sealed as the model seals it
- * (plaintext, format v1, a former key, another library's), and adds missing indexes. `index` computes all
- * indexes again and changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no
- * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `compare` also opens
- * each row and compares its indexes. `open` is the opposite of `seal`: what is to be written are the values of the
- * fields, as `decrypt` of the model returns them; indexes stay.
- */
 /** What the values of an index depend on. */
 export interface DescribedIndex {
   column: string
@@ -67,6 +59,14 @@ export interface DescribedIndex {
   key: string | null
 }
 
+/**
+ * What is done with each row. `seal` seals rows with a value that is not sealed as the model seals it
+ * (plaintext, format v1, a former key, another library's), and adds missing indexes. `index` computes all
+ * indexes again and changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no
+ * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `compare` also opens
+ * each row and compares its indexes. `open` is the opposite of `seal`: what is to be written are the values of the
+ * fields, as `decrypt` of the model returns them; indexes stay.
+ */
 export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {

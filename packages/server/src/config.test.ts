@@ -367,8 +367,8 @@ describe('the configuration', () => {
       ['host=/var/run/postgresql', 'EAAS_DATABASE_URL must be postgres://'], // beside a host
       ['host=', 'has the parameter host. The server reads sslmode, '],
       ['sslcert=c', 'has only one of sslcert and sslkey'],
-      ['sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full'],
-      ['sslmode=prefer&sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full'],
+      ['sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full, or require'],
+      ['sslmode=prefer&sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full, or require'],
       ['sslmode=require&sslrootcert=r', 'has sslrootcert, which needs sslmode=verify-full'],
       ['sslmode=ful', 'sslmode in EAAS_DATABASE_URL must be one of disable, '],
     ])('has no parameter that would be sent to the database as it is: %s', (query, text) => {

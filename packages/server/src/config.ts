@@ -414,7 +414,7 @@ function findTlsFault({ socketPath, sslMode, isVerified, certFile, keyFile, caFi
     return 'has sslmode with a unix socket, on which PostgreSQL speaks no TLS. Leave it out'
   if ((certFile === undefined) !== (keyFile === undefined)) return 'has only one of sslcert and sslkey'
   if (certFile !== undefined && !isVerified && sslMode !== 'require')
-    return 'has sslcert, which needs sslmode=verify-full'
+    return 'has sslcert, which needs sslmode=verify-full, or require, which does not check the certificate of the database'
   return caFile !== undefined && !isVerified ? 'has sslrootcert, which needs sslmode=verify-full' : undefined
 }
 

@@ -7,7 +7,7 @@ import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@e
 import { assertNotAborted, type Maintenance, type Outcome, type Row, withoutPlace } from '@eaas/sdk/maintenance'
 import { readAfter, type Table, type TableChange, type TableRow, writeAfter } from './table.js'
 
-/** How often a row is read again before the run goes on without it, and once more at the end. */
+/** How often a row is read again before the run goes on without it. At the end it is read once more, and again as often. */
 const MAX_ROUNDS = 6
 const FIRST_PAUSE_MS = 10
 const MAX_FAILURES = 100

@@ -248,6 +248,13 @@ function readPairs(texts: readonly string[]): WrapContext {
   return pairs
 }
 
+/** Names the options by which a range that is too long becomes shorter: the refusal names fields of the API. */
+function nameOptions(error: unknown): never {
+  if (error instanceof Refusal && error.code === 'E_VALIDATION')
+    throw new Refusal(error.code, `${error.message} (options: --from and --to)`)
+  throw error
+}
+
 /** Prints the newest entries. */
 async function auditList(
   config: Config,
@@ -268,7 +275,7 @@ async function auditList(
   const { owner, list } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const operation = listAudit(filter, page)
-    return { owner, list: await performAsSystem(services, owner.tenant_id, operation) }
+    return { owner, list: await performAsSystem(services, owner.tenant_id, operation).catch(nameOptions) }
   })
   if (list.count < list.total) {
     process.stderr.write(`eaas: only the newest ${list.count} of ${list.total} entries are shown; --limit shows more\n`)
