@@ -1,6 +1,6 @@
 /** The times of a log's entries, as far as they say whether a period is covered. Pure. */
 import type { AuditEntry } from '../formats/chain.js'
-import { type AcceptedLoss, readAcceptedLoss } from '../verify/accepted-rollbacks.js'
+import { type AcceptedLoss, readAcceptedLoss } from './accepted-rollbacks.js'
 
 export type Dated = Pick<AuditEntry, 'id' | 'created_at'>
 
@@ -16,9 +16,17 @@ export interface EntryTimes {
   losses: readonly AcceptedLoss[]
 }
 
+/** An entry that a clock dated ahead, and the time that shows it: of a later entry, or of the signature, which has no id. */
+export interface ClockAhead {
+  entry: Dated
+  later: { id?: number; created_at: string }
+}
+
 export interface TimesReader {
   read(entry: Dated & Pick<AuditEntry, 'metadata'> & { action: string }): void
   times(): EntryTimes
+  /** Finds from which entry on the log has what is dated after the period, but may be of it; undefined if nothing is. */
+  findAhead(log: { signed_at?: string }): ClockAhead | undefined
 }
 
 /**
@@ -56,5 +64,16 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
       ...times,
       losses: losses.filter(({ entry_id, agrees_through }) => agrees_through <= until_id && entry_id > before_id),
     }),
+    findAhead({ signed_at }) {
+      const { past, ahead } = times
+      if (ahead || !past || signed_at === undefined || past.created_at <= signed_at) return ahead
+      return { entry: past, later: { created_at: signed_at } }
+    },
   }
+}
+
+/** Says that a clock was ahead, and what shows it. */
+export function describeAhead({ entry, later }: ClockAhead): string {
+  const shown = later.id === undefined ? 'the log was signed at' : `entry ${later.id}, which follows,`
+  return `a clock was ahead: entry ${entry.id} is dated ${entry.created_at}, and ${shown} ${later.created_at}`
 }

@@ -1,0 +1,2 @@
+/** The types of `verify/entry-times.ts` for `evidence.ts`. */
+export type { Dated, EntryTimes } from '../verify/entry-times.js'
