@@ -8,6 +8,8 @@ import { findBarriers } from './barriers.js'
 import { inChromium, NOTHING_STORED, type OpenedPage, stored, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
+/** After this time the page of the log asks for new entries again. */
+const LIVE_MS = 3_000
 /** Of the first page, with all that it loads until the list of keys is shown. */
 const MOST_GZIP_BYTES = 90 * 1_024
 
@@ -180,6 +182,29 @@ inChromium('the console', ({ open }) => {
     const limits = opened.page.getByRole('region', { name: 'Limits' }).locator('tbody tr')
     await expect.poll(() => limits.allInnerTexts()).toContainEqual(expect.stringMatching(/^auditor\\u0020\t/))
     await opened.close()
+  })
+
+  it('shows the entry of a number alone: no other one where a purge took it, and none that is new', async () => {
+    const { logs } = (await owner.call('GET', '/v1/audit?limit=1')).body
+    const opened = await open(`${service.url}/console#/keys`)
+    const { page, close } = opened
+    await signIn(opened, owner.secret)
+    await expect.poll(() => page.locator('.bar .count').innerText()).toMatch(/^\d+$/)
+    const asked: string[] = []
+    await page.route(/\/v1\/audit\?/, (route) => {
+      asked.push(route.request().url())
+      return route.fulfill({ json: { logs: [{ ...logs[0], id: 101 }], count: 1, total: 900, limit: 1, offset: 0 } })
+    })
+    await page.evaluate(() => location.assign('#/log?entry=5&live=1'))
+    await page.getByText('No entry matches.').waitFor()
+    expect(await page.locator('.bar .count').innerText()).toBe('0')
+    await page.waitForTimeout(LIVE_MS + 1_000)
+    expect(new Set(asked).size).toBe(1)
+    expect(await page.getByRole('button', { name: 'Live' }).isDisabled()).toBe(true)
+    await page.evaluate(() => location.assign('#/log?entry=101'))
+    await expect.poll(() => page.getByRole('table', { name: 'Entries' }).locator('tbody tr').count()).toBe(1)
+    expect(await page.locator('.bar .count').innerText()).toBe('1')
+    await close()
   })
 
   it('shows no rights if there are more changes than it reads, because it may lack those that took rights away', async () => {

@@ -140,9 +140,18 @@ describe('logs that a wrong clock dated ahead', () => {
   it('tell the rights of today with what happened while the clock was wrong', async () => {
     const reader = createRightsReader(new Date().toISOString())
     for (const entry of (await entries()).logs) reader.read({ ...entry, metadata: JSON.stringify(entry.metadata) })
-    const { api_keys, through_id } = reader.report()
+    const { api_keys, through_id } = reader.state()
     expect(api_keys.find(({ api_key_id }) => api_key_id === revoked)?.status).toBe('revoked')
     expect(through_id).toBe((await entries()).logs.at(-1).id)
+  })
+
+  it('tell that the rights of before the acceptance are not known', async () => {
+    const rights = (at: number) =>
+      eaas('audit', 'rights', '--tenant', owner.tenant.tenant_id, '--at', new Date(at).toISOString())
+    const said = 'UNKNOWN  whether these were the rights at that time, as a clock was ahead: entry '
+    const ended = await rights(Date.now() - DAY_MS)
+    expect([ended.code, ended.stdout]).toEqual([4, expect.stringContaining(said)])
+    expect(await rights(Date.now())).toMatchObject({ code: 0, stdout: expect.not.stringContaining('UNKNOWN') })
   })
 
   it('are listed with exact totals, where more days follow', async () => {

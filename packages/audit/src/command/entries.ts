@@ -3,18 +3,20 @@ import { ACTIONS, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaa
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
-import { createTimesReader } from '../report/entry-times.js'
 import { describeLosses } from '../verify/accepted-rollbacks.js'
+import { createTimesReader, describeAhead } from '../verify/entry-times.js'
 import type { ExportedEntry } from '../verify/read-export.js'
 import {
   EXIT_CODES,
   exportsArgument,
   JSON_OPTION,
   judge,
+  PART,
   readId,
   readRepeated,
   readTime,
   USAGE_ERROR,
+  VALID,
   withKey,
 } from './options.js'
 import { print, printJson, table } from './output.js'
@@ -63,7 +65,10 @@ export function addEntries(program: Command): void {
     .option('--to <time>', 'before this time', readTime)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(JSON_OPTION)
-    .addHelpText('after', EXIT_CODES)
+    .addHelpText(
+      'after',
+      `${EXIT_CODES}\nPART is also the exit code if a clock dated entries after --to that may be of before it.`,
+    )
     .action(async (files: string[], options: EntriesCommand, command: Command) => {
       if (options.withoutUser && options.user !== undefined)
         command.error("error: '--user' and '--without-user' exclude each other", { exitCode: USAGE_ERROR })
@@ -108,15 +113,28 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
     command.error(`error: option '--action': ${describeUnknown(mistyped)}`, { exitCode: USAGE_ERROR })
   const { valid, trusted_key, reason } = verdict
   const { losses } = times.times()
+  const ahead = valid ? times.findAhead(verdict) : undefined
   if (options.json)
-    printJson({ valid, entries: printed, trusted_key, reason, ...(valid && losses.length > 0 ? { losses } : {}) })
+    printJson({
+      valid,
+      entries: printed,
+      trusted_key,
+      reason,
+      ...(valid && losses.length > 0 ? { losses } : {}),
+      ahead,
+    })
   else if (!valid) print(`The export is NOT valid, so these entries prove nothing: ${reason} (line ${verdict.line}).`)
   else
     print(
       `${printed} ${printed === 1 ? 'entry' : 'entries'} of a valid export.`,
       ...(losses.length === 0 ? [] : [`LOST  entries of this time may be lost: ${describeLosses(losses)}`]),
+      ...(ahead === undefined
+        ? []
+        : [
+            `AHEAD  entries of this time may be dated after it, as ${describeAhead(ahead)}; list them with --from=${ahead.entry.created_at}`,
+          ]),
     )
-  return exitCode(verdict)
+  return Math.max(exitCode(verdict), ahead ? PART : VALID)
 }
 
 // A newer server may write an action that this version does not know: the export shows it then.

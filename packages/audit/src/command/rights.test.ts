@@ -100,3 +100,62 @@ describe('eaas-audit rights', () => {
     }
   })
 })
+
+describe('of a log that a clock dated ahead', () => {
+  const AHEAD = '2036-01-05T00:00:00.000Z'
+  const ACCEPTED_AT = '2026-06-10T00:00:00.000Z'
+  // The last entry of the history is 14, of 3 March.
+  const created = {
+    ...{ action: 'api_key.create', created_at: AHEAD, actor: OWNER },
+    metadata: { api_key_id: READER, permissions: 'audit:read', expires_at: null, allowed_ips: null },
+  }
+  const accepted = {
+    ...{ action: 'audit.clock_accepted', created_at: ACCEPTED_AT },
+    metadata: { ahead_until: AHEAD, reason: 'battery' },
+  }
+  const shown = { signed: `the log was signed at ${SIGNED_AT}`, accepted: `entry 16, which follows, ${ACCEPTED_AT}` }
+  const write = async (how: keyof typeof shown) => {
+    const log = join(folder, `ahead-${how}.ndjson`)
+    const drafts = [...purgedLog(), created, ...(how === 'accepted' ? [accepted] : [])]
+    await writeFile(log, [...writeExport(drafts, SIGNED_AT)].join(''))
+    return log
+  }
+
+  it.each(['signed', 'accepted'] as const)('eaas-audit rights says UNKNOWN, and ends with 4: %s', async (how) => {
+    const log = await write(how)
+    const said = `UNKNOWN  whether these were the rights at that time, as a clock was ahead: entry 15 is dated ${AHEAD}, and ${shown[how]}, so what is dated from then on may have changed them. List it with eaas-audit entries and --from=${AHEAD}\n`
+    for (const at of how === 'signed' ? [LATE, SIGNED_AT] : [LATE]) {
+      const ended = await rights(log, at)
+      expect([at, ended.code, ended.stdout]).toEqual([at, 4, expect.stringContaining(said)])
+    }
+    const { ahead } = JSON.parse((await rights(log, LATE, '--json', '--key-id', CUSTOMERS)).stdout)
+    expect(ahead).toMatchObject({ entry: { id: 15, created_at: AHEAD } })
+  })
+
+  it('eaas-audit rights knows those of before the clock was ahead, and from when it was accepted on', async () => {
+    const log = await write('accepted')
+    for (const [at, names] of [
+      ['2026-03-02T12:00:00.000Z', [OWNER, SHOP, CLERK]],
+      [ACCEPTED_AT, [OWNER, SHOP, CLERK, READER]],
+      [SIGNED_AT, [OWNER, SHOP, CLERK, READER]],
+    ] as const) {
+      const { code, stdout } = await rights(log, at, '--json')
+      const { api_keys, ahead } = JSON.parse(stdout)
+      expect([at, code, ahead]).toEqual([at, 0, undefined])
+      expect(api_keys.map(({ api_key_id }: { api_key_id: string }) => api_key_id).sort()).toEqual([...names].sort())
+    }
+  })
+
+  it.each(['signed', 'accepted'] as const)('eaas-audit entries says AHEAD, and ends with 4: %s', async (how) => {
+    const log = await write(how)
+    const entries = (...args: string[]) =>
+      runAuditCommand(['entries', log, '--public-key', publicKey, '--action', 'api_key.create', ...args])
+    const ended = await entries('--from', ACCEPTED_AT, '--to', SIGNED_AT)
+    const said = `AHEAD  entries of this time may be dated after it, as a clock was ahead: entry 15 is dated ${AHEAD}, and ${shown[how]}; list them with --from=${AHEAD}\n`
+    expect([ended.code, ended.stdout]).toEqual([4, `0 entries of a valid export.\n${said}`])
+    const { ahead } = JSON.parse((await entries('--to', LATE, '--json')).stdout.trimEnd().split('\n').at(-1) ?? '')
+    expect(ahead).toMatchObject({ entry: { id: 15, created_at: AHEAD } })
+    for (const whole of [[`--from=${AHEAD}`], [], ['--to', '2026-03-02T12:00:00Z']])
+      expect(await entries(...whole)).toMatchObject({ code: 0, stdout: expect.not.stringContaining('AHEAD') })
+  })
+})

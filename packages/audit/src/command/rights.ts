@@ -3,6 +3,7 @@ import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, type Permission }
 import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
 import { describeLosses } from '../verify/accepted-rollbacks.js'
+import { describeAhead } from '../verify/entry-times.js'
 import {
   type ApiKeyRights,
   createRightsReader,
@@ -53,7 +54,7 @@ export function addRights(program: Command): void {
     .addOption(JSON_OPTION)
     .addHelpText(
       'after',
-      `${EXIT_CODES}\nPART is also the exit code if an entry that the log lost may have changed rights by then.`,
+      `${EXIT_CODES}\nPART is also the exit code if an entry that the log lost, or that a clock dated later, may have changed rights by\nthen.`,
     )
     .action((files: string[], options: RightsCommand, command: Command) =>
       judge(async () => rightsOfFiles(files, await withKey(options, command))),
@@ -72,7 +73,7 @@ async function rightsOfFiles(files: readonly string[], command: RightsCommand): 
   if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
     throw new CommandError(`${log} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
   }
-  return printRights(verdict, reader.report(), command)
+  return printRights(verdict, reader.report(verdict), command)
 }
 
 interface Shown {
@@ -102,7 +103,7 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
       )
   } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
   else print(...describe(verdict, shown, { keyId, owner }))
-  return Math.max(exitCode(verdict), valid && report.losses.length > 0 ? PART : VALID)
+  return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? PART : VALID)
 }
 
 /** The key alone, with the API keys that could do anything with it, as far as the entries after `after_id` say. */
@@ -135,7 +136,7 @@ function describe(
   report: RightsReport,
   { keyId, owner }: Pick<Shown, 'keyId' | 'owner'>,
 ): string[] {
-  const { at, through_id, tenant, api_keys, keys, exports, losses } = report
+  const { at, through_id, tenant, api_keys, keys, exports, losses, ahead } = report
   const mode =
     tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
   const unknown = (value: string | number | null | undefined) =>
@@ -207,6 +208,11 @@ function describe(
       ? []
       : [
           `UNKNOWN  whether these were the rights at that time, as a lost entry may have changed them: ${describeLosses(losses)}`,
+        ]),
+    ...(ahead === undefined
+      ? []
+      : [
+          `UNKNOWN  whether these were the rights at that time, as ${describeAhead(ahead)}, so what is dated from then on may have changed them. List it with eaas-audit entries and --from=${ahead.entry.created_at}`,
         ]),
     ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
     ...(trusted_key

@@ -1,7 +1,7 @@
 // Several files of one log: `verify-archive`, and the commands that read them as one.
 import { execFileSync } from 'node:child_process'
 import { createSecretKey } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeHex } from '@eaas/protocol'
@@ -10,8 +10,9 @@ import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/r
 import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 import { encodePublicKey, signCheckpoint } from '../formats/checkpoint.js'
-import { headerLine } from '../formats/export.js'
+import { headerLine, trailerLine } from '../formats/export.js'
 import { signKeyChange } from '../formats/key-change.js'
+import { signStretch } from '../formats/stretch.js'
 import { signingKeyOf } from '../node/signing-key.js'
 import { readHeader } from '../verify/read-export.js'
 
@@ -80,8 +81,8 @@ describe('several exports of one log', () => {
     )
     for (const [given, reason] of [
       [[one, three], 'entry 101 is missing'],
-      [[two, one, three], 'an export ends with entry 100, and the one before it with entry 467'],
-      [[await made(repeating[0]), one, two, three], 'leave out what another one holds'],
+      [[two, one, three], 'an export ends with entry 100, and the one before it with a later one'],
+      [[await made(repeating[0]), one, two, three], 'give exports in the order in which they end'],
       [[one, await made(repeating[1].replace('"id":62,"action":"', '"id":62,"action":"x')), two, three], 'entry 62'],
       [[one, await made(repeating[1].replace('"id":62,', '"id":63,')), two, three], 'another entry 62'],
       [
@@ -146,6 +147,73 @@ describe('eaas-audit verify-archive', () => {
     const archive = await archiveOf(marked ?? '', longer ?? '', parts[0] ?? '')
     const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...KEY])
     expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`${TENANT}  3 +1 to 467 .* valid\n`))])
+  })
+
+  describe('with that of an interrupted purge, whose entries those of later ones have too', () => {
+    const lines = [...writeExport(reportedLog(), SIGNED_AT)]
+    /** The archive of the entries after one through another. */
+    const archived = (after_id: number, through_id: number, log = lines) =>
+      cutExport(log, after_id === 0 ? [through_id] : [after_id, through_id], SIGNED_AT).at(-2) ?? ''
+    const interrupted = archived(0, 300)
+    const later = [archived(0, 100), archived(100, 130), archived(130, 160), archived(160, 467)]
+
+    it.each([1, 2, 3, 4])('takes them, %i of the later ones', async (number) => {
+      const archive = await archiveOf(interrupted, ...later.slice(0, number))
+      const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...KEY])
+      const range = `${number + 1} +1 to ${number === 4 ? 467 : 300}`
+      expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`${TENANT}  ${range} .* valid\n`))])
+    })
+
+    it('takes them in the order in which they end as exports too, and in no other', async () => {
+      const archive = await archiveOf(...later, interrupted)
+      const [one, two, three, four, whole] = (await readdir(archive)).sort().reverse()
+      const verify = (...names: (string | undefined)[]) =>
+        runAuditCommand(['verify', ...names.map((name) => join(archive, name ?? '')), ...KEY])
+      expect(await verify(one, two, three, whole, four)).toMatchObject({ code: 4 })
+      expect(await verify(one, two, three, four, whole)).toMatchObject({
+        code: 1,
+        stdout: expect.stringContaining('an export ends with entry 300, and the one before it'),
+      })
+    })
+
+    const historyWith = (changed: number) => {
+      const drafts = [...reportedLog()]
+      const draft = drafts[changed - 1]
+      if (draft) drafts[changed - 1] = { ...draft, ip_address: '203.0.113.9' }
+      return [...writeExport(drafts, SIGNED_AT)]
+    }
+    const end = /\{"stretch".*\n$/
+    const positionOf = (id: number) => ({ id, hash: decodeHex(JSON.parse(lines[id] ?? '').hash) })
+    const [entry, head] = [positionOf(130), positionOf(lines.length - 2)]
+    const signed = { tenant_id: TENANT, last_id: entry.id, hash: entry.hash, head_id: head.id, head_hash: head.hash }
+    const stretch = signStretch(otherSigner, { ...signed, created_at: SIGNED_AT })
+    it.each([
+      ['with another entry', archived(100, 130, historyWith(110)), 'an export has another entry 110 than'],
+      [
+        'after other entries',
+        archived(100, 130, historyWith(50)),
+        'does not continue the one before it after entry 100',
+      ],
+      ['of another history', archived(0, 130, historyWith(130)), 'an export has another entry 130 than'],
+      ['that was cut', archived(100, 130).replace(end, ''), 'an export was cut short: it ends with entry 130'],
+      ['that is followed by something', `${archived(100, 130)}more\n`, 'something after the last line of an export'],
+      [
+        'whose signature is of another one',
+        archived(100, 130).replace(end, `${later[0]?.split('\n').at(-2)}\n`),
+        'what was signed does not agree with entry 130',
+      ],
+      [
+        'that another key signed',
+        archived(100, 130).replace(end, trailerLine({ stretch, public_key: otherKey })),
+        'keys of which no statement leads from one to the other',
+      ],
+    ])('refuses one %s', async (_, text, reason) => {
+      const archive = await archiveOf(interrupted, text)
+      for (const given of [KEY, []]) {
+        const { code, stdout } = await runAuditCommand(['verify-archive', archive, ...given])
+        expect([code, stdout]).toEqual([1, expect.stringContaining(reason)])
+      }
+    })
   })
 
   it.skipIf(process.platform === 'win32')('refuses a FIFO among the archives, and does not wait for it', async () => {

@@ -1,10 +1,12 @@
 /** `eaas-audit verify-archive`: verifies the archives of purges in a directory, those of each log as one. */
+import { createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { ExportFault, readHeader } from '../verify/read-export.js'
+import { CheckpointError } from '../formats/signed-note.js'
+import { ExportFault, readHeader, readTrailer } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
-import type { ExportVerdict } from '../verify/verify-export.js'
+import { type ExportVerdict, readSigned } from '../verify/verify-export.js'
 import { assertFile, CommandError, openGiven } from './files.js'
 import { JSON_OPTION, judge, NOT_VALID, PART, UNTRUSTED_KEY, VALID, withKey } from './options.js'
 import { print, printJson, table } from './output.js'
@@ -19,11 +21,12 @@ interface Archive {
   path: string
   tenant_id: string
   after_id: number
-  /** the last entry, by the file's name */
+  /** the last entry, by what is signed at the end of the file */
   through_id: number
 }
 
-const NAME = /-through-(\d{1,16})\.ndjson$/
+/** More than the last line has. */
+const END_BYTES = 65_536
 
 /** Adds `eaas-audit verify-archive`. */
 export function addVerifyArchive(program: Command): void {
@@ -58,10 +61,10 @@ async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchive
   return codes.includes(NOT_VALID) ? NOT_VALID : Math.max(...codes)
 }
 
-/** The archives of each log, in the order of their entries. */
+/** The archives of each log, in the order in which they end. */
 function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   const logs = new Map<string, Archive[]>()
-  for (const archive of archives.toSorted((a, b) => a.after_id - b.after_id || a.through_id - b.through_id)) {
+  for (const archive of archives.toSorted((a, b) => a.through_id - b.through_id || a.after_id - b.after_id)) {
     logs.set(archive.tenant_id, [...(logs.get(archive.tenant_id) ?? []), archive])
   }
   return logs
@@ -73,15 +76,20 @@ async function listArchives(folder: string): Promise<Archive[]> {
   })
   const archives: Archive[] = []
   for (const name of names.filter((name) => name.endsWith('.ndjson')).sort()) {
-    const path = join(folder, name)
-    archives.push({ path, ...(await readBeginning(path)), through_id: Number(NAME.exec(name)?.[1] ?? 0) })
+    archives.push(await readArchive(join(folder, name)))
   }
   return archives
 }
 
-async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 'after_id'>> {
+async function readArchive(path: string): Promise<Archive> {
   await assertFile(path)
-  if (!(await stat(path)).isFile()) throw new CommandError(`${path} is not an archive: it is not a regular file`)
+  const found = await stat(path)
+  if (!found.isFile()) throw new CommandError(`${path} is not an archive: it is not a regular file`)
+  const { tenant_id, after_id } = await readBeginning(path)
+  return { path, tenant_id, after_id, through_id: (await readEnd(path, found.size)) ?? after_id }
+}
+
+async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 'after_id'>> {
   const lines = splitLines((await openGiven(path)).chunks)
   const { value = '' } = await lines.next()
   await lines.return(undefined)
@@ -90,6 +98,18 @@ async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 
   } catch (error) {
     if (!(error instanceof ExportFault)) throw error
     throw new CommandError(`${path} is not an archive: ${error.reason}`)
+  }
+}
+
+/** Reads with which entry a file ends; undefined if nothing signed says so, which its verification refuses. */
+async function readEnd(path: string, size: number): Promise<number | undefined> {
+  let last = ''
+  for await (const line of splitLines(createReadStream(path, { start: Math.max(0, size - END_BYTES) }))) last = line
+  try {
+    return readSigned(readTrailer(last)).last_id
+  } catch (error) {
+    if (error instanceof ExportFault || error instanceof CheckpointError) return undefined
+    throw error
   }
 }
 

@@ -391,6 +391,18 @@ describe('the period of a report', () => {
       expect(await judge(drafts, { from: RIGHT_AGAIN })).toEqual(uncovered(later))
     })
 
+    it('has its days in their order', async () => {
+      const ahead = {
+        ...accepted(RIGHT_AGAIN),
+        metadata: { ahead_until: '2026-06-10T00:00:00.000Z', reason: 'battery' },
+      }
+      const drafts = [...purgedLog(), use('2026-06-10T00:00:00.000Z'), ahead, use('2026-03-05T00:00:00.000Z')]
+      const { report } = await reportOn(drafts)
+      const days = ['2026-02-10', '2026-03-03', '2026-03-05', '2026-06-10']
+      expect(report.sections[0]?.days?.map(({ day }) => day)).toEqual(days)
+      expect(writePage(report, { files: [] })).toContain('A bar is a day of UTC from 2026-02-10 to 2026-06-10;')
+    })
+
     it('is covered if all that is dated ahead was written before it or after it', async () => {
       const before = [...purgedLog(), use(AHEAD), accepted(RIGHT_AGAIN)]
       expect(await judge(before, { from: '2026-03-04T00:00:00.001Z' })).toEqual(covered)

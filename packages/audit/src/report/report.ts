@@ -1,9 +1,9 @@
 /** Reads a log into a report: evidence, access, keys, rights, refusals, and the entries behind each figure. Pure. */
 import type { AcceptedLoss } from '../verify/accepted-rollbacks.js'
+import { createTimesReader, type EntryTimes } from '../verify/entry-times.js'
 import type { ExportedEntry } from '../verify/read-export.js'
 import { createAccessReader } from './access.js'
 import { CitedEntries } from './cited-entries.js'
-import { createTimesReader, type EntryTimes } from './entry-times.js'
 import { createEvidence, type Evidence, type EvidenceSource, listUncovered } from './evidence.js'
 import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'

@@ -53,9 +53,9 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
       after.read(entry)
       grants.read(entry)
     },
-    keys: () => after.report().keys,
+    keys: () => after.state().keys,
     names() {
-      const { keys, api_keys } = after.report()
+      const { keys, api_keys } = after.state()
       const named = [
         ...keys.map(({ key_id, name }) => [key_id, name]),
         ...api_keys.map((one) => [one.api_key_id, one.name]),
@@ -65,7 +65,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
     section(after_id) {
       const first = after_id + 1
       const none = after_id === 0 ? 'There was no API key.' : `No entry from ${first} on names an API key until then.`
-      const [earlier, later] = [before.report(), after.report()]
+      const [earlier, later] = [before.state(), after.state()]
       const granted = grants.state()
       const known = new Map(earlier.api_keys.map((apiKey) => [apiKey.api_key_id, apiKey]))
       return {

@@ -1,19 +1,18 @@
 /** Joins exports of one log, such as the archives of its purges and an export of today, so that they verify as one. Pure. */
 import { decodeHex } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { entryHash } from '../formats/chain.js'
 import { type ExportHeader, headerLine, trailerLine } from '../formats/export.js'
 import { followKeyChanges, listKeys } from '../formats/key-change.js'
-import { ExportFault, isAnchor, isLinks, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+import { ExportFault, isAnchor, isLinks, isTrailer, readHeader, readTrailer } from './read-export.js'
 import { readSigned } from './verify-export.js'
 
 const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 
 /**
- * Joins the lines of exports, each as `splitLines` gives them, of which each continues the one before: the header of the first, the
- * entries of all, and what is signed in the last one, which covers all entries by their hashes. What the others end with is checked here.
- * An export may repeat entries of the one before it, as the archive of a purge does that follows an interrupted one. Their trees, and
- * their anchors, are left out.
+ * Joins the lines of exports of one log, each as `splitLines` gives them, in the order in which they end: the header of the one that
+ * begins first, the entries of all, and what is signed in the last one, which covers all entries by their hashes. What the others end
+ * with is checked here. Exports may overlap, as the archives of purges do of which one was interrupted, and all must have the same line
+ * for an entry. Their trees, and their anchors, are left out.
  *
  * `verifyExport` reports what this throws, as it reports a missing entry.
  *
@@ -27,37 +26,67 @@ export async function* joinExports(exports: readonly AsyncGenerator<string>[]): 
     return
   }
   const parts = await Promise.all(exports.map(readStart))
-  const [first] = parts
+  try {
+    yield* join(parts)
+  } finally {
+    for (const { rest } of parts) await rest.return(undefined)
+  }
+}
+
+async function* join(parts: readonly Part[]): AsyncGenerator<string> {
   const last = parts.at(-1)
+  const [first] = parts.toSorted((a, b) => a.header.after_id - b.header.after_id)
   if (!first || !last) return
-  yield headerLine({ ...first.header, key_changes: last.header.key_changes }).slice(0, -1)
+  const { tenant_id, key_changes } = last.header
+  yield headerLine({ ...first.header, key_changes }).slice(0, -1)
   yield* last.anchor
-  const keys = listKeys(followKeyChanges(last.header.key_changes))
+  assertOneLog(parts, last.header)
+  const keys = listKeys(followKeyChanges(key_changes))
   let end: Position = { id: first.header.after_id, hash: first.header.after_hash }
-  for (const part of parts) {
-    assertContinuing(part.header, { end, last: last.header })
-    let isEnded = false
-    const before = end
-    let repeated: Position = { id: part.header.after_id, hash: part.header.after_hash }
-    for await (const line of linesOf(part)) {
-      if (isEnded && part !== last) throw new ExportFault('there is something after the last line of an export')
-      if (repeated.id < before.id) {
-        repeated = readRepeated(line, { after: repeated, end: before, tenant_id: first.header.tenant_id })
-        continue
+  let left = parts
+  while (left.length > 0) {
+    const { entry, ended } = await readNext(left, end)
+    for (const { part, trailer } of ended) {
+      if (part !== left[0]) {
+        throw new ExportFault(
+          `an export ends with entry ${end.id}, and the one before it with a later one: give exports in the order in which they end`,
+        )
       }
-      if (isTrailer(line) && !isEnded) {
-        isEnded = true
-        if (part === last) yield withoutTree(line, keys)
-        else keys.push(assertEnd(line, { end, keys, tenant_id: first.header.tenant_id }))
-        continue
-      }
-      yield line
-      end = positionOf(line) ?? end
+      left = left.slice(1)
+      if (part === last) yield withoutTree(trailer, keys)
+      else keys.push(assertEnd(trailer, { end, keys, tenant_id }))
+      const more = await part.read()
+      if (more === undefined) continue
+      if (part !== last) throw new ExportFault('there is something after the last line of an export')
+      yield more
     }
-    if (!isEnded) {
-      throw new ExportFault(`an export was cut short: it ends with entry ${end.id}, without the line that is signed`)
+    if (entry !== undefined) {
+      yield entry
+      end = positionOf(entry) ?? end
     }
   }
+}
+
+/** Reads the next line of each export that has the entry after `end`: that entry, or the line that is signed. */
+async function readNext(
+  parts: readonly Part[],
+  end: Position,
+): Promise<{ entry: string | undefined; ended: { part: Part; trailer: string }[] }> {
+  let entry: string | undefined
+  const ended: { part: Part; trailer: string }[] = []
+  for (const part of parts) {
+    const { after_id, after_hash } = part.header
+    if (after_id > end.id) continue
+    if (after_id === end.id) assertSame(after_hash, end)
+    const line = await part.read()
+    if (line === undefined)
+      throw new ExportFault(`an export was cut short: it ends with entry ${end.id}, without the line that is signed`)
+    if (isTrailer(line)) ended.push({ part, trailer: line })
+    else if (line === (entry ?? line)) entry = line
+    else throw new ExportFault(`an export has another entry ${end.id + 1} than the one before it`, end.id + 1)
+  }
+  if (entry === undefined && ended.length === 0) throw new ExportFault(`entry ${end.id + 1} is missing`, end.id + 1)
+  return { entry, ended }
 }
 
 interface Position {
@@ -65,34 +94,34 @@ interface Position {
   hash: Uint8Array
 }
 
-interface Start {
+/** One of the exports. */
+interface Part {
   header: ExportHeader
   /** the lines of an anchor and its links, if there are some */
-  anchor: string[]
-  /** the first line after those */
-  next: string | undefined
+  anchor: readonly string[]
+  /** Reads the next line of those that follow; undefined after the last one. */
+  read(): Promise<string | undefined>
   rest: AsyncGenerator<string>
 }
 
-async function readStart(rest: AsyncGenerator<string>): Promise<Start> {
-  const read = async () => {
+async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
+  const next = async (): Promise<string | undefined> => {
     const { value, done } = await rest.next()
     return done ? undefined : value
   }
-  const header = readHeader((await read()) ?? '')
+  const header = readHeader((await next()) ?? '')
   const anchor: string[] = []
-  let next = await read()
-  while (next !== undefined && (isAnchor(next) || isLinks(next))) {
-    anchor.push(next)
-    next = await read()
+  let line = await next()
+  while (line !== undefined && (isAnchor(line) || isLinks(line))) {
+    anchor.push(line)
+    line = await next()
   }
-  return { header, anchor, next, rest }
-}
-
-async function* linesOf({ next, rest }: Start): AsyncGenerator<string> {
-  if (next === undefined) return
-  yield next
-  yield* rest
+  const read = async () => {
+    const found = line ?? (await next())
+    line = undefined
+    return found
+  }
+  return { header, anchor, read, rest }
 }
 
 /** What a line says of itself; `verifyExport` checks it. */
@@ -101,37 +130,18 @@ function positionOf(line: string): Position | undefined {
   return id === undefined || hash === undefined ? undefined : { id: Number(id), hash: decodeHex(hash) }
 }
 
-function assertContinuing(header: ExportHeader, { end, last }: { end: Position; last: ExportHeader }): void {
-  const { tenant_id, after_id, after_hash, key_changes } = header
-  if (tenant_id !== last.tenant_id)
-    throw new ExportFault(`the exports are of several logs: ${tenant_id} and ${last.tenant_id}`)
-  if (key_changes.some((change, at) => change !== last.key_changes[at]))
-    throw new ExportFault('the exports state different changes of the signing key')
-  if (after_id > end.id) throw new ExportFault(`entry ${end.id + 1} is missing`, end.id + 1)
-  if (after_id === end.id) assertSame(after_hash, end)
+function assertOneLog(parts: readonly Part[], { tenant_id, key_changes }: ExportHeader): void {
+  for (const { header } of parts) {
+    if (header.tenant_id !== tenant_id)
+      throw new ExportFault(`the exports are of several logs: ${header.tenant_id} and ${tenant_id}`)
+    if (header.key_changes.some((change, at) => change !== key_changes[at]))
+      throw new ExportFault('the exports state different changes of the signing key')
+  }
 }
 
 function assertSame(hash: Uint8Array, end: Position): void {
   if (!equalBytes(hash, end.hash))
-    throw new ExportFault(`an export does not continue the one before it, which ends with entry ${end.id}`)
-}
-
-/** Reads an entry that the exports before this one have too; that they are the same is known at the last of them. */
-function readRepeated(
-  line: string,
-  { after, end, tenant_id }: { after: Position; end: Position; tenant_id: string },
-): Position {
-  const id = after.id + 1
-  if (isTrailer(line)) {
-    throw new ExportFault(
-      `an export ends with entry ${after.id}, and the one before it with entry ${end.id}: give exports in the order of their entries, and leave out what another one holds`,
-    )
-  }
-  const entry = readEntry(line, { tenant_id, id })
-  if (entry.id !== id || !equalBytes(entry.hash, entryHash(after.hash, entry)))
-    throw new ExportFault(`an export has another entry ${id} than the one before it`, id)
-  if (id === end.id) assertSame(entry.hash, end)
-  return { id, hash: entry.hash }
+    throw new ExportFault(`an export does not continue the one before it after entry ${end.id}`)
 }
 
 /** Checks what an export that is not the last one ends with; returns the key that signed it. */

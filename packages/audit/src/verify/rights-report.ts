@@ -10,11 +10,12 @@ import {
   readKeyList,
 } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
-import { type AcceptedLoss, readAcceptedLoss } from './accepted-rollbacks.js'
+import type { AcceptedLoss } from './accepted-rollbacks.js'
+import { type ClockAhead, createTimesReader } from './entry-times.js'
 import { createStateReader } from './state-reader.js'
 
 /** What is null was recorded by entries that were not read. */
-export interface RightsReport {
+export interface RightsState {
   /** RFC 3339, UTC */
   at: string
   /** the last entry that counts; 0 if there is none */
@@ -27,8 +28,14 @@ export interface RightsReport {
    * becomes of the key
    */
   exports: KeyExport[]
+}
+
+/** The rights, and why they may not be those of that time. */
+export interface RightsReport extends RightsState {
   /** what the log lost by rollbacks that an operator accepted later, if it may have been written until then */
-  losses: AcceptedLoss[]
+  losses: readonly AcceptedLoss[]
+  /** the entry from which on the log has what a clock dated later, if it may have been written until then */
+  ahead?: ClockAhead | undefined
 }
 
 /**
@@ -100,16 +107,18 @@ export type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'me
 export interface RightsReader {
   /** Reads the next entry of a log that verifies. */
   read(entry: RightsEntry): void
-  report(): RightsReport
+  /** @param log the verdict, which says when the log was signed: nothing in it was written later */
+  report(log: { signed_at?: string }): RightsReport
+  /** The rights alone. */
+  state(): RightsState
 }
 
 /** Creates a reader of the rights at a time, RFC 3339 in UTC with milliseconds. */
 export function createRightsReader(at: string): RightsReader {
-  const tenant: RightsReport['tenant'] = { status: null, envelope_only: null }
+  const tenant: RightsState['tenant'] = { status: null, envelope_only: null }
   const apiKeys = new Map<string, ApiKeyRights>()
   const keys = new Map<string, KeyRights>()
   const exports: KeyExport[] = []
-  const losses: AcceptedLoss[] = []
   let through_id = 0
 
   function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
@@ -168,7 +177,7 @@ export function createRightsReader(at: string): RightsReader {
     if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
   }
 
-  const copy = (): Omit<RightsReport, 'losses'> => ({
+  const copy = (): RightsState => ({
     at,
     through_id,
     tenant: { ...tenant },
@@ -178,18 +187,16 @@ export function createRightsReader(at: string): RightsReader {
   })
 
   const { read, state } = createStateReader(at, { change, copy })
+  // An entry of the time itself counts.
+  const next = new Date(Date.parse(at) + 1).toISOString()
+  const times = createTimesReader({ from: next, to: next })
   return {
     read(entry) {
-      const loss = readAcceptedLoss(entry)
-      if (loss) losses.push(loss)
+      times.read(entry)
       read(entry)
     },
-    report() {
-      const known = state()
-      const isOpen = ({ entry_id, agrees_through }: AcceptedLoss) =>
-        agrees_through <= known.through_id && entry_id > known.through_id
-      return { ...known, losses: losses.filter(isOpen) }
-    },
+    report: (log) => ({ ...state(), losses: times.times().losses, ahead: times.findAhead(log) }),
+    state,
   }
 }
 

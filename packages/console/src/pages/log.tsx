@@ -60,6 +60,16 @@ function readEntry(): number {
   throw new SyntaxError('entry must be the number of an entry')
 }
 
+/** Reads what the URL asks for, behind as many entries as are shown. */
+async function readPage(offset: number): Promise<{ logs: Entry[]; total: number }> {
+  const entry = readEntry()
+  if (entry === 0) return client().audit.list({ ...readFilter(), limit: PAGE_ENTRIES, offset })
+  const { logs } = await client().audit.list({ after_id: entry - 1, order: 'asc', limit: 1 })
+  // In the place of one that was purged, the list begins with the first that is left.
+  const found = logs.filter(({ id }) => id === entry)
+  return { logs: found, total: found.length }
+}
+
 /** Reads `model=customers row=7`. */
 function readContext(text: string): Record<string, string> {
   const pairs = text.split(/\s+/).filter(Boolean)
@@ -78,7 +88,8 @@ export function LogPage() {
   const isWhole = useSignal(false)
   const error = useSignal<unknown>(undefined)
   const query = JSON.stringify(FILTERS.map(param))
-  const isLive = param('live') !== ''
+  const isOne = param('entry') !== ''
+  const isLive = param('live') !== '' && !isOne
   const isReading = useRef(false)
   const shown = useRef('')
 
@@ -87,16 +98,11 @@ export function LogPage() {
     if (isReading.current || isWhole.value || error.value !== undefined) return
     isReading.current = true
     await attempt(error, async () => {
-      const entry = readEntry()
-      const page = await client().audit.list(
-        entry > 0
-          ? { after_id: entry - 1, order: 'asc', limit: 1 }
-          : { ...readFilter(), limit: PAGE_ENTRIES, offset: entries.value.length },
-      )
+      const page = await readPage(entries.value.length)
       if (shown.current !== query) return
       const oldest = entries.value.at(-1)?.id ?? Number.POSITIVE_INFINITY
       entries.value = [...entries.value, ...page.logs.filter(({ id }) => id < oldest)] // new ones have moved the page
-      total.value = entry > 0 ? page.count : page.total
+      total.value = page.total
       learnNames(page.logs)
       isWhole.value = page.logs.length < PAGE_ENTRIES
     })
@@ -136,6 +142,7 @@ export function LogPage() {
             type="button"
             aria-pressed={isLive}
             class={isLive ? 'live' : ''}
+            disabled={isOne}
             onClick={() => setParams({ live: isLive ? undefined : '1' })}
           >
             Live

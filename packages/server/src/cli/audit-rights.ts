@@ -38,5 +38,5 @@ export async function auditRights(config: Config, command: AuditRightsCommand): 
     const publicKey = encodePublicKey(services.signingKey)
     return verifyExport(splitLines(lines), { publicKey, onEntry: reader.read, onProgress })
   }).finally(progress.done)
-  return printRights(verdict, reader.report(), { ...command, owner: owner && describeTenant(owner) })
+  return printRights(verdict, reader.report(verdict), { ...command, owner: owner && describeTenant(owner) })
 }

@@ -150,7 +150,7 @@ export function addAudit(program: Command): void {
   audit
     .command('rights')
     .description(
-      'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from the log in the database; from an export: npx @eaas/audit rights. Exit code 3 if the log was signed before that time: nothing proves what happened after it; 4 if an entry that the log lost may have changed rights by then.',
+      'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from the log in the database; from an export: npx @eaas/audit rights. Exit code 3 if the log was signed before that time: nothing proves what happened after it; 4 if an entry that the log lost, or that a clock dated later, may have changed rights by then.',
     )
     .addOption(TENANT_OPTION)
     .option('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z (default: now)', readTime)
