@@ -76,7 +76,7 @@ function assertSteps(statement: Node): void {
     refuseCall(`${other} of ${OF_FOUND}`, 'Read the ids first, and update each row by its own.')
   }
   if (commonTables(statement).some((one) => (one.expression as Node).kind !== 'SelectQueryNode')) {
-    refuseCall(`another write in \`with\` of ${OF_FOUND}`, 'Run the other write by itself.')
+    refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
   }
 }
 

@@ -335,12 +335,12 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     return [
       [
         `an update of many rows, with an ${kind} in a common table expression`,
-        /another write in `with`/,
+        /another write, or SQL as text, in `with`/,
         (db) => other(db).updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute(),
       ],
       [
         `an upsert by another column, with an ${kind} in a common table expression`,
-        /another write in `with`/,
+        /another write, or SQL as text, in `with`/,
         (db) =>
           other(db)
             .insertInto('users')

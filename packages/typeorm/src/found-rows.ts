@@ -7,7 +7,7 @@ import { assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adap
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
-import type { ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
+import { type ColumnMetadata, type InsertBuilder, kindOf, type UpdateBuilder } from './internals.js'
 import { filtersIn } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { madeColumns, readRow, type Target } from './writes.js'
@@ -22,12 +22,20 @@ interface Result {
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Runs with the query runner of a builder, in its transaction or in one of its own. */
+/**
+ * Runs with the query runner of a builder, in its transaction or in one of its own.
+ *
+ * @throws InvalidInputError for a common table expression that may write, which would run with each statement
+ */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
   isRetried: boolean,
   change: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
+  if (builder.expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')) {
+    const call = 'another write, or SQL as text, in `with` of a write whose rows must be read before'
+    refuseCall(call, 'Run it by itself.')
+  }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
     if (runner.isTransactionActive) return await change(runner)
