@@ -570,6 +570,20 @@ const REFUSED: Refused[] = [
           .execute(),
     ],
   ]),
+  [
+    'an update of many rows beside a common table expression of its name',
+    /a common table expression of the name of the table/,
+    (db) =>
+      build()
+        .update()
+        .set({ email: SECRET })
+        .addCommonTableExpression(
+          db.createQueryBuilder().select('p.id', 'id').addSelect("'x'", 'city').from(posts, 'p'),
+          'users',
+        )
+        .where({ city: 'x' })
+        .execute(),
+  ],
   ['a stream', /stream\(\) of User/, () => build().where({ email: SECRET }).stream()],
   ['the cache of a search', /the cache of a search/, () => build().where({ email: SECRET }).cache(true).getMany()],
   [

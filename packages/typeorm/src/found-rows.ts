@@ -21,6 +21,7 @@ interface Result {
 }
 
 const UNIQUE_VIOLATION = '23505'
+const OF_FOUND = 'a write whose rows must be read before'
 
 /**
  * Runs with the query runner of a builder, in its transaction or in one of its own.
@@ -33,8 +34,7 @@ async function within<T>(
   change: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
   if (builder.expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')) {
-    const call = 'another write, or SQL as text, in `with` of a write whose rows must be read before'
-    refuseCall(call, 'Run it by itself.')
+    refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
   }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
@@ -67,6 +67,11 @@ export function isByFoundRows(context: Context, builder: UpdateBuilder, target: 
 }
 
 export function updateFound(context: Context, builder: UpdateBuilder, target: Target): Promise<unknown> {
+  const { commonTableExpressions } = builder.expressionMap
+  if (commonTableExpressions.some(({ alias }) => alias === target.metadata.tableName)) {
+    // An update changes the table, but a select would read the other.
+    refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
+  }
   return within(builder, false, async (runner) => {
     const rows = await findRows(context, builder, target, runner)
     const results: Result[] = []

@@ -51,7 +51,7 @@ interface ExpressionMap {
   limit?: number
   offset?: number
   cache?: boolean
-  commonTableExpressions: { queryBuilder: unknown }[]
+  commonTableExpressions: { queryBuilder: unknown; alias: string }[]
   insertColumns: string[]
   insertFromSelect?: unknown
   onUpdate?: ConflictUpdate | undefined
