@@ -306,15 +306,15 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     expect((await update.returning('nick').execute()).map(({ nick }) => nick)).toEqual(['all', 'all'])
     const joined = update.from('people as boss').whereRef('boss.id', '=', 'people.boss').returning('people.id')
     expect(await joined.execute()).toEqual([{ id: 'ada' }])
-    await refused(
-      db
-        .with('x', (inner) => inner.deleteFrom('people').where('id', '=', 'ben').returning('id'))
-        .updateTable('people')
-        .set({ nick: 'x' })
-        .where('city', '=', 'London')
-        .execute(),
-      /an update of many rows with another write in `with`/,
-    )
+  })
+  it('changes, counts and returns each row once that it finds beside several others', async () => {
+    const beside = db.updateTable('people').from('people as other').set({ nick: 'new' })
+    expect((await beside.executeTakeFirst()).numUpdatedRows).toBe(2n)
+    const returned = await beside.returning(['people.id', 'people.nick']).execute()
+    expect(returned.sort((one, other) => (one.id < other.id ? -1 : 1))).toEqual([
+      { id: 'ada', nick: 'new' },
+      { id: 'ben', nick: 'new' },
+    ])
   })
   it('takes of a row that was to be inserted what SQL computes, and the default of what it lacks', async () => {
     await pool.query(`create unique index if not exists of_email on people (email_index);

@@ -318,7 +318,9 @@ const COUNTS: Shape[] = [
   ['raw rows of others', async () => build().select('user.city', 'city').where({ email: SECRET }).getRawMany()],
 ]
 
-const REFUSED: [title: string, message: RegExp, run: Shape[1]][] = [
+type Refused = [title: string, message: RegExp, run: Shape[1]]
+
+const REFUSED: Refused[] = [
   [
     'an update by another spelling of the id',
     /users\.id must have the spelling/,
@@ -538,6 +540,49 @@ const REFUSED: [title: string, message: RegExp, run: Shape[1]][] = [
         .select('s.mail')
         .from('s', 's')
         .getRawMany(),
+  ],
+  ...[
+    () => db.createQueryBuilder().delete().from(posts).where('likes = 99'),
+    () => 'select pg_notify($$x$$, $$y$$)',
+  ].flatMap((other): Refused[] => [
+    [
+      'an update of many rows with another write in a common table expression',
+      /another write, or SQL as text, in `with`/,
+      () =>
+        build()
+          .update()
+          .set({ email: SECRET })
+          .addCommonTableExpression(other() as never, 'x')
+          .where({ city: 'London' })
+          .execute(),
+    ],
+    [
+      'an upsert by another column with another write in a common table expression',
+      /another write, or SQL as text, in `with`/,
+      (db) =>
+        db
+          .createQueryBuilder()
+          .insert()
+          .into(users)
+          .values([user(), { ...user(), email: SECRET }])
+          .orUpdate(['nick'], ['email_index'])
+          .addCommonTableExpression(other() as never, 'x')
+          .execute(),
+    ],
+  ]),
+  [
+    'an update of many rows beside a common table expression of its name',
+    /a common table expression of the name of the table/,
+    (db) =>
+      build()
+        .update()
+        .set({ email: SECRET })
+        .addCommonTableExpression(
+          db.createQueryBuilder().select('p.id', 'id').addSelect("'x'", 'city').from(posts, 'p'),
+          'users',
+        )
+        .where({ city: 'x' })
+        .execute(),
   ],
   ['a stream', /stream\(\) of User/, () => build().where({ email: SECRET }).stream()],
   ['the cache of a search', /the cache of a search/, () => build().where({ email: SECRET }).cache(true).getMany()],

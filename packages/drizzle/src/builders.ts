@@ -72,16 +72,32 @@ export function wrapBuilder<T extends object>(
 }
 
 async function execute(tables: KnownTables, query: Query, placeholders?: Row): Promise<unknown> {
-  const { config } = query
+  const config = copyOf(query.config)
   if ('fields' in config && takesColumns(config)) return executeSelect(tables, query, config, placeholders)
   const rewriting = createRewriting(tables)
   rewriteBuilder(rewriting, config)
-  const open = readSelection(tables, selectionOf(query))
+  const open = readSelection(tables, selectionOf(config))
   await run(rewriting)
-  return open((await query.execute(placeholders)) as Row[])
+  return open((await executeWith(query, config, placeholders)) as Row[])
 }
 
-/** Runs a select to which columns can be added. What is changed in its state is changed back. */
+/** Copies what is rewritten of a query. The application may run the query once more before this run has ended. */
+function copyOf<C extends SelectConfig | WriteConfig>(config: C): C {
+  return config.joins ? { ...config, joins: config.joins.map((join) => ({ ...join })) } : { ...config }
+}
+
+/** Runs a query with another state. Drizzle makes the SQL of it before it waits. */
+function executeWith(query: Query, config: Query['config'], placeholders: Row | undefined): Promise<unknown> {
+  const own = query.config
+  query.config = config
+  try {
+    return query.execute(placeholders)
+  } finally {
+    query.config = own
+  }
+}
+
+/** Runs a select to which columns can be added. */
 async function executeSelect(
   tables: KnownTables,
   query: Query,
@@ -93,31 +109,27 @@ async function executeSelect(
   const [skip, take] = asked.length > 0 ? [numberOf(offset, 'offset'), numberOf(limit, 'limit')] : []
   const rewriting = createRewriting(tables)
   config.where = rest
-  try {
-    rewriteBuilder(rewriting, config)
-    const found = searchFor(rewriting, asked)
-    const filtered = withFiltered(
-      fields,
-      asked.map(({ column }) => column),
+  rewriteBuilder(rewriting, config)
+  const found = searchFor(rewriting, asked)
+  const filtered = withFiltered(
+    fields,
+    asked.map(({ column }) => column),
+  )
+  const selected = withBound(tables, filtered, sourcesOf(config))
+  const isRight = (row: Row) =>
+    areRight(
+      asked,
+      asked.map((_, at) => row[filteredKey(at)]),
     )
-    const selected = withBound(tables, filtered, sourcesOf(config))
-    const isRight = (row: Row) =>
-      areRight(
-        asked,
-        asked.map((_, at) => row[filteredKey(at)]),
-      )
-    const open = readSelection(tables, selected, asked.length > 0 ? isRight : undefined)
-    await run(rewriting)
-    config.fields = selected
-    if (asked.length > 0) {
-      assertRows(fields)
-      Object.assign(config, { where: and(config.where as SQL | undefined, found), limit: undefined, offset: undefined })
-    }
-    const rows = await open((await query.execute(placeholders)) as Row[])
-    return asked.length > 0 ? rows.slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
-  } finally {
-    Object.assign(config, { fields, limit, offset }, asked.length > 0 ? { where } : {})
+  const open = readSelection(tables, selected, asked.length > 0 ? isRight : undefined)
+  await run(rewriting)
+  config.fields = selected
+  if (asked.length > 0) {
+    assertRows(fields)
+    Object.assign(config, { where: and(config.where as SQL | undefined, found), limit: undefined, offset: undefined })
   }
+  const rows = await open((await executeWith(query, config, placeholders)) as Row[])
+  return asked.length > 0 ? rows.slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
 }
 
 /** Refuses to count, or the like, before the rows are filtered. */
@@ -142,9 +154,9 @@ function touches(tables: KnownTables, query: Query): boolean {
     if (isEaasError(error)) return true
     throw error
   }
-  return columnsIn(selectionOf(query)).some((column) => tables.findSealed(column))
+  return columnsIn(selectionOf(query.config)).some((column) => tables.findSealed(column))
 }
 
-function selectionOf({ config }: Query): Row {
+function selectionOf(config: Query['config']): Row {
   return ('fields' in config ? config.fields : config.returningFields) ?? {}
 }

@@ -31,6 +31,7 @@ import {
 import { boundToMany } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { isOneRow, pinnedBy } from './one-row.js'
+import { commonName } from './relations.js'
 import { findTable, type Models } from './tables.js'
 import { type Given, nameOf, readRow, readUpdates } from './writes.js'
 
@@ -52,14 +53,40 @@ export interface Result {
   numChangedRows?: bigint | undefined
 }
 
-/** Returns what changes the rows that a statement finds; undefined where it says itself which row it is about. */
-export function planFound(models: Models, statement: Node): ((steps: Steps) => Promise<Result>) | undefined {
-  if (statement.kind === 'UpdateQueryNode') return planUpdate(models, statement)
-  if (statement.kind === 'InsertQueryNode' && statement.onConflict) return planUpsert(models, statement)
-  return undefined
+type Change = (steps: Steps) => Promise<Result>
+
+/** The parts of an update that say which rows it changes. The select of these rows has them too. */
+const FINDING = ['with', 'joins', 'where', 'orderBy', 'limit', 'top']
+const PARTS = [...FINDING, 'kind', 'table', 'from', 'updates', 'into', 'columns', 'values', 'onConflict', 'returning']
+
+/**
+ * Returns what changes the rows that a statement finds; undefined where it says itself which row it is about.
+ *
+ * @throws InvalidInputError where the statement has more than can be run in steps
+ */
+export function planFound(models: Models, statement: Node): Change | undefined {
+  const change = statement.kind === 'UpdateQueryNode' ? planUpdate(models, statement) : planUpsert(models, statement)
+  if (change) assertSteps(statement)
+  return change
 }
 
-function planUpdate(models: Models, statement: Node): ((steps: Steps) => Promise<Result>) | undefined {
+function assertSteps(statement: Node): void {
+  const other = Object.keys(statement).find((part) => statement[part] !== undefined && !PARTS.includes(part))
+  if (other !== undefined) {
+    refuseCall(`${other} of ${OF_FOUND}`, 'Read the ids first, and update each row by its own.')
+  }
+  if (commonTables(statement).some((one) => (one.expression as Node).kind !== 'SelectQueryNode')) {
+    refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
+  }
+}
+
+const OF_FOUND = 'a write whose rows must be read before'
+
+function commonTables(statement: Node): readonly Node[] {
+  return (statement.with as { expressions?: readonly Node[] } | undefined)?.expressions ?? []
+}
+
+function planUpdate(models: Models, statement: Node): Change | undefined {
   const names = tableNames(statement.table as Node)
   const table = names && findTable(models, names.table)
   if (!table) return undefined
@@ -68,15 +95,16 @@ function planUpdate(models: Models, statement: Node): ((steps: Steps) => Promise
   const isClear = isOneRow(statement)
   const known = isClear ? pinnedBy(names.alias, isOnly, statement.where as Node | undefined) : {}
   if (!table.needsRow(values, known)) return undefined
-  const expressions = (statement.with as { expressions?: readonly Node[] } | undefined)?.expressions ?? []
-  if (expressions.some((one) => (one.expression as Node).kind !== 'SelectQueryNode')) {
-    refuseCall('an update of many rows with another write in `with`', 'Run the other write by itself.')
-  }
   if (!isOnly && !isClear) return undefined // SQL as text is refused there
+  if (commonTables(statement).some((one) => commonName(one) === names.table)) {
+    // An update changes the table, but a select would read the other.
+    refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
+  }
   return async (steps) => {
-    const { rows } = await steps.run(selectOf(steps, table, statement))
+    const { rows: found } = await steps.run(selectOf(steps, table, statement))
+    const rows = isOnly ? found : distinctRows(table, found)
     const results: Result[] = []
-    const { limit: _, orderBy: __, ...others } = statement
+    const { limit: _, orderBy: __, top: ___, ...others } = statement
     for (const some of steps.takesMany && isOnly ? inBatches(rows) : rows.map((row) => [row])) {
       const own = some[1] ? boundToMany(table, names.alias) : boundTo(table, names.alias, some[0] as Row)
       const where = isOnly ? own : joined(own, statement.where as Node | undefined)
@@ -84,6 +112,12 @@ function planUpdate(models: Models, statement: Node): ((steps: Steps) => Promise
     }
     return sum(results)
   }
+}
+
+/** Rows that a join repeats, once each: an update changes them once. */
+function distinctRows({ bind }: SealedTable, rows: readonly Row[]): Row[] {
+  const keyOf = (row: Row) => JSON.stringify(bind.map((column) => String(row[column])))
+  return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
 }
 
 /** Changes rows that were read, and no others. */
@@ -97,9 +131,8 @@ async function change(steps: Steps, table: SealedTable, update: Node, rows: read
 function selectOf({ locks }: Steps, table: SealedTable, update: Node): Node {
   const own = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
-  const { where, joins, orderBy, limit, with: common } = update
-  const select = { ...selectFrom([own, ...froms], table, tableNames(own)?.alias ?? '', locks) }
-  return { ...select, where, joins, orderBy, limit, with: common } as unknown as Node
+  const select = selectFrom([own, ...froms], table, tableNames(own)?.alias ?? '', locks)
+  return { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
 }
 
 /** Selects what values are bound to, or all where other columns may say the key of a row. */
@@ -151,8 +184,9 @@ function joined(own: Node, where: Node | undefined): Node {
   return where ? (AndNode.create(own as never, ParensNode.create(where.where as never)) as unknown as Node) : own
 }
 
-function planUpsert(models: Models, statement: Node): ((steps: Steps) => Promise<Result>) | undefined {
-  const conflict = statement.onConflict as Node
+function planUpsert(models: Models, statement: Node): Change | undefined {
+  const conflict = statement.onConflict as Node | undefined
+  if (!conflict) return undefined
   const names = tableNames(statement.into as Node)
   const table = names && findTable(models, names.table)
   const values = statement.values as Node | undefined

@@ -62,7 +62,8 @@ async function addCommonTables(rewriter: Rewriter, clause: Node, scope: Scope): 
   return { ...clause, expressions } as Node
 }
 
-function commonName(expression: Node): string {
+/** The name of a common table expression. */
+export function commonName(expression: Node): string {
   return tableNames((expression.name as Node).table as Node)?.table ?? ''
 }
 

@@ -9,6 +9,8 @@ import {
   HandleEmptyInListsPlugin,
   Kysely,
   type KyselyPlugin,
+  MssqlAdapter,
+  MssqlQueryCompiler,
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
@@ -257,6 +259,15 @@ const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
   ],
 ]
 
+/** Writes that a common table expression may have. */
+const OTHER_WRITES = {
+  update: (db: Pick<Db, 'updateTable'>) =>
+    db.updateTable('users').set({ email: SECRET }).where('id', '=', 5).returning('id'),
+  delete: (db: Pick<Db, 'deleteFrom'>) => db.deleteFrom('contacts').returning('id'),
+  insert: (db: Pick<Db, 'insertInto'>) => db.insertInto('contacts').values(user).returning('id'),
+  text: () => sql<{ id: number }>`(delete from contacts returning id)`,
+}
+
 const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown>][] = [
   [
     'an insert from a query',
@@ -316,6 +327,48 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
         .updateTable('u' as 'contacts')
         .from('users as u')
         .set({ email: SECRET })
+        .execute(),
+  ],
+  ...(['update', 'delete', 'insert', 'text'] as const).flatMap((kind): typeof REFUSED => {
+    const other = (db: Db) =>
+      db.with('x', (inner) => OTHER_WRITES[kind](inner) as ReturnType<typeof OTHER_WRITES.update>)
+    return [
+      [
+        `an update of many rows, with an ${kind} in a common table expression`,
+        /another write, or SQL as text, in `with`/,
+        (db) => other(db).updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute(),
+      ],
+      [
+        `an upsert by another column, with an ${kind} in a common table expression`,
+        /another write, or SQL as text, in `with`/,
+        (db) =>
+          other(db)
+            .insertInto('users')
+            .values([user, { ...user, id: 8 }])
+            .onConflict((on) => on.column('email').doUpdateSet({ email: SECRET }))
+            .execute(),
+      ],
+    ]
+  }),
+  [
+    'an update of many rows with SQL at its end',
+    /endModifiers of a write whose rows must be read before/,
+    (db) => db.updateTable('users').set({ email: SECRET }).where('city', '=', 'x').modifyEnd(sql`or true`).execute(),
+  ],
+  [
+    'an update of many rows that is to be explained',
+    /explain of a write whose rows must be read before/,
+    (db) => db.updateTable('users').set({ email: SECRET }).where('city', '=', 'x').explain(),
+  ],
+  [
+    'an update of many rows beside a common table expression of its name',
+    /a common table expression of the name of the table/,
+    (db) =>
+      db
+        .with('users', (inner) => inner.selectFrom('contacts').selectAll())
+        .updateTable('users')
+        .set({ email: SECRET })
+        .where('city', '=', 'London')
         .execute(),
   ],
   [
@@ -578,6 +631,20 @@ describe('Kysely', () => {
       message: `${name} of a search that finds more rows than match is not supported where fields are encrypted`,
     })
     expect(sent).toEqual([])
+  })
+  it('changes of many rows as many as `top` says', async () => {
+    const sqlServer = {
+      ...recording,
+      createAdapter: () => new MssqlAdapter(),
+      createQueryCompiler: () => new MssqlQueryCompiler(),
+    }
+    rows.push({ id: 7 })
+    const other = new Kysely<Database>({ dialect: encrypted(sqlServer, { users: users as never }) })
+    await other.updateTable('users').top(1).set({ email: SECRET }).where('city', '=', 'London').execute()
+    expect(sent.map((one) => (JSON.parse(one) as string[])[0])).toEqual([
+      'select top(1) "users"."id" from "users" where "city" = @1',
+      'update "users" set "email" = @1, "email_index" = @2 where "users"."id" = @3',
+    ])
   })
   it.each([
     [['email'], '("email_index") do nothing'],

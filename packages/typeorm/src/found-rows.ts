@@ -7,7 +7,7 @@ import { assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adap
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
-import type { ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
+import { type ColumnMetadata, type InsertBuilder, kindOf, type UpdateBuilder } from './internals.js'
 import { filtersIn } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { madeColumns, readRow, type Target } from './writes.js'
@@ -21,13 +21,21 @@ interface Result {
 }
 
 const UNIQUE_VIOLATION = '23505'
+const OF_FOUND = 'a write whose rows must be read before'
 
-/** Runs with the query runner of a builder, in its transaction or in one of its own. */
+/**
+ * Runs with the query runner of a builder, in its transaction or in one of its own.
+ *
+ * @throws InvalidInputError for a common table expression that may write, which would run with each statement
+ */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
   isRetried: boolean,
   change: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
+  if (builder.expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')) {
+    refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
+  }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
     if (runner.isTransactionActive) return await change(runner)
@@ -59,6 +67,11 @@ export function isByFoundRows(context: Context, builder: UpdateBuilder, target: 
 }
 
 export function updateFound(context: Context, builder: UpdateBuilder, target: Target): Promise<unknown> {
+  const { commonTableExpressions } = builder.expressionMap
+  if (commonTableExpressions.some(({ alias }) => alias === target.metadata.tableName)) {
+    // An update changes the table, but a select would read the other.
+    refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
+  }
   return within(builder, false, async (runner) => {
     const rows = await findRows(context, builder, target, runner)
     const results: Result[] = []

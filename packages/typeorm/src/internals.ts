@@ -51,6 +51,7 @@ interface ExpressionMap {
   limit?: number
   offset?: number
   cache?: boolean
+  commonTableExpressions: { queryBuilder: unknown; alias: string }[]
   insertColumns: string[]
   insertFromSelect?: unknown
   onUpdate?: ConflictUpdate | undefined
