@@ -392,6 +392,23 @@ describe('Prisma', () => {
     const where = { email_index: 'x' }
     await expect(db.user.update({ where, data: { nick: 'new' } })).rejects.toMatchObject({ code: 'P2025' })
   })
+  it('takes a search for a part of a text as no value that a field could equal', async () => {
+    const indexKey = await eaas.createIndexKey(keyId)
+    const indexes = { fault_start: { prefix: 'fault', length: 3 } } as const
+    const fields = { fault: text({ index: 'amount_step' }) }
+    const model = eaas.model({ name: 'logs', keyId, bind: ['id'], indexKey, fields, indexes })
+    const { log } = client.$extends(encrypted({ Log: model }))
+    await log.create({ data: { id: ID, fault: 'Pump' } })
+    const part = { startsWith: 'Pum' }
+    for (const fault of [{ equals: part }, { in: [part] }, { notIn: [part] }, { not: { equals: part } }]) {
+      const where = { fault } as never
+      const refusal = /^logs\.fault is encrypted: it can only be equal to a value of its own type/
+      await expect(log.deleteMany({ where })).rejects.toThrow(refusal)
+      await expect(log.updateMany({ where, data: { number: 1 } })).rejects.toThrow(refusal)
+      await expect(log.findFirst({ where })).rejects.toThrow(refusal)
+    }
+    expect(await log.findMany({ where: { fault: part } as never })).toMatchObject([{ fault: 'Pump', number: null }])
+  })
   it('refuses, in a list of operations, an update whose row must be read before', async () => {
     const update = () => db.user.updateMany({ where: { city: 'London' }, data: { nick: SECRET } })
     await expect(db.$transaction([update()])).rejects.toThrow('in a list of operations, an update of User')
