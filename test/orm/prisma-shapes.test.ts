@@ -388,6 +388,50 @@ describe('Prisma', () => {
     expect(await db.user.updateMany({ where: { city: 'x' }, data: { nick: 'all' } })).toEqual({ count: 0 })
     expect((await db.user.findMany()).map(({ nick }) => nick)).toEqual(['all', 'all'])
   })
+  it('changes each row by itself where several share what their values are bound to', async () => {
+    for (let n = 0; n < 2; n++) await db.user.create({ data: user() })
+    const options = {
+      name: 'users',
+      keyId,
+      format: 'text',
+      bind: ['city'],
+      fields: { nick: text().nullable() },
+    } as const
+    const shared = client.$extends(encrypted({ User: eaas.model(options) })).user
+    await postgres.exec('update users set nick = null')
+    expect(await shared.updateMany({ data: { nick: 'one' }, limit: 1 })).toEqual({ count: 1 })
+    expect(await shared.count({ where: { nick: null } })).toBe(2)
+    expect(await shared.updateMany({ data: { nick: 'all' } })).toEqual({ count: 3 })
+    const returned = await shared.updateManyAndReturn({ data: { nick: 'again' } })
+    expect([returned.length, new Set(returned.map(({ id }) => id)).size]).toEqual([3, 3])
+    expect((await shared.findMany()).map(({ nick }) => nick)).toEqual(['again', 'again', 'again'])
+  })
+  it('refuses to change more rows than it read, where the schema does not say what identifies one', async () => {
+    await db.user.create({ data: user() })
+    await postgres.exec('update users set nick = null')
+    const other = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
+    const config = (other as unknown as { _engineConfig: { inlineSchema: string } })._engineConfig
+    config.inlineSchema = config.inlineSchema.replaceAll('@id', '')
+    const options = {
+      name: 'users',
+      keyId,
+      format: 'text',
+      bind: ['city'],
+      fields: { nick: text().nullable() },
+    } as const
+    const shared = other.$extends(encrypted({ User: eaas.model(options) })).user
+    await expect(shared.updateMany({ data: { nick: SECRET } })).rejects.toThrow('users: 2 rows, and not 1, have the')
+    expect(await shared.count({ where: { nick: null } })).toBe(2)
+  })
+  it('seals each of many rows under its own key, also where nothing is bound', async () => {
+    const keys = [keyId, (await eaas.keys.create({ name: 'other' })).id]
+    const fields = { name: text() }
+    const model = eaas.model({ name: 'people', keyId: (row) => row.key_id, bind: false, format: 'text', fields })
+    const people = client.$extends(encrypted({ Person: model })).person
+    await people.createMany({ data: keys.map((key_id) => ({ id: randomUUID(), key_id, name: 'x', city: 'y' })) })
+    expect(await people.updateMany({ data: { name: 'both' } })).toEqual({ count: 2 })
+    expect((await people.findMany()).map(({ name }) => name)).toEqual(['both', 'both'])
+  })
   it('fails as Prisma does where no row is found', async () => {
     const where = { email_index: 'x' }
     await expect(db.user.update({ where, data: { nick: 'new' } })).rejects.toMatchObject({ code: 'P2025' })
