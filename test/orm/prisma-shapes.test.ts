@@ -337,6 +337,16 @@ describe('Prisma', () => {
     expect(row).toMatchObject({ nick: 'ada', posts: [{ title: SECRET }] })
     expect(JSON.stringify(row)).not.toContain('"id"')
     expect(await omitting().post.findFirst()).toEqual({ user_id: ID, title: SECRET, likes: 3 })
+    const whole = { include: { posts: true } }
+    const posts = [{ user_id: ID, title: SECRET, likes: 3 }]
+    expect(await omitting().user.findFirst(whole)).toMatchObject({ posts })
+    const written = await omitting().user.update({ where: { id: ID }, data: { city: 'Rome' }, ...whole })
+    expect(written.posts).toEqual(posts)
+    expect(
+      await omitting()
+        .user.findUnique({ where: { id: ID } })
+        .posts(),
+    ).toEqual(posts)
     const where = { email: `${ID}@x.org` } as never
     const update = db.user.update({ where, data: { nick: 'new' }, select: { nick: true } })
     expect(await update).toEqual({ nick: 'new' })
