@@ -4,7 +4,7 @@ import type { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { encrypted } from '../../packages/prisma/src/index.js'
-import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
+import { bytes, type Client, createClient, json, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
@@ -237,6 +237,15 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     'a write that it does not know',
     /replace of the relation posts/,
     (db) => db.user.update({ where: { id: ID }, data: { posts: { replace: [post()] } as never } }),
+  ],
+  [
+    'a member of a nested write that it does not know',
+    /title in a nested write/,
+    (db) =>
+      db.user.update({
+        where: { id: ID },
+        data: { posts: { updateMany: { where: { id: ID }, data: {}, title: SECRET } as never } },
+      }),
   ],
   [
     'a pattern',
@@ -493,6 +502,69 @@ describe('Prisma', () => {
     const posts = { update: { where: { id: other }, data: { title: 'Second' } } }
     await db.user.update({ where: { id }, data: { posts } })
     expect(await db.post.findUnique({ where: { id } })).toMatchObject({ title: 'Second' })
+  })
+  describe('a nested update of a model that has a field `data`', () => {
+    const other = randomUUID()
+    const start = { tree: 'first', amount: { n: 1 } }
+
+    beforeAll(() => postgres.exec('create table _all ("A" uuid references places, "B" uuid references samples)'))
+    beforeEach(async () => {
+      await postgres.exec('truncate places, samples, _all')
+      await of({}).place.create({
+        data: { id: ID, sample: { create: start }, samples: { create: { id: other, ...start } } },
+      })
+      sent.length = 0
+    })
+    /** `tree` is encrypted, and what else is given. */
+    const of = (more: object) => {
+      const fields = { tree: text(), ...more }
+      return client.$extends(encrypted({ Sample: eaas.model({ name: 'samples', keyId, bind: ['id'], fields }) }))
+    }
+    const update = (data: object, more: object = {}) => of(more).place.update({ where: { id: ID }, data })
+    const read = (id: string, more: object = {}) => of(more).sample.findUnique({ where: { id } })
+    const tree = SECRET
+
+    it.each<[string, string, object]>([
+      ['in a list', other, { samples: { update: { where: { id: other }, data: { tree } } } }],
+      ['in several', other, { samples: { update: [{ where: { id: other }, data: { tree } }] } }],
+      ['by another field', other, { samples: { updateMany: { where: {}, data: { tree } } } }],
+      ['of one row, by a condition', ID, { sample: { update: { where: {}, data: { tree } } } }],
+      ['of one row, by its changes', ID, { sample: { update: { tree } } }],
+    ])('is sealed %s', async (_, id, data) => {
+      await update(data)
+      expect(sent.join()).not.toContain(SECRET)
+      expect(await read(id)).toMatchObject({ ...start, tree, data: null })
+    })
+    it('sets that field beside others, and by itself where it is no object', async () => {
+      await update({ sample: { update: { tree, data: { tree: 'plain' } } } })
+      expect(await read(ID)).toMatchObject({ tree, data: { tree: 'plain' } })
+      await update({ sample: { update: { data: 'alone' } } })
+      await update({ samples: { update: { where: { id: other }, data: { data: { n: 2 } } } } })
+      expect([await read(ID), await read(other)]).toMatchObject([{ data: 'alone' }, { data: { n: 2 } }])
+      expect(sent.join()).not.toContain(SECRET)
+    })
+    it('is refused where its changes, or the value of that field, could be meant', async () => {
+      for (const changes of [{ data: { tree } }, { where: undefined, data: { tree } }, { data: { tree }, size: 1 }]) {
+        await expect(update({ sample: { update: changes } })).rejects.toMatchObject({
+          code: 'E_INVALID_INPUT',
+          message: expect.stringContaining('an update of the relation sample that could be changes or { where, data }'),
+        })
+      }
+      expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+    })
+    it.each([
+      ['bytes', bytes(), new Uint8Array([7])],
+      ['JSON', json(), { tree: SECRET }],
+    ])('is sealed with the field `data` of %s too', async (_, data, value) => {
+      const more = { data: data.nullable() }
+      await update({ samples: { update: { where: { id: other }, data: { data: value, tree } } } }, more)
+      await update({ sample: { update: { data: value, tree } } }, more)
+      expect([await read(ID, more), await read(other, more)]).toMatchObject([
+        { data: value, tree },
+        { data: value, tree },
+      ])
+      expect(sent.join()).not.toContain(SECRET)
+    })
   })
   describe('a row that is bound to the id of another', () => {
     const bound = () => {
