@@ -4,7 +4,7 @@ import type { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { encrypted } from '../../packages/prisma/src/index.js'
-import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
+import { bytes, type Client, createClient, json, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
@@ -239,6 +239,15 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     (db) => db.user.update({ where: { id: ID }, data: { posts: { replace: [post()] } as never } }),
   ],
   [
+    'a member of a nested write that it does not know',
+    /title in a nested write/,
+    (db) =>
+      db.user.update({
+        where: { id: ID },
+        data: { posts: { updateMany: { where: { id: ID }, data: {}, title: SECRET } as never } },
+      }),
+  ],
+  [
     'a pattern',
     /cannot compare it by "startsWith"/,
     (db) => db.user.findMany({ where: { email: { startsWith: SECRET } } }),
@@ -337,6 +346,16 @@ describe('Prisma', () => {
     expect(row).toMatchObject({ nick: 'ada', posts: [{ title: SECRET }] })
     expect(JSON.stringify(row)).not.toContain('"id"')
     expect(await omitting().post.findFirst()).toEqual({ user_id: ID, title: SECRET, likes: 3 })
+    const whole = { include: { posts: true } }
+    const posts = [{ user_id: ID, title: SECRET, likes: 3 }]
+    expect(await omitting().user.findFirst(whole)).toMatchObject({ posts })
+    const written = await omitting().user.update({ where: { id: ID }, data: { city: 'Rome' }, ...whole })
+    expect(written.posts).toEqual(posts)
+    expect(
+      await omitting()
+        .user.findUnique({ where: { id: ID } })
+        .posts(),
+    ).toEqual(posts)
     const where = { email: `${ID}@x.org` } as never
     const update = db.user.update({ where, data: { nick: 'new' }, select: { nick: true } })
     expect(await update).toEqual({ nick: 'new' })
@@ -388,9 +407,70 @@ describe('Prisma', () => {
     expect(await db.user.updateMany({ where: { city: 'x' }, data: { nick: 'all' } })).toEqual({ count: 0 })
     expect((await db.user.findMany()).map(({ nick }) => nick)).toEqual(['all', 'all'])
   })
+  it('changes each row by itself where several share what their values are bound to', async () => {
+    for (let n = 0; n < 2; n++) await db.user.create({ data: user() })
+    const options = {
+      name: 'users',
+      keyId,
+      format: 'text',
+      bind: ['city'],
+      fields: { nick: text().nullable() },
+    } as const
+    const shared = client.$extends(encrypted({ User: eaas.model(options) })).user
+    await postgres.exec('update users set nick = null')
+    expect(await shared.updateMany({ data: { nick: 'one' }, limit: 1 })).toEqual({ count: 1 })
+    expect(await shared.count({ where: { nick: null } })).toBe(2)
+    expect(await shared.updateMany({ data: { nick: 'all' } })).toEqual({ count: 3 })
+    const returned = await shared.updateManyAndReturn({ data: { nick: 'again' } })
+    expect([returned.length, new Set(returned.map(({ id }) => id)).size]).toEqual([3, 3])
+    expect((await shared.findMany()).map(({ nick }) => nick)).toEqual(['again', 'again', 'again'])
+  })
+  it('refuses to change more rows than it read, where the schema does not say what identifies one', async () => {
+    await db.user.create({ data: user() })
+    await postgres.exec('update users set nick = null')
+    const other = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
+    const config = (other as unknown as { _engineConfig: { inlineSchema: string } })._engineConfig
+    config.inlineSchema = config.inlineSchema.replaceAll('@id', '')
+    const options = {
+      name: 'users',
+      keyId,
+      format: 'text',
+      bind: ['city'],
+      fields: { nick: text().nullable() },
+    } as const
+    const shared = other.$extends(encrypted({ User: eaas.model(options) })).user
+    await expect(shared.updateMany({ data: { nick: SECRET } })).rejects.toThrow('users: 2 rows, and not 1, have the')
+    expect(await shared.count({ where: { nick: null } })).toBe(2)
+  })
+  it('seals each of many rows under its own key, also where nothing is bound', async () => {
+    const keys = [keyId, (await eaas.keys.create({ name: 'other' })).id]
+    const fields = { name: text() }
+    const model = eaas.model({ name: 'people', keyId: (row) => row.key_id, bind: false, format: 'text', fields })
+    const people = client.$extends(encrypted({ Person: model })).person
+    await people.createMany({ data: keys.map((key_id) => ({ id: randomUUID(), key_id, name: 'x', city: 'y' })) })
+    expect(await people.updateMany({ data: { name: 'both' } })).toEqual({ count: 2 })
+    expect((await people.findMany()).map(({ name }) => name)).toEqual(['both', 'both'])
+  })
   it('fails as Prisma does where no row is found', async () => {
     const where = { email_index: 'x' }
     await expect(db.user.update({ where, data: { nick: 'new' } })).rejects.toMatchObject({ code: 'P2025' })
+  })
+  it('takes a search for a part of a text as no value that a field could equal', async () => {
+    const indexKey = await eaas.createIndexKey(keyId)
+    const indexes = { fault_start: { prefix: 'fault', length: 3 } } as const
+    const fields = { fault: text({ index: 'amount_step' }) }
+    const model = eaas.model({ name: 'logs', keyId, bind: ['id'], indexKey, fields, indexes })
+    const { log } = client.$extends(encrypted({ Log: model }))
+    await log.create({ data: { id: ID, fault: 'Pump' } })
+    const part = { startsWith: 'Pum' }
+    for (const fault of [{ equals: part }, { in: [part] }, { notIn: [part] }, { not: { equals: part } }]) {
+      const where = { fault } as never
+      const refusal = /^logs\.fault is encrypted: it can only be equal to a value of its own type/
+      await expect(log.deleteMany({ where })).rejects.toThrow(refusal)
+      await expect(log.updateMany({ where, data: { number: 1 } })).rejects.toThrow(refusal)
+      await expect(log.findFirst({ where })).rejects.toThrow(refusal)
+    }
+    expect(await log.findMany({ where: { fault: part } as never })).toMatchObject([{ fault: 'Pump', number: null }])
   })
   it('refuses, in a list of operations, an update whose row must be read before', async () => {
     const update = () => db.user.updateMany({ where: { city: 'London' }, data: { nick: SECRET } })
@@ -422,6 +502,69 @@ describe('Prisma', () => {
     const posts = { update: { where: { id: other }, data: { title: 'Second' } } }
     await db.user.update({ where: { id }, data: { posts } })
     expect(await db.post.findUnique({ where: { id } })).toMatchObject({ title: 'Second' })
+  })
+  describe('a nested update of a model that has a field `data`', () => {
+    const other = randomUUID()
+    const start = { tree: 'first', amount: { n: 1 } }
+
+    beforeAll(() => postgres.exec('create table _all ("A" uuid references places, "B" uuid references samples)'))
+    beforeEach(async () => {
+      await postgres.exec('truncate places, samples, _all')
+      await of({}).place.create({
+        data: { id: ID, sample: { create: start }, samples: { create: { id: other, ...start } } },
+      })
+      sent.length = 0
+    })
+    /** `tree` is encrypted, and what else is given. */
+    const of = (more: object) => {
+      const fields = { tree: text(), ...more }
+      return client.$extends(encrypted({ Sample: eaas.model({ name: 'samples', keyId, bind: ['id'], fields }) }))
+    }
+    const update = (data: object, more: object = {}) => of(more).place.update({ where: { id: ID }, data })
+    const read = (id: string, more: object = {}) => of(more).sample.findUnique({ where: { id } })
+    const tree = SECRET
+
+    it.each<[string, string, object]>([
+      ['in a list', other, { samples: { update: { where: { id: other }, data: { tree } } } }],
+      ['in several', other, { samples: { update: [{ where: { id: other }, data: { tree } }] } }],
+      ['by another field', other, { samples: { updateMany: { where: {}, data: { tree } } } }],
+      ['of one row, by a condition', ID, { sample: { update: { where: {}, data: { tree } } } }],
+      ['of one row, by its changes', ID, { sample: { update: { tree } } }],
+    ])('is sealed %s', async (_, id, data) => {
+      await update(data)
+      expect(sent.join()).not.toContain(SECRET)
+      expect(await read(id)).toMatchObject({ ...start, tree, data: null })
+    })
+    it('sets that field beside others, and by itself where it is no object', async () => {
+      await update({ sample: { update: { tree, data: { tree: 'plain' } } } })
+      expect(await read(ID)).toMatchObject({ tree, data: { tree: 'plain' } })
+      await update({ sample: { update: { data: 'alone' } } })
+      await update({ samples: { update: { where: { id: other }, data: { data: { n: 2 } } } } })
+      expect([await read(ID), await read(other)]).toMatchObject([{ data: 'alone' }, { data: { n: 2 } }])
+      expect(sent.join()).not.toContain(SECRET)
+    })
+    it('is refused where its changes, or the value of that field, could be meant', async () => {
+      for (const changes of [{ data: { tree } }, { where: undefined, data: { tree } }, { data: { tree }, size: 1 }]) {
+        await expect(update({ sample: { update: changes } })).rejects.toMatchObject({
+          code: 'E_INVALID_INPUT',
+          message: expect.stringContaining('an update of the relation sample that could be changes or { where, data }'),
+        })
+      }
+      expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+    })
+    it.each([
+      ['bytes', bytes(), new Uint8Array([7])],
+      ['JSON', json(), { tree: SECRET }],
+    ])('is sealed with the field `data` of %s too', async (_, data, value) => {
+      const more = { data: data.nullable() }
+      await update({ samples: { update: { where: { id: other }, data: { data: value, tree } } } }, more)
+      await update({ sample: { update: { data: value, tree } } }, more)
+      expect([await read(ID, more), await read(other, more)]).toMatchObject([
+        { data: value, tree },
+        { data: value, tree },
+      ])
+      expect(sent.join()).not.toContain(SECRET)
+    })
   })
   describe('a row that is bound to the id of another', () => {
     const bound = () => {

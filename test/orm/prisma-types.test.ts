@@ -150,6 +150,15 @@ describe('an extended client', () => {
           },
         },
       })
+      // A sample has a field `data`, which is none of the members of a nested update.
+      await db.place.update({ where, data: { samples: { update: { where, data: { taken, data: null } } } } })
+      await db.place.update({ where, data: { samples: { update: [{ where, data: { taken } }] } } })
+      await db.place.update({ where, data: { sample: { update: { where: {}, data: { taken } } } } })
+      await db.place.update({ where, data: { sample: { update: { taken, data: null } } } })
+      // @ts-expect-error JSON, and not a number
+      await db.place.update({ where, data: { samples: { update: { where, data: { amount: { n: 7 } } } } } })
+      // @ts-expect-error JSON, and not a number, of one row
+      await db.place.update({ where, data: { sample: { update: { where: {}, data: { amount: { n: 7 } } } } } })
       const inner = { id, readings: { create: { taken } } }
       await db.reading.update({ where, data: { place: { update: inner } } })
       await db.reading.update({ where, data: { place: { update: { where: {}, data: inner } } } })

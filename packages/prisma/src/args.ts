@@ -79,8 +79,10 @@ async function rewriteSelection(
   selection: Row,
   shape: Shape | undefined,
 ): Promise<Row> {
-  const all = Object.entries(selection).map(async ([field, value]) => {
+  const all = Object.entries(selection).map(async ([field, given]) => {
     const relation = model.relations.get(field)
+    // Of the rows of a relation, too, more may be selected than was asked for.
+    const value = given === true && relation !== undefined && shape ? {} : given
     if (!isPlain(value)) return [field, value]
     if (field === '_count' && isPlain(value.select)) {
       return [field, { ...value, select: await rewriteSelection(schema, model, value.select, undefined) }]

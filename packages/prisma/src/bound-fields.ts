@@ -2,16 +2,16 @@
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { KnownModel } from './schema.js'
 
-/** The fields that say to what values are bound, and those that may say the key of the row. */
-export function selectOf({ sealed, joins, fields, relations }: KnownModel): Row {
+/** The fields that identify a row, those that say to what values are bound, and those that may say the key of the row. */
+export function selectOf({ sealed, ids, joins, fields, relations }: KnownModel): Row {
   const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
   const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []
   const plain = sealed?.keyByRow ? [...fields].filter((field) => !relations.has(field) && !made.includes(field)) : []
-  return Object.fromEntries([...(sealed?.bind ?? []), ...inherited, ...plain].map((field) => [field, true]))
+  return Object.fromEntries([...ids, ...(sealed?.bind ?? []), ...inherited, ...plain].map((field) => [field, true]))
 }
 
-export function boundTo({ sealed }: KnownModel, row: Row): Row {
-  const names = sealed?.bind ?? Object.keys(row)
+export function boundTo({ sealed, ids }: KnownModel, row: Row): Row {
+  const names = sealed ? [...ids, ...sealed.bind] : Object.keys(row)
   return Object.fromEntries(
     names.map((field) => [field, row[field] ?? refuseCall('an update of a row without an id', 'Give the row one.')]),
   )

@@ -182,7 +182,11 @@ async function nested(schema: Schema, model: KnownModel, row: Row | undefined, o
       const join = model.joins.get(field)
       if (join) assertNotMoved(join.isOwn ? model : other, join, { name, field, isNew: outer.isNew })
       const inherited = join && !join.isOwn ? inheritedFrom(outer.known, join) : {}
-      return [name, await mapOneOrMany(args, (one) => write(schema, other, one, inherited))]
+      const relation = { field, other, isList: model.lists.has(field) }
+      const isWhole = (one: unknown) => name === 'update' && isPlain(one) && isWholeChange(relation, one)
+      const change = (one: unknown) =>
+        isWhole(one) ? sealNested(schema, other, one, undefined) : write(schema, other, one, inherited)
+      return [name, await mapOneOrMany(args, change)]
     })
     return [field, Object.fromEntries(await Promise.all(all))]
   })
@@ -237,12 +241,13 @@ function assertKept(sealed: SealedTable, changed: string, call: string): void {
 
 type Write = (schema: Schema, model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
 
-/** Applies to the members of the arguments that are there. */
-async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => Promise<unknown>>>) {
-  const given = readObject(args, 'a nested write')
-  const out: Row = { ...given }
-  for (const [member, change] of Object.entries(members)) {
-    if (given?.[member] !== undefined) out[member] = await change(given[member])
+/** Applies to the members of the arguments that are there. @throws InvalidInputError for any other member */
+async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => unknown>>) {
+  const out: Row = { ...readObject(args, 'a nested write') }
+  for (const [member, value] of Object.entries(out)) {
+    if (value === undefined) continue
+    const change = members[member] ?? refuseCall(`${member} in a nested write`, 'Leave it out.')
+    out[member] = await change(value)
   }
   return out
 }
@@ -267,16 +272,37 @@ const updateMany: Write = (schema, model, args) =>
     data: (data) => sealNested(schema, model, data, isPlain(args) ? args.where : undefined),
   })
 
-/** Whether these are the changes of a nested update themselves, as those of the one row of a relation may be. */
-export function isWholeChange({ fields }: KnownModel, args: Row): boolean {
-  return !Object.hasOwn(args, 'data') || fields.has('data')
+/** A relation whose rows a nested update changes. */
+export interface Relation {
+  field: string
+  other: KnownModel
+  /** Whether it is one to many rows. */
+  isList: boolean
+}
+
+/**
+ * Whether these are the changes of a nested update themselves, as those of the one row of a relation may be, and not
+ * `{ where, data }`.
+ *
+ * @throws InvalidInputError where they could be both or neither, so that what Prisma takes for the changes is not known
+ */
+export function isWholeChange({ field, other, isList }: Relation, args: Row): boolean {
+  if (isList) return false
+  const given = Object.keys(args).filter((name) => args[name] !== undefined)
+  const isWhole = given.every((name) => other.fields.has(name))
+  const hasData = isPlain(args.data) && given.every((name) => name === 'where' || name === 'data')
+  if (isWhole === hasData && other.sealed) {
+    const hint = 'Write `update: { where: {}, data: { … } }`.'
+    refuseCall(`an update of the relation ${field} that could be changes or { where, data }`, hint)
+  }
+  return !hasData
 }
 
 /** The writes that may be nested in a relation. */
 const WRITES: Readonly<Record<string, Write>> = {
   create: sealData,
   createMany: (schema, model, args, inherited) =>
-    rewrite(args, { data: (data) => sealData(schema, model, data, inherited) }),
+    rewrite(args, { data: (data) => sealData(schema, model, data, inherited), skipDuplicates: (skips) => skips }),
   connect: find,
   connectOrCreate: (schema, model, args, inherited) =>
     rewrite(args, {
@@ -287,10 +313,7 @@ const WRITES: Readonly<Record<string, Write>> = {
   deleteMany: find,
   disconnect: find,
   set: find,
-  update(schema, model, args, inherited) {
-    const isWhole = isPlain(args) && isWholeChange(model, args)
-    return isWhole ? sealNested(schema, model, args, undefined) : updateMany(schema, model, args, inherited)
-  },
+  update: updateMany,
   updateMany,
   upsert: (schema, model, args, inherited) =>
     rewrite(args, {

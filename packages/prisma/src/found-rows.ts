@@ -4,7 +4,7 @@
  * it. Each change repeats the condition beside the id, so that a row which another transaction has changed in
  * between is left as it is, as by an update of Prisma itself.
  */
-import type { Row } from '@eaas/sdk/adapter'
+import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
 import { boundTo, selectOf } from './bound-fields.js'
 import { inTransaction, type Running, type Statement } from './clients.js'
@@ -62,10 +62,14 @@ async function change(schema: Schema, statement: Statement, { model, operation, 
       seal(operation, { ...others, where: { AND: [where ?? {}, boundTo(model, row)] } }, row),
     )
     const all: (Rewritten & { result: unknown })[] = []
-    for (const one of await Promise.all(sealed)) all.push(await run(operation, one))
+    for (const one of await Promise.all(sealed)) {
+      const changed = await run(operation, one)
+      if (model.sealed) assertOnlyFound(model.sealed, 1, countOf(changed.result))
+      all.push(changed)
+    }
     const last = all.at(-1) ?? { args, shape: newShape(), filters: [] }
     if (operation === 'updateManyAndReturn') return { ...last, result: all.flatMap(({ result }) => result as Row[]) }
-    const count = all.reduce((sum, { result }) => sum + (result as { count: number }).count, 0)
+    const count = all.reduce((sum, { result }) => sum + countOf(result), 0)
     return { ...last, result: { count } }
   }
   const select = selectOf(model)
@@ -85,4 +89,9 @@ async function change(schema: Schema, statement: Statement, { model, operation, 
   if (operation === 'update') return run('update', await seal('update', { ...others, data: {} })) // fails as Prisma does
   const { where: _, ...rest } = others
   return run('create', await seal('create', { ...rest, data: create }))
+}
+
+/** How many rows an operation of many changed. */
+function countOf(result: unknown): number {
+  return Array.isArray(result) ? result.length : (result as { count: number }).count
 }

@@ -4,6 +4,7 @@
  */
 import { createIdMaker, type Row, type RunSql } from '@eaas/sdk/adapter'
 import { clientOf, type Running } from './clients.js'
+import { isWholeChange, type Relation } from './data.js'
 import type { Operation } from './found-rows.js'
 import { nameParent, type Parent, takeParents } from './parents.js'
 import type { KnownModel, Schema } from './schema.js'
@@ -62,23 +63,25 @@ function copyRows(schema: Schema, model: KnownModel, rows: unknown, copying: Cop
   if (made.length > 0) copying.lacking.set(model, [...(copying.lacking.get(model) ?? []), row])
   if (made.some(([, { isUnchecked }]) => isUnchecked)) copying.parents.push(...takeParents(schema, model, row))
   for (const [field, relation] of model.relations) {
-    if (isPlain(row[field])) row[field] = copyWrites(schema, schema.get(relation), row[field], copying)
+    const to = { field, other: schema.get(relation), isList: model.lists.has(field) }
+    if (isPlain(row[field])) row[field] = copyWrites(schema, to, row[field], copying)
   }
   return row
 }
 
-function copyWrites(schema: Schema, model: KnownModel, writes: Row, copying: Copying): Row {
+function copyWrites(schema: Schema, relation: Relation, writes: Row, copying: Copying): Row {
+  const { other } = relation
   const copied = Object.entries(writes).map(([name, args]) => {
     const one = (value: unknown): unknown => {
-      const isWhole = NEW[name] === '' || (name === 'update' && isPlain(value) && !Object.hasOwn(value, 'data'))
-      if (isWhole) return copyRows(schema, model, value, { ...copying, isNew: name !== 'update' })
+      const isWhole = NEW[name] === '' || (name === 'update' && isPlain(value) && isWholeChange(relation, value))
+      if (isWhole) return copyRows(schema, other, value, { ...copying, isNew: name !== 'update' })
       if (!isPlain(value)) return value
       const out = { ...value }
       for (const [member, isNew] of [
         [NEW[name], true],
         [CHANGES[name], false],
       ] as const) {
-        if (member) out[member] = copyRows(schema, model, value[member], { ...copying, isNew })
+        if (member) out[member] = copyRows(schema, other, value[member], { ...copying, isNew })
       }
       return out
     }

@@ -5,7 +5,7 @@
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { boundTo, selectOf } from './bound-fields.js'
-import { isWholeChange, needsRow, withRow } from './data.js'
+import { isWholeChange, needsRow, type Relation, withRow } from './data.js'
 import type { KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere, uncombined } from './where.js'
@@ -14,18 +14,16 @@ const NAMES = ['update', 'updateMany'] as const
 type Name = (typeof NAMES)[number]
 
 /** A nested update, as it was asked for. */
-interface Nested {
-  field: string
+interface Nested extends Relation {
   name: Name
-  other: KnownModel
   where: Row
   changes: Row
 }
 
 /** Whether rows that are nested in an update must be read before. */
 export function hasNested(schema: Schema, model: KnownModel, data: unknown): boolean {
-  return relationsIn(schema, model, data).some(({ field, other, writes }) =>
-    NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested(schema, { field, name, other }, args))),
+  return relationsIn(schema, model, data).some(({ writes, ...relation }) =>
+    NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested(schema, { ...relation, name }, args))),
   )
 }
 
@@ -39,7 +37,8 @@ export async function withNestedRows(
   data: unknown,
   read: ReadRelation,
 ): Promise<unknown> {
-  const found = relationsIn(schema, model, data).map(async ({ field, other, writes }) => {
+  const found = relationsIn(schema, model, data).map(async ({ writes, ...relation }) => {
+    const { field } = relation
     const own: Row = { ...writes }
     const isAlone =
       Object.values(writes)
@@ -47,16 +46,16 @@ export async function withNestedRows(
         .filter((args) => args !== undefined).length === 1
     for (const name of NAMES) {
       if (writes[name] === undefined) continue
-      const isList = Array.isArray(writes[name]) || model.lists.has(field)
+      const isList = Array.isArray(writes[name]) || relation.isList
       const all = await Promise.all(
         [writes[name]].flat().map(async (args) => {
-          const one = readNested(schema, { field, name, other }, args)
+          const one = readNested(schema, { ...relation, name, isList }, args)
           // Prisma would find its rows after the other writes, and here they are read before.
           if (one && name === 'updateMany' && !isAlone) {
             const hint = 'Write them one after another, in a transaction: `$transaction(async (tx) => …)`.'
             refuseCall(`updateMany beside other writes of the relation ${field}`, hint)
           }
-          return one ? eachRow(schema, one, { isList, read }) : [args]
+          return one ? eachRow(schema, one, read) : [args]
         }),
       )
       own[name] = isList ? all.flat() : all.flat()[0]
@@ -70,29 +69,24 @@ function relationsIn(schema: Schema, model: KnownModel, data: unknown) {
   if (!isPlain(data)) return []
   return [...model.relations].flatMap(([field, relation]) => {
     const writes = data[field]
-    return isPlain(writes) ? [{ field, other: schema.get(relation), writes }] : []
+    const isList = model.lists.has(field)
+    return isPlain(writes) ? [{ field, other: schema.get(relation), isList, writes }] : []
   })
 }
 
 /** Reads the arguments of a nested update; undefined where it says itself which row it is about. */
-function readNested(
-  schema: Schema,
-  { field, name, other }: Pick<Nested, 'field' | 'name' | 'other'>,
-  args: unknown,
-): Nested | undefined {
+function readNested(schema: Schema, update: Omit<Nested, 'where' | 'changes'>, args: unknown): Nested | undefined {
   if (!isPlain(args)) return undefined
-  const isWhole = name === 'update' && isWholeChange(other, args)
+  const isWhole = update.name === 'update' && isWholeChange(update, args)
   const changes = isWhole ? args : args.data
   const where = !isWhole && isPlain(args.where) ? args.where : {}
-  return isPlain(changes) && needsRow(schema, other, changes, where)
-    ? { field, name, other, where, changes }
-    : undefined
+  return isPlain(changes) && needsRow(schema, update.other, changes, where) ? { ...update, where, changes } : undefined
 }
 
 async function eachRow(
   schema: Schema,
-  { field, name, other, where, changes }: Nested,
-  { isList, read }: { isList: boolean; read: ReadRelation },
+  { field, name, other, isList, where, changes }: Nested,
+  read: ReadRelation,
 ): Promise<Row[]> {
   const condition = (await rewriteWhere(schema, other, uncombined(other, where))) as Row
   const rows = await read(field, { ...(isList ? { where: condition } : {}), select: selectOf(other) })

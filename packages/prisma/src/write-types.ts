@@ -71,13 +71,14 @@ type Members<Given, M extends Models, P extends Payload> = Given extends readonl
     ? { [K in keyof Given]: K extends 'data' | 'create' | 'update' ? Data<Given[K], M, P> : Given[K] }
     : Given
 
-/** A nested update: the changes in `data`, or those of the one row of a relation themselves. */
+/**
+ * A nested update: the changes in `data`, or those of the one row of a relation themselves, in which a field `data` is
+ * optional.
+ */
 type Update<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
   ? Update<One, M, P>[]
   : Given extends { data: unknown }
-    ? 'data' extends keyof P['scalars']
-      ? Data<Given, M, P>
-      : Members<Given, M, P>
+    ? Members<Given, M, P>
     : Data<Given, M, P>
 
 type Create = 'create' | 'createMany' | 'createManyAndReturn'

@@ -22,6 +22,12 @@ describe('a search for an equal value', () => {
       column: 'name_index',
       values: [name_index],
     })
+    for (const part of [{ startsWith: 'Ada' }, { contains: 'love' }]) {
+      await expect(createSealedTable(whole).findEqual('name', 'in', ['Ada Lovelace', part])).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message: expect.stringContaining('people.name is encrypted: it can only be equal to a value of its own type'),
+      })
+    }
     const onlyParts = eaas.model({ ...options, fields: { name: text() } })
     await expect(createSealedTable(onlyParts).findEqual('name', '=', ['Ada Lovelace'])).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',

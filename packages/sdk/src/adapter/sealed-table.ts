@@ -306,7 +306,12 @@ export function createSealedTable(model: object): SealedTable {
       async hash() {
         const rows = await access.load()
         const found = await Promise.all(values.map((value) => rows.index({ [field.name]: value })))
-        return found.map((one) => one[index.column] as string)
+        return found.map(({ [index.column]: hash }) => {
+          // A part of a text, or a range, has other columns.
+          if (typeof hash === 'string') return hash
+          const hint = 'Pass one, and no object such as { startsWith }.'
+          return refuseField(table, column, 'it can only be equal to a value of its own type', hint)
+        })
       },
     }
   }

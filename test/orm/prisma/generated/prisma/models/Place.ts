@@ -95,12 +95,16 @@ export type PlaceWhereInput = {
   address?: Prisma.JsonNullableFilter<"Place">
   street_index?: Prisma.StringNullableFilter<"Place"> | string | null
   readings?: Prisma.ReadingListRelationFilter
+  sample?: Prisma.XOR<Prisma.SampleNullableScalarRelationFilter, Prisma.SampleWhereInput> | null
+  samples?: Prisma.SampleListRelationFilter
 }
 export type PlaceOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrderInput | Prisma.SortOrder
   street_index?: Prisma.SortOrderInput | Prisma.SortOrder
   readings?: Prisma.ReadingOrderByRelationAggregateInput
+  sample?: Prisma.SampleOrderByWithRelationInput
+  samples?: Prisma.SampleOrderByRelationAggregateInput
 }
 export type PlaceWhereUniqueInput = Prisma.AtLeast<{
   id?: string
@@ -110,6 +114,8 @@ export type PlaceWhereUniqueInput = Prisma.AtLeast<{
   address?: Prisma.JsonNullableFilter<"Place">
   street_index?: Prisma.StringNullableFilter<"Place"> | string | null
   readings?: Prisma.ReadingListRelationFilter
+  sample?: Prisma.XOR<Prisma.SampleNullableScalarRelationFilter, Prisma.SampleWhereInput> | null
+  samples?: Prisma.SampleListRelationFilter
 }, "id">
 export type PlaceOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
@@ -132,24 +138,32 @@ export type PlaceCreateInput = {
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: string | null
   readings?: Prisma.ReadingCreateNestedManyWithoutPlaceInput
+  sample?: Prisma.SampleCreateNestedOneWithoutPlaceInput
+  samples?: Prisma.SampleCreateNestedManyWithoutPlacesInput
 }
 export type PlaceUncheckedCreateInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: string | null
   readings?: Prisma.ReadingUncheckedCreateNestedManyWithoutPlaceInput
+  sample?: Prisma.SampleUncheckedCreateNestedOneWithoutPlaceInput
+  samples?: Prisma.SampleUncheckedCreateNestedManyWithoutPlacesInput
 }
 export type PlaceUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   readings?: Prisma.ReadingUpdateManyWithoutPlaceNestedInput
+  sample?: Prisma.SampleUpdateOneWithoutPlaceNestedInput
+  samples?: Prisma.SampleUpdateManyWithoutPlacesNestedInput
 }
 export type PlaceUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   readings?: Prisma.ReadingUncheckedUpdateManyWithoutPlaceNestedInput
+  sample?: Prisma.SampleUncheckedUpdateOneWithoutPlaceNestedInput
+  samples?: Prisma.SampleUncheckedUpdateManyWithoutPlacesNestedInput
 }
 export type PlaceCreateManyInput = {
   id: string
@@ -166,6 +180,18 @@ export type PlaceUncheckedUpdateManyInput = {
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
+export type PlaceScalarRelationFilter = {
+  is?: Prisma.PlaceWhereInput
+  isNot?: Prisma.PlaceWhereInput
+}
+export type PlaceListRelationFilter = {
+  every?: Prisma.PlaceWhereInput
+  some?: Prisma.PlaceWhereInput
+  none?: Prisma.PlaceWhereInput
+}
+export type PlaceOrderByRelationAggregateInput = {
+  _count?: Prisma.SortOrder
+}
 export type PlaceCountOrderByAggregateInput = {
   id?: Prisma.SortOrder
   address?: Prisma.SortOrder
@@ -179,9 +205,51 @@ export type PlaceMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
   street_index?: Prisma.SortOrder
 }
-export type PlaceScalarRelationFilter = {
-  is?: Prisma.PlaceWhereInput
-  isNot?: Prisma.PlaceWhereInput
+export type PlaceCreateNestedOneWithoutSampleInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutSampleInput, Prisma.PlaceUncheckedCreateWithoutSampleInput>
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutSampleInput
+  connect?: Prisma.PlaceWhereUniqueInput
+}
+export type PlaceCreateNestedManyWithoutSamplesInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutSamplesInput, Prisma.PlaceUncheckedCreateWithoutSamplesInput> | Prisma.PlaceCreateWithoutSamplesInput[] | Prisma.PlaceUncheckedCreateWithoutSamplesInput[]
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutSamplesInput | Prisma.PlaceCreateOrConnectWithoutSamplesInput[]
+  connect?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+}
+export type PlaceUncheckedCreateNestedManyWithoutSamplesInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutSamplesInput, Prisma.PlaceUncheckedCreateWithoutSamplesInput> | Prisma.PlaceCreateWithoutSamplesInput[] | Prisma.PlaceUncheckedCreateWithoutSamplesInput[]
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutSamplesInput | Prisma.PlaceCreateOrConnectWithoutSamplesInput[]
+  connect?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+}
+export type PlaceUpdateOneRequiredWithoutSampleNestedInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutSampleInput, Prisma.PlaceUncheckedCreateWithoutSampleInput>
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutSampleInput
+  upsert?: Prisma.PlaceUpsertWithoutSampleInput
+  connect?: Prisma.PlaceWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.PlaceUpdateToOneWithWhereWithoutSampleInput, Prisma.PlaceUpdateWithoutSampleInput>, Prisma.PlaceUncheckedUpdateWithoutSampleInput>
+}
+export type PlaceUpdateManyWithoutSamplesNestedInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutSamplesInput, Prisma.PlaceUncheckedCreateWithoutSamplesInput> | Prisma.PlaceCreateWithoutSamplesInput[] | Prisma.PlaceUncheckedCreateWithoutSamplesInput[]
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutSamplesInput | Prisma.PlaceCreateOrConnectWithoutSamplesInput[]
+  upsert?: Prisma.PlaceUpsertWithWhereUniqueWithoutSamplesInput | Prisma.PlaceUpsertWithWhereUniqueWithoutSamplesInput[]
+  set?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  disconnect?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  delete?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  connect?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  update?: Prisma.PlaceUpdateWithWhereUniqueWithoutSamplesInput | Prisma.PlaceUpdateWithWhereUniqueWithoutSamplesInput[]
+  updateMany?: Prisma.PlaceUpdateManyWithWhereWithoutSamplesInput | Prisma.PlaceUpdateManyWithWhereWithoutSamplesInput[]
+  deleteMany?: Prisma.PlaceScalarWhereInput | Prisma.PlaceScalarWhereInput[]
+}
+export type PlaceUncheckedUpdateManyWithoutSamplesNestedInput = {
+  create?: Prisma.XOR<Prisma.PlaceCreateWithoutSamplesInput, Prisma.PlaceUncheckedCreateWithoutSamplesInput> | Prisma.PlaceCreateWithoutSamplesInput[] | Prisma.PlaceUncheckedCreateWithoutSamplesInput[]
+  connectOrCreate?: Prisma.PlaceCreateOrConnectWithoutSamplesInput | Prisma.PlaceCreateOrConnectWithoutSamplesInput[]
+  upsert?: Prisma.PlaceUpsertWithWhereUniqueWithoutSamplesInput | Prisma.PlaceUpsertWithWhereUniqueWithoutSamplesInput[]
+  set?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  disconnect?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  delete?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  connect?: Prisma.PlaceWhereUniqueInput | Prisma.PlaceWhereUniqueInput[]
+  update?: Prisma.PlaceUpdateWithWhereUniqueWithoutSamplesInput | Prisma.PlaceUpdateWithWhereUniqueWithoutSamplesInput[]
+  updateMany?: Prisma.PlaceUpdateManyWithWhereWithoutSamplesInput | Prisma.PlaceUpdateManyWithWhereWithoutSamplesInput[]
+  deleteMany?: Prisma.PlaceScalarWhereInput | Prisma.PlaceScalarWhereInput[]
 }
 export type PlaceCreateNestedOneWithoutReadingsInput = {
   create?: Prisma.XOR<Prisma.PlaceCreateWithoutReadingsInput, Prisma.PlaceUncheckedCreateWithoutReadingsInput>
@@ -195,15 +263,99 @@ export type PlaceUpdateOneRequiredWithoutReadingsNestedInput = {
   connect?: Prisma.PlaceWhereUniqueInput
   update?: Prisma.XOR<Prisma.XOR<Prisma.PlaceUpdateToOneWithWhereWithoutReadingsInput, Prisma.PlaceUpdateWithoutReadingsInput>, Prisma.PlaceUncheckedUpdateWithoutReadingsInput>
 }
+export type PlaceCreateWithoutSampleInput = {
+  id: string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
+  readings?: Prisma.ReadingCreateNestedManyWithoutPlaceInput
+  samples?: Prisma.SampleCreateNestedManyWithoutPlacesInput
+}
+export type PlaceUncheckedCreateWithoutSampleInput = {
+  id: string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
+  readings?: Prisma.ReadingUncheckedCreateNestedManyWithoutPlaceInput
+  samples?: Prisma.SampleUncheckedCreateNestedManyWithoutPlacesInput
+}
+export type PlaceCreateOrConnectWithoutSampleInput = {
+  where: Prisma.PlaceWhereUniqueInput
+  create: Prisma.XOR<Prisma.PlaceCreateWithoutSampleInput, Prisma.PlaceUncheckedCreateWithoutSampleInput>
+}
+export type PlaceCreateWithoutSamplesInput = {
+  id: string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
+  readings?: Prisma.ReadingCreateNestedManyWithoutPlaceInput
+  sample?: Prisma.SampleCreateNestedOneWithoutPlaceInput
+}
+export type PlaceUncheckedCreateWithoutSamplesInput = {
+  id: string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: string | null
+  readings?: Prisma.ReadingUncheckedCreateNestedManyWithoutPlaceInput
+  sample?: Prisma.SampleUncheckedCreateNestedOneWithoutPlaceInput
+}
+export type PlaceCreateOrConnectWithoutSamplesInput = {
+  where: Prisma.PlaceWhereUniqueInput
+  create: Prisma.XOR<Prisma.PlaceCreateWithoutSamplesInput, Prisma.PlaceUncheckedCreateWithoutSamplesInput>
+}
+export type PlaceUpsertWithoutSampleInput = {
+  update: Prisma.XOR<Prisma.PlaceUpdateWithoutSampleInput, Prisma.PlaceUncheckedUpdateWithoutSampleInput>
+  create: Prisma.XOR<Prisma.PlaceCreateWithoutSampleInput, Prisma.PlaceUncheckedCreateWithoutSampleInput>
+  where?: Prisma.PlaceWhereInput
+}
+export type PlaceUpdateToOneWithWhereWithoutSampleInput = {
+  where?: Prisma.PlaceWhereInput
+  data: Prisma.XOR<Prisma.PlaceUpdateWithoutSampleInput, Prisma.PlaceUncheckedUpdateWithoutSampleInput>
+}
+export type PlaceUpdateWithoutSampleInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  readings?: Prisma.ReadingUpdateManyWithoutPlaceNestedInput
+  samples?: Prisma.SampleUpdateManyWithoutPlacesNestedInput
+}
+export type PlaceUncheckedUpdateWithoutSampleInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  readings?: Prisma.ReadingUncheckedUpdateManyWithoutPlaceNestedInput
+  samples?: Prisma.SampleUncheckedUpdateManyWithoutPlacesNestedInput
+}
+export type PlaceUpsertWithWhereUniqueWithoutSamplesInput = {
+  where: Prisma.PlaceWhereUniqueInput
+  update: Prisma.XOR<Prisma.PlaceUpdateWithoutSamplesInput, Prisma.PlaceUncheckedUpdateWithoutSamplesInput>
+  create: Prisma.XOR<Prisma.PlaceCreateWithoutSamplesInput, Prisma.PlaceUncheckedCreateWithoutSamplesInput>
+}
+export type PlaceUpdateWithWhereUniqueWithoutSamplesInput = {
+  where: Prisma.PlaceWhereUniqueInput
+  data: Prisma.XOR<Prisma.PlaceUpdateWithoutSamplesInput, Prisma.PlaceUncheckedUpdateWithoutSamplesInput>
+}
+export type PlaceUpdateManyWithWhereWithoutSamplesInput = {
+  where: Prisma.PlaceScalarWhereInput
+  data: Prisma.XOR<Prisma.PlaceUpdateManyMutationInput, Prisma.PlaceUncheckedUpdateManyWithoutSamplesInput>
+}
+export type PlaceScalarWhereInput = {
+  AND?: Prisma.PlaceScalarWhereInput | Prisma.PlaceScalarWhereInput[]
+  OR?: Prisma.PlaceScalarWhereInput[]
+  NOT?: Prisma.PlaceScalarWhereInput | Prisma.PlaceScalarWhereInput[]
+  id?: Prisma.UuidFilter<"Place"> | string
+  address?: Prisma.JsonNullableFilter<"Place">
+  street_index?: Prisma.StringNullableFilter<"Place"> | string | null
+}
 export type PlaceCreateWithoutReadingsInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: string | null
+  sample?: Prisma.SampleCreateNestedOneWithoutPlaceInput
+  samples?: Prisma.SampleCreateNestedManyWithoutPlacesInput
 }
 export type PlaceUncheckedCreateWithoutReadingsInput = {
   id: string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: string | null
+  sample?: Prisma.SampleUncheckedCreateNestedOneWithoutPlaceInput
+  samples?: Prisma.SampleUncheckedCreateNestedManyWithoutPlacesInput
 }
 export type PlaceCreateOrConnectWithoutReadingsInput = {
   where: Prisma.PlaceWhereUniqueInput
@@ -222,17 +374,42 @@ export type PlaceUpdateWithoutReadingsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sample?: Prisma.SampleUpdateOneWithoutPlaceNestedInput
+  samples?: Prisma.SampleUpdateManyWithoutPlacesNestedInput
 }
 export type PlaceUncheckedUpdateWithoutReadingsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sample?: Prisma.SampleUncheckedUpdateOneWithoutPlaceNestedInput
+  samples?: Prisma.SampleUncheckedUpdateManyWithoutPlacesNestedInput
+}
+export type PlaceUpdateWithoutSamplesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  readings?: Prisma.ReadingUpdateManyWithoutPlaceNestedInput
+  sample?: Prisma.SampleUpdateOneWithoutPlaceNestedInput
+}
+export type PlaceUncheckedUpdateWithoutSamplesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  readings?: Prisma.ReadingUncheckedUpdateManyWithoutPlaceNestedInput
+  sample?: Prisma.SampleUncheckedUpdateOneWithoutPlaceNestedInput
+}
+export type PlaceUncheckedUpdateManyWithoutSamplesInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   address?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   street_index?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 export type PlaceCountOutputType = {
   readings: number
+  samples: number
 }
 export type PlaceCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   readings?: boolean | PlaceCountOutputTypeCountReadingsArgs
+  samples?: boolean | PlaceCountOutputTypeCountSamplesArgs
 }
 export type PlaceCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceCountOutputTypeSelect<ExtArgs> | null
@@ -240,11 +417,16 @@ export type PlaceCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extens
 export type PlaceCountOutputTypeCountReadingsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.ReadingWhereInput
 }
+export type PlaceCountOutputTypeCountSamplesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.SampleWhereInput
+}
 export type PlaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   address?: boolean
   street_index?: boolean
   readings?: boolean | Prisma.Place$readingsArgs<ExtArgs>
+  sample?: boolean | Prisma.Place$sampleArgs<ExtArgs>
+  samples?: boolean | Prisma.Place$samplesArgs<ExtArgs>
   _count?: boolean | Prisma.PlaceCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["place"]>
 export type PlaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -265,6 +447,8 @@ export type PlaceSelectScalar = {
 export type PlaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "address" | "street_index", ExtArgs["result"]["place"]>
 export type PlaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   readings?: boolean | Prisma.Place$readingsArgs<ExtArgs>
+  sample?: boolean | Prisma.Place$sampleArgs<ExtArgs>
+  samples?: boolean | Prisma.Place$samplesArgs<ExtArgs>
   _count?: boolean | Prisma.PlaceCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type PlaceIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {}
@@ -273,6 +457,8 @@ export type $PlacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   name: "Place"
   objects: {
     readings: Prisma.$ReadingPayload<ExtArgs>[]
+    sample: Prisma.$SamplePayload<ExtArgs> | null
+    samples: Prisma.$SamplePayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -375,6 +561,8 @@ readonly fields: PlaceFieldRefs;
 export interface Prisma__PlaceClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   readings<T extends Prisma.Place$readingsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Place$readingsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ReadingPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  sample<T extends Prisma.Place$sampleArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Place$sampleArgs<ExtArgs>>): Prisma.Prisma__SampleClient<runtime.Types.Result.GetResult<Prisma.$SamplePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
+  samples<T extends Prisma.Place$samplesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Place$samplesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$SamplePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   then<TResult1 = T, TResult2 = never>(onfulfilled?: ((value: T) => TResult1 | PromiseLike<TResult1>) | undefined | null, onrejected?: ((reason: any) => TResult2 | PromiseLike<TResult2>) | undefined | null): runtime.Types.Utils.JsPromise<TResult1 | TResult2>
   catch<TResult = never>(onrejected?: ((reason: any) => TResult | PromiseLike<TResult>) | undefined | null): runtime.Types.Utils.JsPromise<T | TResult>
   finally(onfinally?: (() => void) | undefined | null): runtime.Types.Utils.JsPromise<T>
@@ -493,6 +681,23 @@ export type Place$readingsArgs<ExtArgs extends runtime.Types.Extensions.Internal
   take?: number
   skip?: number
   distinct?: Prisma.ReadingScalarFieldEnum | Prisma.ReadingScalarFieldEnum[]
+}
+export type Place$sampleArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  select?: Prisma.SampleSelect<ExtArgs> | null
+  omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
+  where?: Prisma.SampleWhereInput
+}
+export type Place$samplesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  select?: Prisma.SampleSelect<ExtArgs> | null
+  omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
+  where?: Prisma.SampleWhereInput
+  orderBy?: Prisma.SampleOrderByWithRelationInput | Prisma.SampleOrderByWithRelationInput[]
+  cursor?: Prisma.SampleWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.SampleScalarFieldEnum | Prisma.SampleScalarFieldEnum[]
 }
 export type PlaceDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.PlaceSelect<ExtArgs> | null

@@ -102,6 +102,8 @@ export type SampleWhereInput = {
   taken?: Prisma.JsonNullableFilter<"Sample">
   good?: Prisma.JsonNullableFilter<"Sample">
   tree?: Prisma.JsonNullableFilter<"Sample">
+  place?: Prisma.XOR<Prisma.PlaceScalarRelationFilter, Prisma.PlaceWhereInput>
+  places?: Prisma.PlaceListRelationFilter
 }
 export type SampleOrderByWithRelationInput = {
   id?: Prisma.SortOrder
@@ -110,6 +112,8 @@ export type SampleOrderByWithRelationInput = {
   taken?: Prisma.SortOrderInput | Prisma.SortOrder
   good?: Prisma.SortOrderInput | Prisma.SortOrder
   tree?: Prisma.SortOrderInput | Prisma.SortOrder
+  place?: Prisma.PlaceOrderByWithRelationInput
+  places?: Prisma.PlaceOrderByRelationAggregateInput
 }
 export type SampleWhereUniqueInput = Prisma.AtLeast<{
   id?: string
@@ -121,6 +125,8 @@ export type SampleWhereUniqueInput = Prisma.AtLeast<{
   taken?: Prisma.JsonNullableFilter<"Sample">
   good?: Prisma.JsonNullableFilter<"Sample">
   tree?: Prisma.JsonNullableFilter<"Sample">
+  place?: Prisma.XOR<Prisma.PlaceScalarRelationFilter, Prisma.PlaceWhereInput>
+  places?: Prisma.PlaceListRelationFilter
 }, "id">
 export type SampleOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
@@ -145,12 +151,13 @@ export type SampleScalarWhereWithAggregatesInput = {
   tree?: Prisma.JsonNullableWithAggregatesFilter<"Sample">
 }
 export type SampleCreateInput = {
-  id: string
   data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  place: Prisma.PlaceCreateNestedOneWithoutSampleInput
+  places?: Prisma.PlaceCreateNestedManyWithoutSamplesInput
 }
 export type SampleUncheckedCreateInput = {
   id: string
@@ -159,14 +166,16 @@ export type SampleUncheckedCreateInput = {
   taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.PlaceUncheckedCreateNestedManyWithoutSamplesInput
 }
 export type SampleUpdateInput = {
-  id?: Prisma.StringFieldUpdateOperationsInput | string
   data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  place?: Prisma.PlaceUpdateOneRequiredWithoutSampleNestedInput
+  places?: Prisma.PlaceUpdateManyWithoutSamplesNestedInput
 }
 export type SampleUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
@@ -175,6 +184,7 @@ export type SampleUncheckedUpdateInput = {
   taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.PlaceUncheckedUpdateManyWithoutSamplesNestedInput
 }
 export type SampleCreateManyInput = {
   id: string
@@ -185,7 +195,6 @@ export type SampleCreateManyInput = {
   tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 export type SampleUpdateManyMutationInput = {
-  id?: Prisma.StringFieldUpdateOperationsInput | string
   data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -214,6 +223,205 @@ export type SampleMaxOrderByAggregateInput = {
 export type SampleMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
 }
+export type SampleNullableScalarRelationFilter = {
+  is?: Prisma.SampleWhereInput | null
+  isNot?: Prisma.SampleWhereInput | null
+}
+export type SampleListRelationFilter = {
+  every?: Prisma.SampleWhereInput
+  some?: Prisma.SampleWhereInput
+  none?: Prisma.SampleWhereInput
+}
+export type SampleOrderByRelationAggregateInput = {
+  _count?: Prisma.SortOrder
+}
+export type SampleCreateNestedOneWithoutPlaceInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlaceInput, Prisma.SampleUncheckedCreateWithoutPlaceInput>
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlaceInput
+  connect?: Prisma.SampleWhereUniqueInput
+}
+export type SampleCreateNestedManyWithoutPlacesInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlacesInput, Prisma.SampleUncheckedCreateWithoutPlacesInput> | Prisma.SampleCreateWithoutPlacesInput[] | Prisma.SampleUncheckedCreateWithoutPlacesInput[]
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlacesInput | Prisma.SampleCreateOrConnectWithoutPlacesInput[]
+  connect?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+}
+export type SampleUncheckedCreateNestedOneWithoutPlaceInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlaceInput, Prisma.SampleUncheckedCreateWithoutPlaceInput>
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlaceInput
+  connect?: Prisma.SampleWhereUniqueInput
+}
+export type SampleUncheckedCreateNestedManyWithoutPlacesInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlacesInput, Prisma.SampleUncheckedCreateWithoutPlacesInput> | Prisma.SampleCreateWithoutPlacesInput[] | Prisma.SampleUncheckedCreateWithoutPlacesInput[]
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlacesInput | Prisma.SampleCreateOrConnectWithoutPlacesInput[]
+  connect?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+}
+export type SampleUpdateOneWithoutPlaceNestedInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlaceInput, Prisma.SampleUncheckedCreateWithoutPlaceInput>
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlaceInput
+  upsert?: Prisma.SampleUpsertWithoutPlaceInput
+  disconnect?: Prisma.SampleWhereInput | boolean
+  delete?: Prisma.SampleWhereInput | boolean
+  connect?: Prisma.SampleWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.SampleUpdateToOneWithWhereWithoutPlaceInput, Prisma.SampleUpdateWithoutPlaceInput>, Prisma.SampleUncheckedUpdateWithoutPlaceInput>
+}
+export type SampleUpdateManyWithoutPlacesNestedInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlacesInput, Prisma.SampleUncheckedCreateWithoutPlacesInput> | Prisma.SampleCreateWithoutPlacesInput[] | Prisma.SampleUncheckedCreateWithoutPlacesInput[]
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlacesInput | Prisma.SampleCreateOrConnectWithoutPlacesInput[]
+  upsert?: Prisma.SampleUpsertWithWhereUniqueWithoutPlacesInput | Prisma.SampleUpsertWithWhereUniqueWithoutPlacesInput[]
+  set?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  disconnect?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  delete?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  connect?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  update?: Prisma.SampleUpdateWithWhereUniqueWithoutPlacesInput | Prisma.SampleUpdateWithWhereUniqueWithoutPlacesInput[]
+  updateMany?: Prisma.SampleUpdateManyWithWhereWithoutPlacesInput | Prisma.SampleUpdateManyWithWhereWithoutPlacesInput[]
+  deleteMany?: Prisma.SampleScalarWhereInput | Prisma.SampleScalarWhereInput[]
+}
+export type SampleUncheckedUpdateOneWithoutPlaceNestedInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlaceInput, Prisma.SampleUncheckedCreateWithoutPlaceInput>
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlaceInput
+  upsert?: Prisma.SampleUpsertWithoutPlaceInput
+  disconnect?: Prisma.SampleWhereInput | boolean
+  delete?: Prisma.SampleWhereInput | boolean
+  connect?: Prisma.SampleWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.SampleUpdateToOneWithWhereWithoutPlaceInput, Prisma.SampleUpdateWithoutPlaceInput>, Prisma.SampleUncheckedUpdateWithoutPlaceInput>
+}
+export type SampleUncheckedUpdateManyWithoutPlacesNestedInput = {
+  create?: Prisma.XOR<Prisma.SampleCreateWithoutPlacesInput, Prisma.SampleUncheckedCreateWithoutPlacesInput> | Prisma.SampleCreateWithoutPlacesInput[] | Prisma.SampleUncheckedCreateWithoutPlacesInput[]
+  connectOrCreate?: Prisma.SampleCreateOrConnectWithoutPlacesInput | Prisma.SampleCreateOrConnectWithoutPlacesInput[]
+  upsert?: Prisma.SampleUpsertWithWhereUniqueWithoutPlacesInput | Prisma.SampleUpsertWithWhereUniqueWithoutPlacesInput[]
+  set?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  disconnect?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  delete?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  connect?: Prisma.SampleWhereUniqueInput | Prisma.SampleWhereUniqueInput[]
+  update?: Prisma.SampleUpdateWithWhereUniqueWithoutPlacesInput | Prisma.SampleUpdateWithWhereUniqueWithoutPlacesInput[]
+  updateMany?: Prisma.SampleUpdateManyWithWhereWithoutPlacesInput | Prisma.SampleUpdateManyWithWhereWithoutPlacesInput[]
+  deleteMany?: Prisma.SampleScalarWhereInput | Prisma.SampleScalarWhereInput[]
+}
+export type SampleCreateWithoutPlaceInput = {
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.PlaceCreateNestedManyWithoutSamplesInput
+}
+export type SampleUncheckedCreateWithoutPlaceInput = {
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.PlaceUncheckedCreateNestedManyWithoutSamplesInput
+}
+export type SampleCreateOrConnectWithoutPlaceInput = {
+  where: Prisma.SampleWhereUniqueInput
+  create: Prisma.XOR<Prisma.SampleCreateWithoutPlaceInput, Prisma.SampleUncheckedCreateWithoutPlaceInput>
+}
+export type SampleCreateWithoutPlacesInput = {
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  place: Prisma.PlaceCreateNestedOneWithoutSampleInput
+}
+export type SampleUncheckedCreateWithoutPlacesInput = {
+  id: string
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type SampleCreateOrConnectWithoutPlacesInput = {
+  where: Prisma.SampleWhereUniqueInput
+  create: Prisma.XOR<Prisma.SampleCreateWithoutPlacesInput, Prisma.SampleUncheckedCreateWithoutPlacesInput>
+}
+export type SampleUpsertWithoutPlaceInput = {
+  update: Prisma.XOR<Prisma.SampleUpdateWithoutPlaceInput, Prisma.SampleUncheckedUpdateWithoutPlaceInput>
+  create: Prisma.XOR<Prisma.SampleCreateWithoutPlaceInput, Prisma.SampleUncheckedCreateWithoutPlaceInput>
+  where?: Prisma.SampleWhereInput
+}
+export type SampleUpdateToOneWithWhereWithoutPlaceInput = {
+  where?: Prisma.SampleWhereInput
+  data: Prisma.XOR<Prisma.SampleUpdateWithoutPlaceInput, Prisma.SampleUncheckedUpdateWithoutPlaceInput>
+}
+export type SampleUpdateWithoutPlaceInput = {
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.PlaceUpdateManyWithoutSamplesNestedInput
+}
+export type SampleUncheckedUpdateWithoutPlaceInput = {
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.PlaceUncheckedUpdateManyWithoutSamplesNestedInput
+}
+export type SampleUpsertWithWhereUniqueWithoutPlacesInput = {
+  where: Prisma.SampleWhereUniqueInput
+  update: Prisma.XOR<Prisma.SampleUpdateWithoutPlacesInput, Prisma.SampleUncheckedUpdateWithoutPlacesInput>
+  create: Prisma.XOR<Prisma.SampleCreateWithoutPlacesInput, Prisma.SampleUncheckedCreateWithoutPlacesInput>
+}
+export type SampleUpdateWithWhereUniqueWithoutPlacesInput = {
+  where: Prisma.SampleWhereUniqueInput
+  data: Prisma.XOR<Prisma.SampleUpdateWithoutPlacesInput, Prisma.SampleUncheckedUpdateWithoutPlacesInput>
+}
+export type SampleUpdateManyWithWhereWithoutPlacesInput = {
+  where: Prisma.SampleScalarWhereInput
+  data: Prisma.XOR<Prisma.SampleUpdateManyMutationInput, Prisma.SampleUncheckedUpdateManyWithoutPlacesInput>
+}
+export type SampleScalarWhereInput = {
+  AND?: Prisma.SampleScalarWhereInput | Prisma.SampleScalarWhereInput[]
+  OR?: Prisma.SampleScalarWhereInput[]
+  NOT?: Prisma.SampleScalarWhereInput | Prisma.SampleScalarWhereInput[]
+  id?: Prisma.UuidFilter<"Sample"> | string
+  data?: Prisma.JsonNullableFilter<"Sample">
+  amount?: Prisma.JsonNullableFilter<"Sample">
+  taken?: Prisma.JsonNullableFilter<"Sample">
+  good?: Prisma.JsonNullableFilter<"Sample">
+  tree?: Prisma.JsonNullableFilter<"Sample">
+}
+export type SampleUpdateWithoutPlacesInput = {
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  place?: Prisma.PlaceUpdateOneRequiredWithoutSampleNestedInput
+}
+export type SampleUncheckedUpdateWithoutPlacesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type SampleUncheckedUpdateManyWithoutPlacesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  data?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  amount?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  taken?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  good?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  tree?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+}
+export type SampleCountOutputType = {
+  places: number
+}
+export type SampleCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  places?: boolean | SampleCountOutputTypeCountPlacesArgs
+}
+export type SampleCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  select?: Prisma.SampleCountOutputTypeSelect<ExtArgs> | null
+}
+export type SampleCountOutputTypeCountPlacesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.PlaceWhereInput
+}
 export type SampleSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   data?: boolean
@@ -221,6 +429,9 @@ export type SampleSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   taken?: boolean
   good?: boolean
   tree?: boolean
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
+  places?: boolean | Prisma.Sample$placesArgs<ExtArgs>
+  _count?: boolean | Prisma.SampleCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["sample"]>
 export type SampleSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -229,6 +440,7 @@ export type SampleSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extens
   taken?: boolean
   good?: boolean
   tree?: boolean
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["sample"]>
 export type SampleSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -237,6 +449,7 @@ export type SampleSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extens
   taken?: boolean
   good?: boolean
   tree?: boolean
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["sample"]>
 export type SampleSelectScalar = {
   id?: boolean
@@ -247,9 +460,23 @@ export type SampleSelectScalar = {
   tree?: boolean
 }
 export type SampleOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "data" | "amount" | "taken" | "good" | "tree", ExtArgs["result"]["sample"]>
+export type SampleInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
+  places?: boolean | Prisma.Sample$placesArgs<ExtArgs>
+  _count?: boolean | Prisma.SampleCountOutputTypeDefaultArgs<ExtArgs>
+}
+export type SampleIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
+}
+export type SampleIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  place?: boolean | Prisma.PlaceDefaultArgs<ExtArgs>
+}
 export type $SamplePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Sample"
-  objects: {}
+  objects: {
+    place: Prisma.$PlacePayload<ExtArgs>
+    places: Prisma.$PlacePayload<ExtArgs>[]
+  }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
     data: runtime.JsonValue | null
@@ -353,6 +580,8 @@ readonly fields: SampleFieldRefs;
 }
 export interface Prisma__SampleClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
+  place<T extends Prisma.PlaceDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.PlaceDefaultArgs<ExtArgs>>): Prisma.Prisma__PlaceClient<runtime.Types.Result.GetResult<Prisma.$PlacePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  places<T extends Prisma.Sample$placesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Sample$placesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$PlacePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   then<TResult1 = T, TResult2 = never>(onfulfilled?: ((value: T) => TResult1 | PromiseLike<TResult1>) | undefined | null, onrejected?: ((reason: any) => TResult2 | PromiseLike<TResult2>) | undefined | null): runtime.Types.Utils.JsPromise<TResult1 | TResult2>
   catch<TResult = never>(onrejected?: ((reason: any) => TResult | PromiseLike<TResult>) | undefined | null): runtime.Types.Utils.JsPromise<T | TResult>
   finally(onfinally?: (() => void) | undefined | null): runtime.Types.Utils.JsPromise<T>
@@ -369,16 +598,19 @@ export interface SampleFieldRefs {
 export type SampleFindUniqueArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where: Prisma.SampleWhereUniqueInput
 }
 export type SampleFindUniqueOrThrowArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where: Prisma.SampleWhereUniqueInput
 }
 export type SampleFindFirstArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where?: Prisma.SampleWhereInput
   orderBy?: Prisma.SampleOrderByWithRelationInput | Prisma.SampleOrderByWithRelationInput[]
   cursor?: Prisma.SampleWhereUniqueInput
@@ -389,6 +621,7 @@ export type SampleFindFirstArgs<ExtArgs extends runtime.Types.Extensions.Interna
 export type SampleFindFirstOrThrowArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where?: Prisma.SampleWhereInput
   orderBy?: Prisma.SampleOrderByWithRelationInput | Prisma.SampleOrderByWithRelationInput[]
   cursor?: Prisma.SampleWhereUniqueInput
@@ -399,6 +632,7 @@ export type SampleFindFirstOrThrowArgs<ExtArgs extends runtime.Types.Extensions.
 export type SampleFindManyArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where?: Prisma.SampleWhereInput
   orderBy?: Prisma.SampleOrderByWithRelationInput | Prisma.SampleOrderByWithRelationInput[]
   cursor?: Prisma.SampleWhereUniqueInput
@@ -409,6 +643,7 @@ export type SampleFindManyArgs<ExtArgs extends runtime.Types.Extensions.Internal
 export type SampleCreateArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   data: Prisma.XOR<Prisma.SampleCreateInput, Prisma.SampleUncheckedCreateInput>
 }
 export type SampleCreateManyArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -420,10 +655,12 @@ export type SampleCreateManyAndReturnArgs<ExtArgs extends runtime.Types.Extensio
   omit?: Prisma.SampleOmit<ExtArgs> | null
   data: Prisma.SampleCreateManyInput | Prisma.SampleCreateManyInput[]
   skipDuplicates?: boolean
+  include?: Prisma.SampleIncludeCreateManyAndReturn<ExtArgs> | null
 }
 export type SampleUpdateArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   data: Prisma.XOR<Prisma.SampleUpdateInput, Prisma.SampleUncheckedUpdateInput>
   where: Prisma.SampleWhereUniqueInput
 }
@@ -438,10 +675,12 @@ export type SampleUpdateManyAndReturnArgs<ExtArgs extends runtime.Types.Extensio
   data: Prisma.XOR<Prisma.SampleUpdateManyMutationInput, Prisma.SampleUncheckedUpdateManyInput>
   where?: Prisma.SampleWhereInput
   limit?: number
+  include?: Prisma.SampleIncludeUpdateManyAndReturn<ExtArgs> | null
 }
 export type SampleUpsertArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where: Prisma.SampleWhereUniqueInput
   create: Prisma.XOR<Prisma.SampleCreateInput, Prisma.SampleUncheckedCreateInput>
   update: Prisma.XOR<Prisma.SampleUpdateInput, Prisma.SampleUncheckedUpdateInput>
@@ -449,13 +688,26 @@ export type SampleUpsertArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
 export type SampleDeleteArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
   where: Prisma.SampleWhereUniqueInput
 }
 export type SampleDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.SampleWhereInput
   limit?: number
 }
+export type Sample$placesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  select?: Prisma.PlaceSelect<ExtArgs> | null
+  omit?: Prisma.PlaceOmit<ExtArgs> | null
+  include?: Prisma.PlaceInclude<ExtArgs> | null
+  where?: Prisma.PlaceWhereInput
+  orderBy?: Prisma.PlaceOrderByWithRelationInput | Prisma.PlaceOrderByWithRelationInput[]
+  cursor?: Prisma.PlaceWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.PlaceScalarFieldEnum | Prisma.PlaceScalarFieldEnum[]
+}
 export type SampleDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   select?: Prisma.SampleSelect<ExtArgs> | null
   omit?: Prisma.SampleOmit<ExtArgs> | null
+  include?: Prisma.SampleInclude<ExtArgs> | null
 }
