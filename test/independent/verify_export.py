@@ -629,12 +629,12 @@ class Comparison:
             if not is_signed(known.note, self.keys):
                 raise KeptNoteError(f"the checkpoint of {known.time} contradicts the export at entry {known.id}, but its own signature is not that of the given key")
             end, at = (head[0], signed_at) if known.is_own else shown[:2]
-            why = self.explain(known)
+            is_newer = any(not other.is_own and self.agrees(other) and (other.time, other.id) > (known.time, known.id) for other in self.kept)
+            why = self.explain(known) if known.is_own else LEAVE_OUT if is_newer else ""
             demand(known.id <= end, ends_before("the log" if known.is_own else "the installation's log", end, at, known.id, known.time) + why)
             no_entry = f", and {NO_ENTRY}"
             demand(not known.is_own, f"entry {known.id} is not the one of the checkpoint of {known.time}: {ANOTHER_LOG}{why or no_entry}")
-            is_newer = any(not other.is_own and self.agrees(other) and (other.time, other.id) > (known.time, known.id) for other in self.kept)
-            demand(False, f"entry {known.id} of the installation's log is not that of the checkpoint of {known.time}: {ANOTHER_LOG}{LEAVE_OUT if is_newer else ''}")
+            demand(False, f"entry {known.id} of the installation's log is not that of the checkpoint of {known.time}: {ANOTHER_LOG}{why}")
         for known in self.left.values():
             one, *others = [kept for kept in known if not self.find(kept) and is_signed(kept.note, self.keys)] or [None]
             for other in others:

@@ -5,7 +5,7 @@ import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } fro
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Stretch } from '../formats/stretch.js'
 import type { AcceptedRollbacks } from './accepted-rollbacks.js'
-import { isNewer } from './kept-checkpoint.js'
+import { byNewest } from './kept-checkpoint.js'
 import { ExportFault } from './read-export.js'
 
 /** How the checkpoints that were given compare with an export that contradicts none of them. */
@@ -204,26 +204,25 @@ export class CheckpointComparison {
   }
 
   #faultOf(kept: Kept, end: Stretch, installation: ShownInstallation | undefined): ExportFault {
+    if (this.#isOwn(kept)) return ownFault(kept, end, this.explain(kept))
     const { last_id, created_at } = kept
-    const isOwn = this.#isOwn(kept)
-    const shown = isOwn ? end : (installation ?? end)
-    const why = this.explain(kept)
-    if (last_id > shown.head_id) {
-      const reason = endsBefore(isOwn ? 'the log' : "the installation's log", shown, kept)
-      return new ExportFault(`${reason}${why}`, isOwn ? shown.head_id + 1 : undefined)
-    }
-    if (isOwn) {
-      const reason = `entry ${last_id} is not the one of the checkpoint of ${created_at}: ${ANOTHER_LOG}`
-      return new ExportFault(`${reason}${why || `, and ${NOT_ACCEPTED}`}`, last_id)
-    }
     const isNewerThere = this.#kept.some(
-      (other) => !this.#isOwn(other) && this.#isAgreeing(other) && isNewer(other, kept),
+      (other) => !this.#isOwn(other) && this.#isAgreeing(other) && byNewest(other, kept) < 0,
     )
     const hint = isNewerThere ? `; ${LEAVE_OUT}` : ''
+    if (installation && last_id > installation.head_id)
+      return new ExportFault(`${endsBefore("the installation's log", installation, kept)}${hint}`)
     return new ExportFault(
       `entry ${last_id} of the installation's log is not that of the checkpoint of ${created_at}: ${ANOTHER_LOG}${hint}`,
     )
   }
+}
+
+function ownFault(kept: Kept, end: Stretch, why: string): ExportFault {
+  const { last_id, created_at } = kept
+  if (last_id > end.head_id) return new ExportFault(`${endsBefore('the log', end, kept)}${why}`, end.head_id + 1)
+  const reason = `entry ${last_id} is not the one of the checkpoint of ${created_at}: ${ANOTHER_LOG}`
+  return new ExportFault(`${reason}${why || `, and ${NOT_ACCEPTED}`}`, last_id)
 }
 
 const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback_accepted)'
@@ -257,10 +256,6 @@ export function describeCheckpoints({ given, not_compared, accepted }: ComparedC
         ]
       : []),
   ]
-}
-
-function byNewest(a: Checkpoint, b: Checkpoint): number {
-  return isNewer(a, b) ? -1 : Number(isNewer(b, a))
 }
 
 /** None of a line that a crash cut short or somebody edited: it proves nothing. */

@@ -109,11 +109,14 @@ describe('a checkpoint of the installation beside another one', () => {
   })
 
   it('says what to leave out if a newer one of that log agrees: an operator may have accepted the rollback', async () => {
-    const kept = linesOf(noteOf(at(installation, 5), 12), noteOf(at(back, 7), 18))
-    expect(await verified(backExport([3, 5]), kept)).toMatchObject({
-      code: 1,
-      text: expect.stringContaining('give only checkpoints of it from after that'),
-    })
+    const further = installationOf(days(12, 12, 12), installation)
+    for (const lost of [at(installation, 5), at(further, 8)]) {
+      const kept = linesOf(noteOf(lost, 12), noteOf(at(back, 7), 18))
+      expect(await verified(backExport([3, 5]), kept)).toMatchObject({
+        code: 1,
+        text: expect.stringContaining('give only checkpoints of it from after that'),
+      })
+    }
   })
 })
 

@@ -47,17 +47,18 @@ function joinLines(lines: readonly Line[]): Kept {
     lines.flatMap(({ kept }): [string, KeptNote][] => (kept ? [[JSON.stringify({ ...kept, hash: null }), kept]] : [])),
   )
   return {
-    notes: [...notes.values()].sort((a, b) => (isNewer(a, b) ? -1 : Number(isNewer(b, a)))),
+    notes: [...notes.values()].sort(byNewest),
     changes: lines.flatMap(({ change }) => (typeof change === 'string' ? [change] : [])),
   }
 }
 
 /**
- * Whether one checkpoint is newer than another: by the time of signing, because after an accepted rollback
- * newer checkpoints have lower ids. At equal times, that of the longer log is.
+ * Orders checkpoints, the newest first: by the time of signing, because after an accepted rollback newer
+ * checkpoints have lower ids. At equal times, that of the longer log is newer.
  */
-export function isNewer(one: Checkpoint, other: Checkpoint): boolean {
-  return one.created_at === other.created_at ? one.last_id > other.last_id : one.created_at > other.created_at
+export function byNewest(one: Checkpoint, other: Checkpoint): number {
+  if (one.created_at === other.created_at) return other.last_id - one.last_id
+  return one.created_at > other.created_at ? -1 : 1
 }
 
 /** Lists the notes of some logs, the newest first. @throws CheckpointError if there is none */
