@@ -2,6 +2,8 @@
 export interface Parts {
   server:
     | 'calls'
+    | 'limits'
+    | 'ivs'
     | 'tenants'
     | 'processes'
     | 'change'

@@ -194,7 +194,7 @@ describe('an export of a tenant that is linked to a kept checkpoint', () => {
     const shown = await shownAs(exported, '--checkpoint', checkpoint)
     expect(shown).toContain(`by key      ${publicKey}\n`)
     expect(shown).toContain(
-      `checkpoint  agrees: entry ${id} of the installation's log, hash ${hash}, signed at ${time}; that log goes on from it to the anchor, and nothing`,
+      `checkpoint  agrees: entry ${id} of the installation's log, hash ${hash}, signed at ${time}; that log goes on from it to the anchor, by the word of the server alone`,
     )
     // One of a later entry than the anchor: the log that it is of has the anchor.
     const later = await written('behind.checkpoint', 'audit', 'checkpoint', '--installation')
@@ -220,12 +220,13 @@ describe('an export of a tenant that is linked to a kept checkpoint', () => {
       const { code, verdict } = await verified(both, '--checkpoint', file)
       expect([code, verdict.checkpoint.id]).toEqual([0, idOf(used)])
     }
-    // Only the older one is linked: that is the one that can be compared.
+    // Only the older one is linked: that the log continues the newer one too is not shown.
     await written('third.checkpoint', 'audit', 'checkpoint', '--installation')
     const older = await linked('older.ndjson', first)
+    expect(await verified(older, '--checkpoint', first)).toMatchObject({ code: 0 })
     expect(await verified(older, '--checkpoint', joined)).toMatchObject({
-      code: 0,
-      verdict: { checkpoint: { id: idOf(texts[1]) } },
+      code: 5,
+      verdict: { checkpoint: { id: idOf(texts[0]) } },
     })
     // The tenant's own one comes first.
     const own = await readFile(await written('own.checkpoint', 'audit', 'checkpoint', '--tenant', 'acme'), 'utf8')

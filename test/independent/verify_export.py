@@ -44,6 +44,8 @@ PART, UNUSED, UNTRUSTED = 4, 5, 6
 MAX_LINE_BYTES = 16 * 2**20
 # Another entry in the place of a known one: the entries don't tell which of the two it was.
 ANOTHER_LOG = "the log was rewritten, or rolled back and written on"
+NO_ENTRY = "no entry of the export accepts that (audit.rollback_accepted)"
+LEAVE_OUT = ("; if an operator accepted a rollback of that log since, have it explained, and give only checkpoints of it from after that")
 
 
 def demand(condition, reason):
@@ -203,13 +205,13 @@ def read_witnessed(line, public_keys, witnesses):
         timed = signed_by(key, name, b"\4", text, lines)
         demand(timed and len(timed) == 72 and int.from_bytes(timed[:8], "big") <= LAST_SECOND, f"{name} has not cosigned it: compare its key with EAAS_WITNESSES")
         check(key, timed[8:], f"cosignature/v1\ntime {int.from_bytes(timed[:8], 'big')}\n{text}".encode())
-    return note, last_id, note.split("\n")[4]
+    return note.split("\n")[4], last_id, note, nodes
 
 
 def find_witnessed(kept, public_key, witnesses, export):
-    """The newest such checkpoint; one that the export has, or of an entry that its log should have had when it was signed, comes first."""
+    """The newest such checkpoint, and the proof beside it; one that was not signed after the export of an entry behind the end of its log comes first."""
     demand(public_key, "witnesses need the public key that the checkpoint is checked by")
-    header, ids, end, time = read_beginning(export)
+    header, end, time = read_beginning(export)
     changes = json.loads(f"[{header[4]}]") if header and header[4] else []
     keys = keys_of(follow(changes)) or [public_key]
     found, fault = [], "there is no checkpoint of the installation's log"
@@ -220,56 +222,46 @@ def find_witnessed(kept, public_key, witnesses, export):
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
-    return next((note for note, last_id, at in reversed(found) if last_id in ids or last_id > end and at <= time), found[-1][0])
+    found.sort(key=lambda known: known[:2], reverse=True)
+    return next((known for known in found if end is None or known[1] <= end or known[0] <= time), found[0])[2:]
 
 
 def read_beginning(export):
-    """The match of the header, the entries of the installation's log that an export can be compared at, and where and when that log ended; checks nothing."""
-    header, anchor, links = (form.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace")) for form in (HEADER, ANCHOR, LINKS))
+    """The match of the header, and where and when the installation's log ended, as the line of an anchor says; checks nothing."""
+    header, anchor = (form.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace")) for form in (HEADER, ANCHOR))
     export.seek(0)
-    if not anchor:
-        return header, set(), 0, ""
-    signed = json.loads(anchor.groups()[-1]).split("\n")
-    at = 2 if signed[0] == "eaas/audit/checkpoint/v1" else 4
-    head, time = signed[at : at + 1], "".join(signed[at + 2 : at + 3])
-    ends = [int(id_) for id_ in [anchor[1], *head, *(link[0] for link in LINK.findall(links[3] if links else ""))] if id_.isdigit()]
-    return header, set(ends), ends[1] if len(ends) > 1 else 0, time
+    signed = json.loads(anchor.groups()[-1]).split("\n") if anchor else []
+    at = 2 if signed[:1] == ["eaas/audit/checkpoint/v1"] else 4
+    head, time = "".join(signed[at : at + 1]), "".join(signed[at + 2 : at + 3])
+    return header, int(head) if head.isdigit() else None, time
 
 
-def notes_of(kept):
-    """The notes of a text: several one after another, or those in the server's lines."""
+def notes_of(kept, export):
+    """The notes of a text that are of the export's log or of the installation's, the newest first: several notes one after another, or those in
+    the server's lines."""
     if kept.startswith("{"):
-        lines = []
+        notes = []
         for text in kept.split("\n"):
             try:
-                lines.append(json.loads(text))
-            except ValueError:
+                notes.append(json.loads(text)["checkpoint"])
+            except (KeyError, TypeError, ValueError):
                 pass  # a crash cut it short
-        return [line["checkpoint"] for line in lines if type(line) is dict and type(line.get("checkpoint")) is str]
-    return [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
-
-
-def own_notes(kept, export):
-    """Those of the export's log, each once."""
+        notes = [note for note in notes if type(note) is str and NOTES["checkpoint"].fullmatch(note)]
+    else:
+        notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
+    demand(notes, "this is not a checkpoint of an EaaS audit log")
     header = read_beginning(export)[0]
-    return list(dict.fromkeys(note for note in notes_of(kept) if header and note.split("\n")[1:2] == [header[1]]))
+    logs = (header and header[1], INSTALLATION)
+    read_notes = [(time, int(last_id), note) for note in dict.fromkeys(notes)
+                  for owner, last_id, _, time in [read(NOTES["checkpoint"], note, "a checkpoint")[1:5]] if owner in logs]
+    demand(read_notes, "there is no checkpoint of this tenant")
+    return [note for _, _, note in sorted(read_notes, key=lambda known: known[:2], reverse=True)]
 
 
-def find_note(kept, export):
-    """Of several notes one after another the newest one of the tenant, or else the newest of the installation's log that can be compared."""
-    notes = notes_of(kept)
-    if len(notes) < 2:
-        return kept
-    header, ids, end, _ = read_beginning(export)
-    tenant = header and header[1]
-    read_notes = []
-    for note in notes:
-        owner, last_id, _, time = read(NOTES["checkpoint"], note, "a checkpoint")[1:5]
-        read_notes.append((time, int(last_id), owner, note))
-    read_notes.sort(reverse=True)
-    own, shared = ([known for known in read_notes if known[2] == log] for log in (tenant, INSTALLATION))
-    demand(own or shared, "there is no checkpoint of this tenant")
-    return next((known for known in own or shared if own or known[1] in ids or known[1] > end), shared and shared[0])[3]
+def named_of(notes, export):
+    """The newest one of the export's log, or else the newest one."""
+    header = read_beginning(export)[0]
+    return next((note for note in notes if header and note.split("\n")[1] == header[1]), notes[0])
 
 
 def chained(before, tenant, id_, columns):
@@ -293,6 +285,18 @@ def root_of(leaf, index, size, proof):
         index, last = index // 2, last // 2
     demand(last == 0, "the proof is too short")
     return node
+
+
+def left_nodes(index, size, proof):
+    """The nodes of a proof to the left of the leaf: the whole proof of the leaf in the tree that it ends."""
+    left, last = [], size - 1
+    for node in proof:
+        if index % 2 or index == last:
+            left.append(node)
+            while not index % 2 and index:
+                index, last = index // 2, last // 2
+        index, last = index // 2, last // 2
+    return left
 
 
 def read_anchor(text, tenant):
@@ -556,23 +560,34 @@ class KeptNoteError(Exception):
     """A kept checkpoint contradicts an export and is none itself."""
 
 
-class Comparison:
-    """Every checkpoint that was kept of the log (export.md 6): none may contradict it."""
+class Kept:
+    """A checkpoint that was kept. `state`: agrees, contradicts, later (signed after the export, of an entry behind its end), or None: not compared."""
 
-    def __init__(self, notes):
-        self.given, self.agreeing, self.left, self.wrong, self.accepted = len(notes), 0, {}, [], []
-        for note in notes:
-            match = NOTES["checkpoint"].fullmatch(note)
-            if match:
-                _, _, id_, h, time, _ = match.groups()
-                self.left.setdefault(int(id_), []).append((int(id_), unbase64(h, 32), time, note))
+    def __init__(self, note, tenant):
+        _, owner, id_, h, self.time, _ = NOTES["checkpoint"].fullmatch(note).groups()
+        self.note, self.owner, self.id, self.h, self.is_own, self.state = note, owner, int(id_), unbase64(h, 32), owner == tenant, None
+
+
+class Comparison:
+    """Every checkpoint that was kept of the log and of the installation's (export.md 6): none may contradict the file."""
+
+    def __init__(self, named, notes, tenant, keys):
+        notes = list(dict.fromkeys([*([] if named is None else [named]), *notes]))
+        kept = [Kept(note, tenant) for note in notes if NOTES["checkpoint"].fullmatch(note)]
+        self.given, self.keys, self.accepted = len(notes), keys, []
+        self.named = next((known for known in kept if known.note == named), None)
+        self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)
+        self.left = {}
+        for known in self.kept:
+            if known.is_own:
+                self.left.setdefault(known.id, []).append(known)
 
     def compare(self, id_, hash_):
-        for kept in self.left.pop(id_, []):
-            if kept[1] == hash_:
-                self.agreeing += 1
-            else:
-                self.wrong.append(kept)
+        """Whether the named one contradicts this entry."""
+        found = self.left.pop(id_, [])
+        for known in found:
+            known.state = "agrees" if known.h == hash_ else "contradicts"
+        return self.named in found and self.named.state == "contradicts"
 
     def accept(self, id_, metadata, time):
         told = metadata_of(metadata)
@@ -580,34 +595,63 @@ class Comparison:
         if all(type(end) in (int, float) for end in ends):
             self.accepted.append((id_, *ends, time))
 
-    def find(self, last_id, kept_at):
+    def find(self, kept):
         """The entry by which an operator accepted that the entry of a checkpoint was lost."""
-        return next((known for known in self.accepted if known[1] < last_id <= known[2] and kept_at <= known[3]), None)
+        return next((known for known in self.accepted if kept.is_own and known[1] < kept.id <= known[2] and kept.time <= known[3]), None)
 
-    def is_accepted(self, kept):
-        return self.find(kept[0], kept[2]) is not None
-
-    def explain(self, last_id, kept_at):
-        known = self.find(last_id, kept_at)
+    def explain(self, kept):
+        known = kept and self.find(kept)
         return known and (f"; by entry {known[0]}, audit.rollback_accepted, an operator accepted at {known[3]} that entries through {known[2]} were lost. "
                           "Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry") or ""
 
-    def judge(self, head, signed_at, keys):
-        self.compare(*head)
-        no_entry = f"{ANOTHER_LOG}, and no entry of the export accepts that (audit.rollback_accepted)"
-        self.wrong += [kept for known in self.left.values() for kept in known if kept[0] > head[0] and kept[2] <= signed_at]
-        wrong = sorted((kept for kept in self.wrong if not self.is_accepted(kept)), key=lambda kept: kept[0])
-        for id_, _, time, note in wrong:
-            if not is_signed(note, keys):
-                raise KeptNoteError(f"the checkpoint of {time} contradicts the export at entry {id_}, but its own signature is not that of the given key")
-            demand(id_ <= head[0], ends_before("the log", head[0], signed_at, id_, time))
-            demand(False, f"entry {id_} is not the one of the checkpoint of {time}: {no_entry}")
+    def agrees(self, kept):
+        return kept.state == "agrees" and is_signed(kept.note, self.keys)
+
+    def joins(self, id_):
+        return any(known.id == id_ and known.is_own and self.agrees(known) for known in self.kept)
+
+    def judge(self, head, signed_at, shown):
+        """`shown`: the end of the installation's log, its time, the entries that the file shows of it, and whether the anchor was compared."""
+        for known in self.kept:
+            if known.state:
+                continue
+            end, at, states, compared = (head[0], signed_at, [], False) if known.is_own else shown or (float("inf"), "", [], False)
+            same = [state for state in ([head] if known.is_own else states) if state[0] == known.id]
+            if known.id > end:
+                known.state = "contradicts" if known is self.named or known.time <= at else "later"
+            elif any(state[1] != known.h for state in same):
+                known.state = "contradicts"
+            elif same and compared:
+                known.state = "agrees"
+        lost = [known for known in self.kept if known.state == "contradicts" and self.is_excused(known)]
+        wrong = [known for known in self.kept if known.state == "contradicts" and known not in lost]
+        for known in sorted(wrong, key=lambda known: (not known.is_own, known.id)):
+            if not is_signed(known.note, self.keys):
+                raise KeptNoteError(f"the checkpoint of {known.time} contradicts the export at entry {known.id}, but its own signature is not that of the given key")
+            end, at = (head[0], signed_at) if known.is_own else shown[:2]
+            is_newer = any(not other.is_own and self.agrees(other) and (other.time, other.id) > (known.time, known.id) for other in self.kept)
+            why = self.explain(known) if known.is_own else LEAVE_OUT if is_newer else ""
+            demand(known.id <= end, ends_before("the log" if known.is_own else "the installation's log", end, at, known.id, known.time) + why)
+            no_entry = f", and {NO_ENTRY}"
+            demand(not known.is_own, f"entry {known.id} is not the one of the checkpoint of {known.time}: {ANOTHER_LOG}{why or no_entry}")
+            demand(False, f"entry {known.id} of the installation's log is not that of the checkpoint of {known.time}: {ANOTHER_LOG}{why}")
         for known in self.left.values():
-            known = [kept for kept in known if not self.is_accepted(kept) and is_signed(kept[3], keys)]
-            for id_, h, time, _ in known[1:]:
-                demand(h == known[0][1], f"the checkpoints of {known[0][2]} and of {time} state different hashes of entry {id_}: {no_entry}")
-        lost = len(self.wrong) - len(wrong)
-        return {"given": self.given, "not_compared": self.given - self.agreeing - lost, "accepted": lost}
+            one, *others = [kept for kept in known if not self.find(kept) and is_signed(kept.note, self.keys)] or [None]
+            for other in others:
+                demand(other.h == one.h, f"the checkpoints of {other.time} and of {one.time} state different hashes of entry {one.id}: {ANOTHER_LOG}, and {NO_ENTRY}")
+        silent = self.given - len([known for known in self.kept if known.state in ("agrees", "contradicts")])
+        return {"given": self.given, "not_compared": silent, "accepted": len(lost)}
+
+    def is_excused(self, kept):
+        """An operator accepted the loss: the log's own word, which never counts against its newest checkpoint."""
+        newer = self.kept[: self.kept.index(kept)]
+        return self.find(kept) is not None and any((known.is_own or known is self.named) and self.agrees(known) for known in newer)
+
+    def unused(self):
+        """The newest that could not be compared, if none that agrees was signed as late."""
+        newest = next((known.time for known in self.kept if self.agrees(known)), None)
+        return next((known for known in self.kept
+                     if newest is not None and known.state is None and known.time > newest and is_signed(known.note, self.keys)), None)
 
 
 def is_signed(note, keys):
@@ -618,34 +662,36 @@ def is_signed(note, keys):
         return False
 
 
-def verify(file, public_key=None, checkpoint=None, checkpoints=None):
+def view(kept):
+    return {"tenant_id": kept.owner, "id": kept.id, "hash": base64.b64encode(kept.h).decode(), "signed_at": kept.time}
+
+
+def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=None):
     """Reads a binary file to its end; returns the verdict, which says why and at which line where it is not valid."""
     verdict, line, refused = {"valid": False, "verified_entries": 0}, 1, None
     try:
         tenant, after_id, after_hash, notes = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
-        last_id, last, time, purge, compared = int(after_id), bytes.fromhex(after_hash), "", None, False
+        last_id, last, time, purge = int(after_id), bytes.fromhex(after_hash), "", None
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         changes = follow(json.loads(f"[{notes or ''}]"))
         keys = keys_of(changes)
         demand(not keys or public_key in (None, *keys), "the export is of an installation whose signing keys do not include the one given")
         demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
-        none = (-1, b"")
-        owner, [kept], kept_at = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, keys or public_key)
+        owner = tenant if checkpoint is None else read_note(checkpoint, keys or public_key)[0]
         demand(owner in (tenant, INSTALLATION), "the checkpoint belongs to another tenant")
+        comparison = Comparison(checkpoint, checkpoints or [], tenant, keys or public_key)
         if checkpoint is not None:
-            verdict["checkpoint"] = {"tenant_id": owner, "id": kept[0], "hash": base64.b64encode(kept[1]).decode(), "signed_at": kept_at}
-        kept, kept_anchor, anchor, links = (kept, none, None, None) if owner == tenant else (none, kept, None, None)
+            verdict["checkpoint"] = view(comparison.named)
+        anchor, links = None, None
         verdict.update(tenant_id=tenant, after_id=last_id)
-        rights, tree, comparison, rollbacks = Rights(last_id), Root(), Comparison(checkpoints or []), {}
+        rights, tree, rollbacks = Rights(last_id), Root(), {}
         while True:
-            if kept[0] == last_id and kept[1] != last:  # read on: an operator may have accepted the loss
+            if comparison.compare(last_id, last):  # read on: an operator may have accepted the loss
                 refused = {**verdict, "line": line, "reason": f"entry {last_id} is not the one of the checkpoint: {ANOTHER_LOG}"}
-                kept = none
             if anchor and anchor[1][0] == last_id:
                 demand(anchor[1][1] == last, f"entry {last_id} is not the one that the anchor covers: {ANOTHER_LOG}")
                 anchor[3]["compared"] = True
-            comparison.compare(last_id, last)
-            compared, line = compared or kept[0] == last_id, line + 1
+            line += 1
             text = file.readline(MAX_LINE_BYTES).decode()
             demand(text, f"the file was cut short: it ends with entry {last_id}, without the line that is signed")
             if text.startswith(('{"checkpoint"', '{"stretch"')):
@@ -691,37 +737,38 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None):
                    "the tree that was signed is not that of these entries")
         rights.end(last_id)
         head = ends[-1]
-        why = comparison.explain(kept[0], kept_at)
-        demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at) + why)
-        demand(kept[0] != head[0] or kept == head, f"entry {head[0]}, the last one, is not that of the checkpoint: {ANOTHER_LOG}{why}")
-        if checkpoints and not refused:
-            verdict["checkpoints"] = comparison.judge(head, signed_at, keys or public_key)
+        shown = None
         if anchor:
             position, covered, signed, report = anchor
             kind = "checkpoint" if signed.startswith("eaas/audit/checkpoint/v1\n") else "stretch"
             owner, states, at = read_note(signed, signer, kind)
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
+            size = states[-1][0]
             for id_, hash_, nodes in links and [(*position, links[1]), *links[2]] or []:
                 size, root, *_ = read_tree(links[0], [signer], [*keys, signer][0])
                 demand(size == states[-1][0], "the tree is not that of the installation's log that was signed")
                 demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")
-            states += [link[:2] for link in links[2]] if links else []
-            last_known = max(state[0] for state in states)
             demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")
-            demand(kept_anchor[0] <= last_known, ends_before("the installation's log", last_known, at, kept_anchor[0], kept_at))
-            demand(all(kept_anchor == state for state in states if state[0] == kept_anchor[0]),
-                   f"entry {kept_anchor[0]} of the installation's log is not that of the checkpoint: {ANOTHER_LOG}")
-            compared = compared or (kept_anchor in states and report["compared"])
+            shown = size, at, states + [link[:2] for link in links[2]] if links else states, report["compared"]
+        if checkpoint is not None and not refused:
+            counted, named = comparison.judge(head, signed_at, shown), comparison.unused() or comparison.named
+            compared = named is comparison.named and comparison.agrees(named)
+            verdict.update({"checkpoints": counted} if counted["given"] > 1 else {}, checkpoint=view(named), checkpoint_compared=compared)
+            if compared and not named.is_own:
+                linked = next((nodes for id_, _, nodes in (links[2] if links else []) if id_ == named.id), None)
+                is_shown = tree_proof is not None and linked is not None and named.id != position[0]
+                demand(not is_shown or left_nodes(named.id - 1, size, linked) == tree_proof,
+                       f"the tree of the installation's log does not continue the one that witnesses cosigned at entry {named.id}: the log was rewritten")
+                report["vouched"] = named.id == position[0] or is_shown and position[0] < named.id
         line += 1
         demand(not file.read(1), "there is something after the trailer")
     except (ValueError, InvalidSignature) as fault:
         return refused or {**verdict, "line": line, "reason": str(fault) or "the signature of the checkpoint does not verify"}
     if refused:
-        return {**refused, "reason": refused["reason"] + comparison.explain(int(checkpoint.split("\n")[2]), kept_at)}
-    verdict.update({} if checkpoint is None else {"checkpoint_compared": compared})
+        return {**refused, "reason": refused["reason"] + comparison.explain(comparison.named)}
     verdict.update({"accepted_rollbacks": rollbacks} if rollbacks else {})
     verdict.update({"purged_through": purge} if purge == verdict["after_id"] > 0 else {})
-    missing = [] if verdict["after_id"] in (0, purge, kept[0]) else ["beginning"]
+    missing = [] if verdict["after_id"] in (0, purge) or comparison.joins(verdict["after_id"]) else ["beginning"]
     missing += ["end"] if head[0] > last_id else []
     return {**verdict, "valid": True, "signed_at": signed_at, "head_id": head[0], "missing": missing, "whole": not missing}
 
@@ -754,12 +801,11 @@ if __name__ == "__main__":
         known, kept_note = (open(path, encoding="utf-8-sig", newline="").read().replace("\r\n", "\n") if os.path.exists(path or "") else path
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
-            own = own_notes(kept_note or "", export)
+            notes = None if kept_note is None else notes_of(kept_note, export)
+            proof, named = None, notes and named_of(notes, export)
             if args.witness:
-                kept_note = find_witnessed(kept_note or "", known and known.strip(), witnesses, export)
-            elif kept_note:
-                kept_note = find_note(kept_note, export)
-            answer = verify(export, known and known.strip(), kept_note, own if any(note != kept_note for note in own) else None)
+                named, proof = find_witnessed(kept_note, known and known.strip(), witnesses, export)
+            answer = verify(export, known and known.strip(), named, notes, proof)
     except (OSError, ValueError, KeptNoteError) as error:
         print(error, file=sys.stderr)
         sys.exit(3)

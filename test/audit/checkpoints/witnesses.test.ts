@@ -13,7 +13,7 @@ import { merkleRoot } from '../../../packages/audit/src/formats/merkle.js'
 import { encodeNoteKey } from '../../../packages/audit/src/formats/signed-note.js'
 import { readTreeKey } from '../../../packages/audit/src/formats/tree.js'
 import { findWitnessed } from '../../../packages/audit/src/formats/witnessed.js'
-import { listWitnessedLines } from '../../../packages/audit/src/verify/kept-checkpoint.js'
+import { listWitnessedLines, parseKept } from '../../../packages/audit/src/verify/kept-checkpoint.js'
 import { headMac } from '../../../packages/server/src/audit/formats/chain.js'
 import { createTreeReader } from '../../../packages/server/src/audit/proven-tree.js'
 import { askWitnesses, createWitnessRound } from '../../../packages/server/src/jobs/ask-witnesses.js'
@@ -61,7 +61,7 @@ const lastId = async () => (await findHead(service.services.sql, INSTALLATION_ID
 const grow = () => anchorNow(service.services, { evenIfSame: true, mayLeave: true })
 
 async function newest(witnesses: readonly string[], file = join(folder, 'checkpoints')) {
-  const lines = listWitnessedLines(await readFile(file, 'utf8'))
+  const lines = listWitnessedLines(parseKept(await readFile(file, 'utf8')))
   return findWitnessed(lines, { publicKey, witnesses: witnesses.map(readWitnessKey) })
 }
 
@@ -336,7 +336,7 @@ describe('a server process with witnesses', () => {
       expect((await runCommand(['audit', 'checkpoint', '--installation'], options)).code).toBe(0)
       expect(await verifyAgain('unseen-anchor.ndjson')).toMatchObject(agrees('goes on from it to the anchor'))
       // A start of which the entry is cosigned, behind the anchor.
-      const cosigned = async () => listWitnessedLines(await readFile(file, 'utf8')).length
+      const cosigned = async () => listWitnessedLines(parseKept(await readFile(file, 'utf8'))).length
       const before = await cosigned()
       await server.start()
       await expect.poll(cosigned, { timeout: 20_000 }).toBeGreaterThan(before)

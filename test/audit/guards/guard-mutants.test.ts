@@ -43,6 +43,7 @@ import { listDatabaseGuardMutants, listGuardMutants } from './mutants.js'
 
 const HISTORY = '../../../audit/src/verify/rights-history.ts'
 const RECORDED = '../../../audit/src/verify/recorded-rights.ts'
+const VERIFIER = '../../../audit/src/verify/verify-export.ts'
 
 const key = createSecretKey(Buffer.alloc(32, 1))
 
@@ -67,18 +68,18 @@ function findWronglyTaken<Case extends { name: string }>(
 function describeGuards<Module>(
   file: Parameters<typeof listGuardMutants>[0],
   findWrong: (server: Module) => string[] | Promise<string[]>,
+  load: typeof loadFile<Module> = loadFile,
 ): void {
   const stem = file.replace(/.*\/|\.ts$/g, '')
 
   it('is refused for each fault, and else taken', async () => {
     const source = await readSource(file)
-    expect(await findWrong(await loadFile<Module>(stem, file, source))).toEqual([])
+    expect(await findWrong(await load(stem, file, source))).toEqual([])
   })
 
   it.each(listGuardMutants(file).map((mutant, at) => ({ ...mutant, at })))(
     'would be taken or refused wrongly without the guard that $guard',
-    async ({ text, at }) =>
-      expect(await findWrong(await loadFile<Module>(`${stem}-${at}`, file, text))).not.toEqual([]),
+    async ({ text, at }) => expect(await findWrong(await load(`${stem}-${at}`, file, text))).not.toEqual([]),
   )
 }
 
@@ -430,11 +431,24 @@ describe('an export', () => {
     genuine = await Promise.all(files.map((one) => judge(verifyExportFile, one)))
   })
   /** The first file that is judged otherwise. */
-  describeGuards<typeof verifyExportModule>('../../../audit/src/verify/verify-export.ts', async (server) => {
+  async function findOther(server: typeof verifyExportModule): Promise<string[]> {
     for (const [at, one] of files.entries()) {
       if (!isDeepStrictEqual(await judge(server, one), genuine[at])) return [one.name]
     }
     return []
+  }
+  describeGuards<typeof verifyExportModule>(VERIFIER, findOther)
+
+  describe('with checkpoints', () => {
+    describeGuards<typeof verifyExportModule>(
+      '../../../audit/src/verify/compare-checkpoints.ts',
+      findOther,
+      async (name, file, text) => {
+        await loadFile(name, file, text)
+        const source = (await readSource(VERIFIER)).replace("'./compare-checkpoints.js'", `'./${name}.ts'`)
+        return loadFile(`verifier-by-${name}`, VERIFIER, source)
+      },
+    )
   })
 })
 

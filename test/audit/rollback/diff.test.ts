@@ -218,7 +218,7 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     await service.createTenant({ name: 'globex' })
     const own = await of('--tenant', 'acme')
     const cases: [string, string, string][] = [
-      ['empty', '', 'has no content'],
+      ['empty', '', 'has no checkpoint'],
       ['lines', 'x\n', 'has no checkpoint'],
       ['other', await of('--tenant', 'globex'), 'has checkpoints of tenant '],
       ['installation', await of('--installation'), "has checkpoints of the installation's log only"],

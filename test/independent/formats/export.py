@@ -839,6 +839,7 @@ def export_vectors():
     lost = note_of(checkpoint_text(last_id=5, hash_=hashes[2]))
     lossy, twice_lossy = Export([*drafts, rollback_draft(5)]), Export([*drafts, rollback_draft(5), rollback_draft(7, after=7, ms=21)])
     changed_key, twice_changed = Export(drafts, key_changes=changes), Export(drafts, seed=THIRD_SEED, key_changes=later)
+    kept_since = note_of(checkpoint_text(last_id=3, hash_=hashes[3], time="2026-08-11T09:30:00.030Z"))
     kept_before = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED)
     kept_after = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), THIRD_SEED)
 
@@ -867,7 +868,7 @@ def export_vectors():
         {"name": "a log that accepts two rollbacks", "file": twice_lossy.file(),
          "verdict": verdict(twice_lossy, accepted_rollbacks={"entries": 2, "newest_id": 8})},
         {"name": "a log that accepts a rollback, with a checkpoint of more than it has again", "file": Export([*drafts[:3], rollback_draft(5)]).file(),
-         "checkpoint": kept[3], "checkpoints": [kept[5], kept[3]],
+         "checkpoint": kept_since, "checkpoints": [kept[5], kept_since],
          "verdict": verdict(Export([*drafts[:3], rollback_draft(5)]), checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1},
                             accepted_rollbacks={"entries": 1, "newest_id": 4})},
         {"name": "a stretch, with a checkpoint of what was written since", "file": begun.file(begun.stretch(6, hashes[6])), "checkpoint": kept[4],
@@ -946,6 +947,25 @@ def export_vectors():
     with_links, leaves = good.file_with(went_on + anchored.links()), anchored.leaves()
     linked = lambda id_, **more: anchored.note(last_id=id_, hash_=leaves[id_ - 1], **more)
     not_compared = Anchored(good, last_id=2)
+    stated = lambda id_: {"tenant_id": MAX, "id": id_, "hash": b64(leaves[id_ - 1]), "signed_at": "2026-08-12T00:00:00.000Z"}
+    valid += [
+        {"name": "no anchor, with a checkpoint of the tenant and a newer one of the installation", "file": file, "checkpoint": kept[3],
+         "checkpoints": [kept[3], linked(3)],
+         "verdict": verdict(good, checkpoint_compared=False, checkpoint=stated(3), checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+        {"name": "a linked anchor, with checkpoints of the tenant and of the installation", "file": with_links, "checkpoint": kept[3],
+         "checkpoints": [kept[3], linked(2), linked(3), linked(5)],
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 4, "not_compared": 0, "accepted": 0})},
+        {"name": "a linked anchor, with checkpoints of which the newest is not linked", "file": with_links, "checkpoint": kept[3],
+         "checkpoints": [kept[3], linked(2, time="2026-08-11T23:00:00.000Z"), linked(4)],
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False, checkpoint=stated(4),
+                            checkpoints={"given": 3, "not_compared": 1, "accepted": 0})},
+        {"name": "a linked anchor, with checkpoints of which one that is not linked is older", "file": with_links, "checkpoint": kept[3],
+         "checkpoints": [kept[3], linked(4, time="2026-08-11T23:00:00.000Z"), linked(2)],
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 1, "accepted": 0})},
+        {"name": "a linked anchor, with a checkpoint of the installation of what was written since", "file": with_links, "checkpoint": kept[3],
+         "checkpoints": [kept[3], anchored.note(last_id=6, time="2026-08-13T00:00:00.000Z")],
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+    ]
     valid += [
         {"name": "a linked anchor", "file": with_links, "verdict": verdict(good, anchor=anchored.report())},
         {"name": "a linked anchor at the end of the installation's log", "file": good.file_with(anchored.line() + anchored.links((1,), 3)),
@@ -1351,6 +1371,16 @@ def export_vectors():
     def links(name, line=last + 4, checkpoint=None, anchor=went_on, **changes):
         add(f"links: {name}", good.file_with(anchor + anchored.links(**changes)), line, checkpoint)
 
+    def beside(name, note):
+        add(f"links: beside a checkpoint of the tenant, {name}", with_links, last + 4, kept[3], checkpoints=[kept[3], note])
+
+    beside("another one of a linked entry", anchored.note(last_id=2, hash_=hashes[1]))
+    beside("one behind the end of the installation's log", anchored.note(last_id=6))
+    back = Anchored(lossy)
+    back_with_links = lossy.file_with(back.line(signed=back.stretch()) + back.links())
+    add("a log that accepts a rollback, and its newest checkpoint is of what it lost, beside an older one of the installation", back_with_links, last + 5,
+        back.note(last_id=2, hash_=back.before, time="2026-08-11T09:29:00.000Z"),
+        checkpoints=[back.note(last_id=2, hash_=back.before, time="2026-08-11T09:29:00.000Z"), lost])
     path = inclusion_proof(1, leaves)
     links("another checkpoint of a linked entry is known", checkpoint=anchored.note(last_id=2, hash_=hashes[1]))
     links("another checkpoint of the first entry is known", checkpoint=anchored.note(last_id=1, hash_=hashes[1]))

@@ -112,15 +112,14 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   if (verdict.valid && mistyped !== undefined)
     command.error(`error: option '--action': ${describeUnknown(mistyped)}`, { exitCode: USAGE_ERROR })
   const { valid, trusted_key, reason } = verdict
-  const { losses } = times.times()
-  const ahead = valid ? times.findAhead(verdict) : undefined
+  const { losses, ahead } = valid ? times.times(verdict) : { losses: [] }
   if (options.json)
     printJson({
       valid,
       entries: printed,
       trusted_key,
       reason,
-      ...(valid && losses.length > 0 ? { losses } : {}),
+      ...(losses.length > 0 ? { losses } : {}),
       ahead,
     })
   else if (!valid) print(`The export is NOT valid, so these entries prove nothing: ${reason} (line ${verdict.line}).`)

@@ -4,7 +4,7 @@ import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
-import { listWitnessedLines, mergeKept } from '../verify/kept-checkpoint.js'
+import { type Kept, listWitnessedLines, readKept } from '../verify/kept-checkpoint.js'
 import type { KeptStatement } from '../verify/verify-export.js'
 import { readGiven } from './files.js'
 
@@ -57,17 +57,14 @@ export async function readWitnessedNote(
   { publicKey, witness }: { publicKey: PublicKeys; witness: readonly string[] },
 ): Promise<Witnessed> {
   const witnesses = witness.map(readWitnessKey)
-  return readAs(files, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses }))
+  return readAs(files, (kept) => findWitnessed(listWitnessedLines(kept), { publicKey, witnesses }))
 }
 
-/**
- * Reads a file of checkpoints, or several as if their checkpoints stood in one; an error of a checkpoint names the files.
- * @throws CheckpointError
- */
-export async function readAs<T>(files: string | readonly string[], read: (text: string) => T): Promise<T> {
-  const text = await readKeptText(files)
+/** Reads from what files of checkpoints have; an error of a checkpoint names the files. @throws CheckpointError */
+export async function readAs<T>(files: string | readonly string[], read: (kept: Kept) => T): Promise<T> {
+  const kept = await readKeptFiles(files)
   try {
-    return read(text)
+    return read(kept)
   } catch (error) {
     throw error instanceof CheckpointError
       ? new CheckpointError(`${[files].flat().join(', ')}: ${error.message}`)
@@ -75,9 +72,12 @@ export async function readAs<T>(files: string | readonly string[], read: (text: 
   }
 }
 
-/** Reads the text of a file of checkpoints, or of several as one. @throws CommandError if one cannot be read */
-export async function readKeptText(files: string | readonly string[]): Promise<string> {
-  return mergeKept(await Promise.all([files].flat().map(readGiven)))
+/**
+ * Reads a file of checkpoints, or several as if their checkpoints stood in one. @throws CheckpointError if one has none,
+ * CommandError if one cannot be read
+ */
+export async function readKeptFiles(files: string | readonly string[]): Promise<Kept> {
+  return readKept(await Promise.all([files].flat().map(async (name) => ({ name, text: await readGiven(name) }))))
 }
 
 /**

@@ -1,8 +1,8 @@
 /** `eaas-audit prove` and `eaas-audit verify-proof`: single entries as evidence for somebody who gets nothing else of the log. */
 import type { Command } from 'commander'
-import { type PublicKeys, parseCheckpoint } from '../formats/checkpoint.js'
+import type { PublicKeys } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
-import { findKeptNote, groupKeptNotes } from '../verify/kept-checkpoint.js'
+import { notesOf } from '../verify/kept-checkpoint.js'
 import { describeEntry, proveEntries, selectExport, signersOf } from '../verify/prove-entries.js'
 import { readHeader } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
@@ -37,7 +37,7 @@ interface VerifyProofCommand {
   json: boolean
 }
 
-/** Checkpoints of a file to which a proof is linked: the last ones. */
+/** Checkpoints of a file to which a proof is linked: the newest ones. */
 const LAST_LINKED = 16
 /** An argument that is no file, unless ./ is before it. */
 const IS_ID = /^[1-9]\d{0,15}$/
@@ -147,9 +147,9 @@ async function* joined(first: string | undefined, rest: AsyncGenerator<string>):
 
 /** The ids of the last checkpoints of the tenant in a file. Checks no signature: an id proves nothing. */
 async function readLinkable(file: string, header: string): Promise<number[]> {
-  return readAs(file, (text) => {
-    const kept = groupKeptNotes(text).get(readHeader(header).tenant_id) ?? []
-    return kept.slice(-LAST_LINKED).map(({ checkpoint }) => parseCheckpoint(checkpoint).last_id)
+  return readAs(file, ({ notes }) => {
+    const kept = notes.filter(({ tenant_id }) => tenant_id === readHeader(header).tenant_id)
+    return kept.slice(0, LAST_LINKED).map(({ last_id }) => last_id)
   })
 }
 
@@ -178,7 +178,7 @@ async function verifyFileOfProof(file: string, { publicKey, checkpoint, json }: 
   let verdict = verifyProof(text, trusted)
   if (verdict.valid && checkpoint !== undefined) {
     const { tenant_id = '' } = verdict
-    const note = await readAs(checkpoint, (kept) => findKeptNote(kept, tenant_id))
+    const [{ note }] = await readAs(checkpoint, (kept) => notesOf(kept, [tenant_id]))
     verdict = verifyProof(text, { ...trusted, checkpoint: note })
   }
   if (json) printJson(view(verdict))

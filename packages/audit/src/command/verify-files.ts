@@ -10,7 +10,7 @@ import { splitLines } from '../verify/split-lines.js'
 import { verifyCompared } from '../verify/verify-compared.js'
 import type { ExportVerdict, VerifyExportOptions } from '../verify/verify-export.js'
 import { type OpenedFile, openGiven } from './files.js'
-import { readKeptText } from './kept-file.js'
+import { readKeptFiles } from './kept-file.js'
 import { showProgress } from './output.js'
 
 /** What an export is compared with. */
@@ -40,7 +40,7 @@ export async function verifyFiles(
 ): Promise<VerifiedFiles> {
   const parts = await Promise.all(files.map(openPart))
   const lines = joinExports(parts.map(({ opened, hash }) => splitLines(hashed(opened.chunks, hash))))
-  const kept = checkpoint && (await readKeptText(checkpoint))
+  const kept = checkpoint && (await readKeptFiles(checkpoint))
   const progress = showProgress('verified')
   const { verdict, witnessed } = await verifyCompared(lines, {
     publicKey,

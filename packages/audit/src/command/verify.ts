@@ -1,5 +1,4 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
-import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints } from '../verify/compare-checkpoints.js'
@@ -122,12 +121,9 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
   ]
 }
 
-function describeCompared(
-  checkpoint: KeptStatement,
-  { checkpoint_compared, anchor, accepted_rollbacks }: Partial<ExportVerdict>,
-): string[] {
-  const { id, tenant_id } = checkpoint
-  const isShared = tenant_id === INSTALLATION_ID
+function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerdict>): string[] {
+  const { checkpoint_compared, anchor } = verdict
+  const isShared = checkpoint.tenant_id !== verdict.tenant_id
   const what = describeStatement(checkpoint)
   if (checkpoint_compared !== true) {
     const advice = isShared
@@ -135,9 +131,24 @@ function describeCompared(
       : 'that entry is not in the file, so it says nothing of this export'
     return [`UNUSED      the checkpoint is of ${what}: ${advice}`]
   }
-  const agrees = `checkpoint  agrees: ${what}`
-  const order = id < (anchor?.id ?? 0) ? 'that log goes on from it to the anchor' : 'that log has the anchor up to it'
-  const nothing = accepted_rollbacks ? [] : ['nothing before it was rewritten, cut or rolled back']
-  const said = [...(isShared && anchor ? [order] : []), ...nothing].join(', and ')
-  return [said === '' ? agrees : `${agrees}; ${said}`]
+  const said = isShared && anchor ? [describeOrder(checkpoint, anchor)] : describeUnchanged(checkpoint, verdict)
+  return [[`checkpoint  agrees: ${what}`, ...said].join('; ')]
+}
+
+/** What a checkpoint of the installation's log says of the anchor, and so of the tenant. */
+function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict['anchor']>): string {
+  const order = id < anchor.id ? 'that log goes on from it to the anchor' : 'that log has the anchor up to it'
+  return anchor.vouched
+    ? `${order}, and nothing through entry ${anchor.last_id} was rewritten since`
+    : `${order}, by the word of the server alone: whoever has its keys can sign another log`
+}
+
+/** What was not done to the log, as far as the file has its entries; nothing where an operator accepted a rollback. */
+function describeUnchanged(
+  { id }: KeptStatement,
+  { after_id = 0, accepted_rollbacks }: Partial<ExportVerdict>,
+): string[] {
+  if (accepted_rollbacks || id <= after_id) return []
+  const from = after_id === 0 ? '' : `from entry ${after_id + 1} on, `
+  return [`${from}nothing before it was rewritten, cut or rolled back`]
 }

@@ -8,6 +8,7 @@ import {
   consistencyProof,
   GrowingLeaves,
   inclusionProof,
+  leftNodes,
   merkleRoot,
   verifyConsistency,
   verifyInclusion,
@@ -177,6 +178,15 @@ describe('a tree of any leaves', () => {
         expect(verifyConsistency({ oldRoot, oldSize, newRoot: root, newSize: size, proof })).toBe(true)
       }
     }
+  })
+
+  it('has to the left of a leaf what proves it in the tree that it ends, up to 33 leaves', () => {
+    const leaves = Array.from({ length: 33 }, (_, at) => Uint8Array.of(at))
+    for (let size = 1; size <= leaves.length; size++)
+      for (let index = 0; index < size; index++) {
+        const proof = inclusionProof(leaves.slice(0, size), index)
+        expect(leftNodes({ size, index, proof })).toEqual(inclusionProof(leaves.slice(0, index + 1), index))
+      }
   })
 
   it('proves no other leaf and no other beginning', () => {

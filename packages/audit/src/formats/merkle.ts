@@ -188,6 +188,23 @@ export function verifyInclusion({ root, size, index, leaf, proof }: Inclusion): 
   return last === 0 && equalBytes(hash, root)
 }
 
+/**
+ * Lists the nodes of a proof of inclusion that stand to the left of the leaf. They are the whole proof in the tree that
+ * ends with this leaf: so a larger tree continues that one if these nodes are the same.
+ */
+export function leftNodes({ size, index, proof }: Pick<Inclusion, 'size' | 'index' | 'proof'>): Uint8Array[] {
+  const left: Uint8Array[] = []
+  let [position, last] = [index, size - 1]
+  for (const node of proof) {
+    if (isOdd(position) || position === last) {
+      left.push(node)
+      while (!isOdd(position) && position !== 0) [position, last] = [half(position), half(last)]
+    }
+    ;[position, last] = [half(position), half(last)]
+  }
+  return left
+}
+
 /** Whether the proof shows the consistency. False for input of any other form too (merkle.md 4). */
 export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }: Consistency): boolean {
   if (!isHash(oldRoot) || !isHash(newRoot) || !isCount(oldSize) || !isCount(newSize) || oldSize > newSize) return false

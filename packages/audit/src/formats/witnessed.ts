@@ -26,6 +26,8 @@ export interface Witnessed extends Checkpoint {
   note: string
   /** when the oldest of the cosignatures was made, in seconds since 1970 */
   seconds: number
+  /** the Merkle proof that the cosigned tree ends with the checkpoint */
+  proof: Uint8Array[]
 }
 
 /** Makes the member `tree` of a line whose checkpoint ends with the last of these hashes. */
@@ -43,7 +45,7 @@ export function keepTree(note: string, hashes: Leaves): KeptTree {
 export function readWitnessed(
   { checkpoint: note, tree }: WitnessedLine,
   { publicKey, witnesses }: { publicKey: PublicKeys; witnesses: readonly NoteKey[] },
-): Checkpoint & { seconds: number } {
+): Omit<Witnessed, 'note'> {
   const checkpoint = readCheckpoint(note, publicKey)
   const { checkpoint: treeNote, proof } = readMember(tree)
   const { size, root, text, signatures } = readTree(treeNote, readTreeKeys(publicKey))
@@ -58,12 +60,12 @@ export function readWitnessed(
     if (seconds === undefined) throw new CheckpointError(`${witness.name} has not cosigned it`)
     return seconds
   })
-  return { ...checkpoint, seconds: Math.min(...times) }
+  return { ...checkpoint, seconds: Math.min(...times), proof }
 }
 
 /**
- * Finds the newest of the lines that each of the witnesses cosigned, or the newest that `prefer` accepts if
- * there is one.
+ * Finds the first of the lines that each of the witnesses cosigned, or the first that `prefer` accepts if
+ * there is one. The newest lines come first.
  *
  * @throws CheckpointError if there is none. The message names the required witnesses that no line names and
  * those that lines do name, or else what is wrong with the newest line
@@ -77,7 +79,7 @@ export function findWitnessed(
 ): Witnessed {
   let newest: Witnessed | undefined
   let fault: CheckpointError | undefined
-  for (const line of lines.toReversed()) {
+  for (const line of lines) {
     try {
       const read = readWitnessed(line, trusted)
       newest ??= { ...read, note: line.checkpoint }

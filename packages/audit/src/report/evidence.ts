@@ -4,8 +4,8 @@ import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
 import { describeLosses, describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints } from '../verify/compare-checkpoints.js'
+import { describeAhead, type EntryTimes } from '../verify/entry-times.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
-import type { Dated, EntryTimes } from './entry-times.js'
 
 /** What the sheet is made of. */
 export interface EvidenceSource extends EntryTimes {
@@ -41,7 +41,7 @@ export function listUncovered(source: EvidenceSource): string[] {
   ].filter((why) => why !== undefined)
 }
 
-function findUncoveredEnd({ verdict, to, last_at = '', past, ahead }: EvidenceSource): string | undefined {
+function findUncoveredEnd({ verdict, to, last_at = '', ahead }: EvidenceSource): string | undefined {
   const { last_id, missing = [], signed_at = '' } = verdict
   const isCut = missing.includes('end')
   // The next entry may be of the same millisecond, and the rights at the end of the period include it.
@@ -49,13 +49,8 @@ function findUncoveredEnd({ verdict, to, last_at = '', past, ahead }: EvidenceSo
     return `the export ends with entry ${last_id} of ${last_at}, which is not after the end of the period`
   if (!isCut && signed_at < to)
     return `the export ends where it was signed, at ${signed_at}, which is before the end of the period`
-  if (ahead) return describeAhead(ahead.entry, `and entry ${ahead.later.id}, which follows, ${ahead.later.created_at}`)
-  if (past && past.created_at > signed_at) return describeAhead(past, `and the export was signed at ${signed_at}`)
-  return undefined
-}
-
-function describeAhead({ id, created_at }: Dated, later: string): string {
-  return `a clock was ahead: entry ${id} is dated ${created_at}, ${later}, so what is dated from then on may be of the period and is not counted; list it with the command entries and --from=${created_at}`
+  if (!ahead) return undefined
+  return `${describeAhead(ahead)}, so what is dated from then on may be of the period and is not counted; list it with the command entries and --from=${ahead.entry.created_at}`
 }
 
 function findUncoveredBeginning({ verdict, from, to, first_at }: EvidenceSource): string | undefined {
@@ -105,7 +100,7 @@ function judge({ verdict }: EvidenceSource, uncovered: readonly string[]): Pick<
   const proven = `The export is valid: each of its ${verified_entries} entries is as the server signed it`
   if (faults.length > 0) return { verdict: `${proven}; but ${faults.join('; ')}.`, tone: 'due' }
   const rest = checkpoint_compared
-    ? ', it covers the period, and it agrees with the checkpoint that was kept elsewhere'
+    ? `, it covers the period, and it agrees with the checkpoint that was kept elsewhere${isWordOfServer(verdict) ? ', by the word of the server alone' : ''}`
     : ', and it covers the period'
   return { verdict: `${proven}${rest}.`, tone: 'good' }
 }
@@ -185,8 +180,24 @@ function describeKept({ tenant_id, id, hash, signed_at }: KeptStatement): string
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
+/** Whether the server alone says that the checkpoint which was compared is of the log that has the anchor. */
+function isWordOfServer({ checkpoint_compared, anchor }: ExportVerdict): boolean {
+  return checkpoint_compared === true && anchor?.vouched === false
+}
+
+/** What nobody but the server says of the log, as a sentence. */
+function describeRewriting(verdict: ExportVerdict, isWitnessed: boolean): string {
+  const { checkpoint_compared, anchor } = verdict
+  if (!checkpoint_compared)
+    return "That the log was not rewritten, or rolled back and written on, by whoever held the server's keys: no checkpoint from elsewhere was compared."
+  if (isWordOfServer(verdict))
+    return "That the log was not rewritten by whoever held the server's keys: these sign that the anchor is of the log of the checkpoint."
+  const after = anchor?.vouched ? `entry ${anchor.last_id}, which the checkpoint covers` : 'the checkpoint'
+  return `That nothing was rewritten after ${after}${isWitnessed ? ' that witnesses saw' : ''}, by whoever held the server's keys.`
+}
+
 function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: readonly string[]): string[] {
-  const { trusted_key, checkpoint_compared, after_id = 0, last_id, missing = [] } = verdict
+  const { trusted_key, after_id = 0, last_id, missing = [] } = verdict
   return [
     ...uncovered.map((why) => `The whole period: ${why}.`),
     ...(missing.includes('end')
@@ -196,9 +207,7 @@ function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: 
         ]
       : []),
     ...(trusted_key ? [] : ['Who signed: the public key came from the file itself, or a statement of an earlier key.']),
-    checkpoint_compared
-      ? `That nothing was rewritten after the checkpoint${witnessed ? ' that witnesses saw' : ''}, by whoever held the server's keys.`
-      : "That the log was not rewritten, or rolled back and written on, by whoever held the server's keys: no checkpoint from elsewhere was compared.",
+    describeRewriting(verdict, witnessed !== undefined),
     'What happened after the export was signed.',
     'That clocks were right: what a clock that was ahead dated after the period is not counted, and shows only if a later entry or the signature has an earlier time.',
     'That the server recorded the truth when it wrote an entry: a server in the hands of an attacker can leave out what it does.',

@@ -379,9 +379,7 @@ describe('the period of a report', () => {
       ['the end is missing', 16],
     ])('is not covered if the signature is before what is dated after the period, and %s', async (_, entries) => {
       const drafts = [...purgedLog(), use(AHEAD), use(AHEAD)].slice(0, entries)
-      expect(await judge(drafts, { ...begun, until: 15 })).toEqual(
-        uncovered(`and the export was signed at ${SIGNED_AT}`),
-      )
+      expect(await judge(drafts, { ...begun, until: 15 })).toEqual(uncovered(`and the log was signed at ${SIGNED_AT}`))
     })
 
     it('is not covered if time went back, in it or later, before what is dated after the period', async () => {

@@ -53,7 +53,7 @@ export function createReportReader(period: { from: string; to: string }): Report
       cited.read(entry)
     },
     report(source) {
-      const whole = { ...source, ...period, ...times.times() }
+      const whole = { ...source, ...period, ...times.times(source.verdict) }
       const { valid, after_id = 0 } = source.verdict
       const sections = valid
         ? [access.section(), keys.section(rights.keys(), after_id), rights.section(after_id), refusals.section()]

@@ -21,6 +21,7 @@ import { signTree } from '../formats/tree.js'
 import { keepTree } from '../formats/witnessed.js'
 import { signingKeyOf } from '../node/signing-key.js'
 import { KeptNoteError } from './compare-checkpoints.js'
+import { readKept } from './kept-checkpoint.js'
 import { splitLines } from './split-lines.js'
 import { verifyCompared } from './verify-compared.js'
 
@@ -52,7 +53,11 @@ function noteOf(
 }
 
 const verify = (text: string, notes: readonly string[], witnesses?: readonly string[]) =>
-  verifyCompared(splitLines([Buffer.from(text)]), { publicKey, kept: notes.join(''), witnesses })
+  verifyCompared(splitLines([Buffer.from(text)]), {
+    publicKey,
+    kept: readKept([{ name: 'kept', text: notes.join('') }]),
+    witnesses,
+  })
 const verdictOf = async (lines: readonly string[], ...notes: string[]) => (await verify(lines.join(''), notes)).verdict
 const linesOf = (notes: readonly string[]) => notes.map((checkpoint) => `${JSON.stringify({ checkpoint })}\n`)
 
@@ -141,13 +146,13 @@ describe('an older checkpoint', () => {
     expect((await judge(noteOf(4))).verdict).toMatchObject({
       valid: true,
       checkpoint: { tenant_id: INSTALLATION_ID },
-      checkpoints: { given: 1, not_compared: 0 },
+      checkpoints: { given: 2, not_compared: 1 },
     })
     expect((await judge(noteOf(4, { hash: OTHER }))).verdict).toMatchObject({ valid: false, broken_at: 4 })
     // The file may have grown since the export was made.
     expect((await judge(noteOf(11, { created_at: day(21) }))).verdict).toMatchObject({
       valid: true,
-      checkpoints: { given: 1, not_compared: 1 },
+      checkpoints: { given: 2, not_compared: 2 },
     })
   })
 })
@@ -250,6 +255,6 @@ it('is told by eaas-audit verify, which was given several files', async () => {
   expect(await run('whole', 'forged')).toMatchObject({ code: 1, stdout: expect.stringContaining('NOT valid: entry 4') })
   expect(await run('end', 'january')).toMatchObject({
     code: 4,
-    stdout: expect.stringContaining('checkpoints 1 of 2 of this log could not be compared'),
+    stdout: expect.stringContaining('checkpoints 1 of 2 could not be compared'),
   })
 })

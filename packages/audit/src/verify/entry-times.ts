@@ -8,10 +8,8 @@ export interface EntryTimes {
   /** of the first and the last entry; undefined if there is none */
   first_at?: string | undefined
   last_at?: string | undefined
-  /** the first entry that is dated after the period, of those since the last one whose time went back */
-  past?: Dated | undefined
-  /** an entry that is dated after the period, and a later one by whose time it may be of the period */
-  ahead?: { entry: Dated; later: Dated } | undefined
+  /** from which entry on the log has what is dated after the period, but may be of it */
+  ahead?: ClockAhead | undefined
   /** what the log lost by rollbacks that an operator accepted, if it may have been of the period */
   losses: readonly AcceptedLoss[]
 }
@@ -24,9 +22,7 @@ export interface ClockAhead {
 
 export interface TimesReader {
   read(entry: Dated & Pick<AuditEntry, 'metadata'> & { action: string }): void
-  times(): EntryTimes
-  /** Finds from which entry on the log has what is dated after the period, but may be of it; undefined if nothing is. */
-  findAhead(log: { signed_at?: string }): ClockAhead | undefined
+  times(log: { signed_at?: string }): EntryTimes
 }
 
 /**
@@ -36,15 +32,16 @@ export interface TimesReader {
  */
 export function createTimesReader({ from, to }: { from: string; to: string }): TimesReader {
   const times: Omit<EntryTimes, 'losses'> = {}
+  /** the first entry that is dated after the period, of those since the last one whose time went back */
+  let past: Dated | undefined
   const losses: AcceptedLoss[] = []
   /** the last entry that is dated before the period, and the last one that is dated until its end */
   let before_id = 0
   let until_id = 0
 
   function goBack(later: Dated): void {
-    const { past } = times
-    times.past = undefined
     if (past && past.created_at > later.created_at && later.created_at >= from) times.ahead ??= { entry: past, later }
+    past = undefined
   }
 
   return {
@@ -57,17 +54,19 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
       if (times.last_at !== undefined && created_at < times.last_at) goBack({ id, created_at })
       times.first_at ??= created_at
       times.last_at = created_at
-      if (created_at >= to) times.past ??= { id, created_at }
+      if (created_at >= to) past ??= { id, created_at }
     },
-    // By ids, which tell what was written first even where a clock was ahead.
-    times: () => ({
-      ...times,
-      losses: losses.filter(({ entry_id, agrees_through }) => agrees_through <= until_id && entry_id > before_id),
-    }),
-    findAhead({ signed_at }) {
-      const { past, ahead } = times
-      if (ahead || !past || signed_at === undefined || past.created_at <= signed_at) return ahead
-      return { entry: past, later: { created_at: signed_at } }
+    times({ signed_at }) {
+      const signed =
+        past && signed_at !== undefined && past.created_at > signed_at
+          ? { entry: past, later: { created_at: signed_at } }
+          : undefined
+      return {
+        ...times,
+        ahead: times.ahead ?? signed,
+        // By ids, which tell what was written first even where a clock was ahead.
+        losses: losses.filter(({ entry_id, agrees_through }) => agrees_through <= until_id && entry_id > before_id),
+      }
     },
   }
 }

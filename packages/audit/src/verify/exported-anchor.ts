@@ -4,8 +4,8 @@ import { equalBytes } from '../crypto.js'
 import { readAnchorMetadata } from '../formats/anchor.js'
 import { entryHash } from '../formats/chain.js'
 import { ORIGIN, readCheckpoint } from '../formats/checkpoint.js'
-import type { ExportAnchor, ExportLinks } from '../formats/export.js'
-import { anchorLeaf, verifyInclusion } from '../formats/merkle.js'
+import type { ExportAnchor, ExportLinks, LinkedEntry } from '../formats/export.js'
+import { anchorLeaf, leftNodes, verifyInclusion } from '../formats/merkle.js'
 import type { NoteKey } from '../formats/signed-note.js'
 import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTree } from '../formats/tree.js'
@@ -61,17 +61,22 @@ export function assertLinks(
 }
 
 /**
- * Lists at which entries of the installation's log an export can be compared with a checkpoint, and where and when
- * that log ended; checks no signature.
+ * Checks that the tree of a linked entry continues another one, which ends with that entry; `proof` is of that
+ * (tree.md 5). @throws ExportFault
  */
-export function listComparable(
-  { anchor, signed }: ExportAnchor,
-  links: ExportLinks | undefined,
-): { ids: ReadonlySet<number>; head_id: number; signed_at: string } {
+export function assertContinues({ id, proof: linked }: LinkedEntry, proof: readonly Uint8Array[], size: number): void {
+  const left = leftNodes({ size, index: id - 1, proof: linked })
+  if (left.length === proof.length && left.every((node, at) => equalBytes(node, proof[at] as Uint8Array))) return
+  throw new ExportFault(
+    `the tree of the installation's log does not continue the one that witnesses cosigned at entry ${id}: the log was rewritten`,
+  )
+}
+
+/** Where and when the installation's log ended, as the line of an anchor says; checks no signature. */
+export function findEnd({ signed }: ExportAnchor): { head_id: number; created_at: string } {
   const lines = signed.split('\n')
-  const [head, signed_at = ''] = lines[0] === ORIGIN ? [lines[2], lines[4]] : [lines[4], lines[6]]
-  const head_id = Number(head)
-  return { ids: new Set([anchor.id, head_id, ...(links?.entries ?? []).map(({ id }) => id)]), head_id, signed_at }
+  const [head, created_at = ''] = lines[0] === ORIGIN ? [lines[2], lines[4]] : [lines[4], lines[6]]
+  return { head_id: Number(head), created_at }
 }
 
 function endOf(note: string, publicKey: string): Stretch {

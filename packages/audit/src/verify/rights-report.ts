@@ -195,7 +195,10 @@ export function createRightsReader(at: string): RightsReader {
       times.read(entry)
       read(entry)
     },
-    report: (log) => ({ ...state(), losses: times.times().losses, ahead: times.findAhead(log) }),
+    report(log) {
+      const { losses, ahead } = times.times(log)
+      return { ...state(), losses, ahead }
+    },
     state,
   }
 }

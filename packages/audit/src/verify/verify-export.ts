@@ -2,7 +2,7 @@
  * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the
  * code of the specs. Reads line by line, so memory stays flat.
  */
-import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
@@ -18,10 +18,10 @@ import {
   ANOTHER_LOG,
   CheckpointComparison,
   type ComparedCheckpoints,
-  endsBefore,
   KeptNoteError,
+  type ShownInstallation,
 } from './compare-checkpoints.js'
-import { assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
+import { assertContinues, assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
 import {
   type ExportedEntry,
   ExportFault,
@@ -60,11 +60,11 @@ export interface ExportVerdict {
    * another one was given. Whoever stole the given key can write such a statement too
    */
   key_changes?: KeyChange[]
-  /** if a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
+  /** if a checkpoint was given: whether it was compared, and each newer one that was signed before the file */
   checkpoint_compared?: boolean
-  /** the checkpoint that was given, once its signature was verified */
+  /** the checkpoint that was given, once its signature was verified; or the newer one that could not be compared */
   checkpoint?: KeptStatement
-  /** if several checkpoints of this log were given: how all of them compare */
+  /** if several checkpoints were given: how all of them compare */
   checkpoints?: ComparedCheckpoints
   /** if the file has entries by which an operator accepted that the log lost others */
   accepted_rollbacks?: CountedRollbacks
@@ -87,6 +87,12 @@ export interface ExportVerdict {
     last_id: number
     /** whether the file has that entry */
     compared: boolean
+    /**
+     * of a checkpoint of the installation's log that was compared: whether it vouches for the anchor, being of its entry,
+     * or because the tree that witnesses cosigned with it has the anchor. Else the server alone says that both are of one
+     * log: its keys can sign another
+     */
+    vouched?: boolean
   }
   /** the first entry that is wrong or missing */
   broken_at?: number
@@ -121,8 +127,10 @@ export interface VerifyExportOptions {
   publicKey?: PublicKeys
   /** a checkpoint that was kept from earlier, as a note */
   checkpoint?: string
-  /** all checkpoints that were kept of this log, as notes: none may contradict the file (export.md 6) */
+  /** all checkpoints that were kept of this log and of the installation's, as notes: none may contradict the file (export.md 6) */
   checkpoints?: readonly string[]
+  /** if witnesses cosigned a tree that ends with `checkpoint`: the proof of that (tree.md 5) */
+  treeProof?: readonly Uint8Array[]
   /** called with each entry that was verified; what it says counts only if the verdict is valid */
   onEntry?: (entry: ExportedEntry) => void
   /** called from time to time with the number of verified entries */
@@ -137,9 +145,9 @@ const PROGRESS_ENTRIES = 50_000
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
-  { publicKey, checkpoint, checkpoints, onEntry, onProgress }: VerifyExportOptions = {},
+  { onProgress, ...options }: VerifyExportOptions = {},
 ): Promise<ExportVerdict> {
-  const reader = new ExportReader({ publicKey, note: checkpoint, notes: checkpoints, onEntry })
+  const reader = new ExportReader(options)
   const { verdict } = reader
   let line = 0
   let refused: ExportVerdict | undefined
@@ -193,27 +201,16 @@ class ExportReader {
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
-  private kept: Checkpoint | undefined
   private readonly rollbacks = new AcceptedRollbacks()
-  private readonly comparison: CheckpointComparison | undefined
-  /** a kept checkpoint of the installation's log */
-  private keptAnchor: Checkpoint | undefined
+  private comparison: CheckpointComparison | undefined
   private covered: ExportAnchor | undefined
   private links: ExportLinks | undefined
   private isEnded = false
   private readonly leaves = new RunningRoot()
   private changes: KeyChange[] = []
 
-  constructor(
-    private readonly options: {
-      publicKey: PublicKeys | undefined
-      note: string | undefined
-      notes: readonly string[] | undefined
-      onEntry: VerifyExportOptions['onEntry']
-    },
-  ) {
+  constructor(private readonly options: Omit<VerifyExportOptions, 'onProgress'>) {
     this.verdict = { valid: false, verified_entries: 0, trusted_key: options.publicKey !== undefined }
-    this.comparison = options.notes && new CheckpointComparison(options.notes, this.rollbacks)
   }
 
   read(line: string): void {
@@ -246,9 +243,8 @@ class ExportReader {
     if (this.changes.length > 0 && this.given && !this.given.some((key) => this.keys.includes(key))) {
       throw new ExportFault('the export is of an installation whose signing keys do not include the one given')
     }
-    if (this.options.note !== undefined) this.keep(this.options.note, tenant_id)
+    if (this.options.checkpoint !== undefined) this.keep(this.options.checkpoint, tenant_id)
     this.compareWithKept()
-    this.comparison?.compare(this.last)
   }
 
   private get given(): string[] | undefined {
@@ -285,11 +281,10 @@ class ExportReader {
   }
 
   private keep(note: string, tenant_id: string): void {
-    const kept = readCheckpoint(note, this.signers)
-    if (kept.tenant_id === tenant_id) this.kept = kept
-    else if (kept.tenant_id === INSTALLATION_ID) this.keptAnchor = kept
-    else throw new ExportFault('the checkpoint belongs to another tenant')
-    Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(kept) })
+    const { rollbacks, signers } = this
+    const { checkpoints = [] } = this.options
+    this.comparison = new CheckpointComparison(note, checkpoints, { tenant_id, signers, rollbacks })
+    Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(this.comparison.named) })
   }
 
   private readEntry(line: string, { tenant_id }: ExportHeader): void {
@@ -309,12 +304,11 @@ class ExportReader {
     verdict.last_id = id
     this.compareWithKept()
     this.compareWithAnchor()
-    this.comparison?.compare(entry)
     this.rollbacks.read(entry)
   }
 
   private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
-    const { last, verdict, kept } = this
+    const { last, verdict } = this
     const trailer = readTrailer(line)
     this.assertSigner(trailer.public_key)
     const signed = readSigned(trailer)
@@ -333,20 +327,12 @@ class ExportReader {
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
     const { counted } = this.rollbacks
     if (counted) verdict.accepted_rollbacks = counted
-    const { head_id, head_hash } = signed
-    if (kept && kept.last_id > head_id) {
-      const reason = endsBefore('the log', { last_id: head_id, created_at: signed.created_at }, kept)
-      throw new ExportFault(`${reason}${this.explain()}`, head_id + 1)
-    }
-    if (head_id > last.id && kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
-      const reason = `entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`
-      throw new ExportFault(`${reason}${this.explain()}`, head_id)
-    }
-    if (this.comparison && !this.contradiction) verdict.checkpoints = this.comparison.judge(signed, this.signers)
-    if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
+    const { head_id } = signed
+    const installation = this.covered && this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
+    if (!this.contradiction) this.conclude(signed, installation)
     const isPurged = after_id > 0 && this.purged_through === after_id
     if (isPurged) verdict.purged_through = after_id
-    const isJoined = after_id === 0 || isPurged || kept?.last_id === after_id
+    const isJoined = after_id === 0 || isPurged || this.comparison?.joins(after_id) === true
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
       ...(head_id > last.id ? ['end' as const] : []),
@@ -378,31 +364,37 @@ class ExportReader {
     verdict.key_changes = changes.slice(keys.findLastIndex((key) => given.includes(key)))
   }
 
-  // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log
-  // vouches for the tenant only by the anchor.
-  private endAnchor({ last_id, ...covered }: ExportAnchor, end: { publicKey: string; head_id: number }): void {
-    const { keptAnchor, links, verdict } = this
-    const position = readAnchorPosition({ last_id, ...covered }, end.publicKey)
-    const treeKey = readTreeKey(end.publicKey, this.keys[0])
-    if (links) assertLinks(links, { anchor: covered.anchor, head_id: position.head_id }, treeKey)
+  // The anchor's position is signed by the key of the trailer.
+  private endAnchor(covered: ExportAnchor, end: { publicKey: string; head_id: number }): ShownInstallation {
+    const { links, verdict } = this
+    const { last_id } = covered
+    const position = readAnchorPosition(covered, end.publicKey)
+    const { head_id, head_hash, created_at } = position
+    if (links) assertLinks(links, { anchor: covered.anchor, head_id }, readTreeKey(end.publicKey, this.keys[0]))
     if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
-    if (!keptAnchor) return
-    const positions = [
-      position,
-      { last_id: position.head_id, hash: position.head_hash },
-      ...(links?.entries ?? []).map(({ id, hash }) => ({ last_id: id, hash })),
-    ]
-    const same = positions.filter((known) => known.last_id === keptAnchor.last_id)
-    if (keptAnchor.last_id > position.head_id) {
-      const end = { last_id: position.head_id, created_at: position.created_at }
-      throw new ExportFault(endsBefore("the installation's log", end, keptAnchor))
-    }
-    if (same.some(({ hash }) => !equalBytes(hash, keptAnchor.hash))) {
-      throw new ExportFault(
-        `entry ${keptAnchor.last_id} of the installation's log is not that of the checkpoint: ${ANOTHER_LOG}`,
-      )
-    }
-    verdict.checkpoint_compared = same.length > 0 && verdict.anchor?.compared === true
+    const linked = (links?.entries ?? []).map(({ id, hash }) => ({ last_id: id, hash }))
+    const known = [position, { last_id: head_id, hash: head_hash }, ...linked]
+    return { head_id, created_at, known, isCovering: verdict.anchor?.compared === true }
+  }
+
+  private conclude(end: Stretch, installation: ShownInstallation | undefined): void {
+    const { comparison, verdict } = this
+    if (!comparison) return
+    const { named, isCompared, counted } = comparison.judge(end, installation)
+    Object.assign(verdict, { checkpoint_compared: isCompared, checkpoint: viewCheckpoint(named) })
+    if (counted.given > 1) verdict.checkpoints = counted
+    if (!isCompared || named.tenant_id === verdict.tenant_id || !installation || !verdict.anchor) return
+    verdict.anchor.vouched =
+      named.last_id === verdict.anchor.id || this.isInTree(named, verdict.anchor.id, installation.head_id)
+  }
+
+  /** Whether the tree that witnesses cosigned with a checkpoint has the anchor. @throws ExportFault */
+  private isInTree({ last_id }: Checkpoint, anchor_id: number, size: number): boolean {
+    const linked = this.links?.entries.find(({ id }) => id === last_id)
+    const { treeProof } = this.options
+    if (!treeProof || !linked) return false
+    assertContinues(linked, treeProof, size)
+    return anchor_id < last_id
   }
 
   // At the entry that the anchor covers, the hashes must be equal.
@@ -416,25 +408,13 @@ class ExportReader {
     if (verdict.anchor) verdict.anchor.compared = true
   }
 
-  // At the entry of the kept checkpoint, the hashes must be equal.
+  // At the entry of a kept checkpoint, the hashes must be equal.
   private compareWithKept(): void {
-    const { kept, last } = this
-    if (!kept || kept.last_id !== last.id) return
-    this.verdict.checkpoint_compared = true
-    if (!equalBytes(kept.hash, last.hash)) {
-      const reason = `entry ${last.id} is not the one of the checkpoint: ${ANOTHER_LOG}`
-      this.contradiction = new ExportFault(reason, last.id)
-    }
+    this.contradiction ??= this.comparison?.compare(this.last)
   }
 
-  /**
-   * Which entry may explain that the log contradicts the kept checkpoint, and what to give; empty if none does. It is
-   * the log's own word, so it counts only beside a newer checkpoint that agrees (export.md 6).
-   */
   explain(): string {
-    const accepted = this.kept && this.rollbacks.find(this.kept)
-    if (!accepted) return ''
-    return `; by entry ${accepted.id}, audit.rollback_accepted, an operator accepted at ${accepted.created_at} that entries through ${accepted.through} were lost. Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry`
+    return this.comparison?.explain() ?? ''
   }
 }
 

@@ -6,8 +6,9 @@ import {
   CheckpointError,
   createReportReader,
   joinExports,
-  mergeKept,
+  type KeptFile,
   proveEntries,
+  readKept,
   selectExport,
   signersOf,
   splitLines,
@@ -16,7 +17,7 @@ import {
   writePage,
   writeProof,
 } from '@eaas/audit'
-import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
 import { sha256 } from '@noble/hashes/sha2.js'
 import type { Message, ProofTask, Task } from './messages.js'
 
@@ -46,7 +47,7 @@ async function run({ exports, kept, publicKey, names, from, to }: Task): Promise
   const reader = createReportReader({ from, to })
   const { verdict } = await verifyCompared(joinExports(parts.map(({ lines }) => lines)), {
     publicKey,
-    kept: kept.length === 0 ? undefined : mergeKept(await Promise.all(kept.map((file) => file.text()))),
+    kept: kept.length === 0 ? undefined : readKept(await Promise.all(kept.map(readText))),
     onEntry: reader.read,
     onProgress: (entries) => post({ entries, part: size === 0 ? 1 : bytes / size }),
   })
@@ -67,6 +68,10 @@ async function run({ exports, kept, publicKey, names, from, to }: Task): Promise
   })
   const page = writePage(report, { files: exports.map(({ name }) => name) })
   post({ page })
+}
+
+async function readText(file: File): Promise<KeptFile> {
+  return { name: visible(file.name), text: await file.text() }
 }
 
 async function prove({ exports, publicKey, ids, starts }: ProofTask): Promise<void> {

@@ -5,19 +5,19 @@ import { stat } from 'node:fs/promises'
 import {
   CheckpointError,
   describeKept,
-  findKeptNote,
-  groupKeptNotes,
   KeptIds,
   type KeptNote,
   type KeptStatement,
+  notesOf,
   type PublicKeys,
   parseCheckpoint,
+  parseKept,
   readCheckpoint,
   splitLines,
   viewCheckpoint,
   type Witnessed,
 } from '@eaas/audit'
-import { readAs, readKeptText, readWitnessedNote } from '@eaas/audit/command'
+import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { KeptHead } from '../audit/formats/chain.js'
 import { readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
@@ -37,7 +37,10 @@ export async function readKept(
   { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
-  if (witness === undefined) return { note: findKeptNote(await readKeptText(checkpoint), tenant_id) }
+  if (witness === undefined) {
+    const [{ note }] = notesOf(await readKeptFiles(checkpoint), [tenant_id])
+    return { note }
+  }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
   return { note: witnessed.note, witnessed }
 }
@@ -64,24 +67,34 @@ export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
   file: string,
 ): Promise<KeptCheckpoints> {
-  const text = await readKeptText(file)
-  const notes = groupKeptNotes(text)
+  const { notes } = parseKept(await readGiven(file))
+  const groups = groupByLog(notes)
   return {
-    logs: [...notes.keys()],
-    of: (tenant_id) => (notes.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signingKey.publicKeys)),
+    logs: [...groups.keys()],
+    of: (tenant_id) => (groups.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signingKey.publicKeys)),
     faultOf: (tenant_id) => {
-      const contents = notes.has(tenant_id)
+      const contents = groups.has(tenant_id)
         ? "checkpoints of it that this installation's key did not sign"
-        : describeKept(text)
+        : describeKept(notes)
       const log = tenant_id === INSTALLATION_ID ? "the installation's log" : "this tenant's log"
       return `${file} must have a checkpoint of ${log}, but has ${contents}`
     },
   }
 }
 
-function readSigned({ checkpoint, policy_version, head }: KeptNote, publicKey: PublicKeys): KeptHead[] {
+function groupByLog(notes: readonly KeptNote[]): Map<string, KeptNote[]> {
+  const groups = new Map<string, KeptNote[]>()
+  for (const note of notes) {
+    const group = groups.get(note.tenant_id)
+    if (group) group.push(note)
+    else groups.set(note.tenant_id, [note])
+  }
+  return groups
+}
+
+function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicKeys): KeptHead[] {
   try {
-    const { last_id, hash } = readCheckpoint(checkpoint, publicKey)
+    const { last_id, hash } = readCheckpoint(note, publicKey)
     return [
       { last_id, hash, policy_version: typeof policy_version === 'number' ? policy_version : 0, ...readSealed(head) },
     ]
@@ -99,7 +112,7 @@ export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new KeptIds()
   if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
   try {
-    for await (const line of splitLines(createReadStream(file))) ids.add(line)
+    for await (const line of splitLines(createReadStream(file))) ids.add(parseKept(line).notes)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code !== 'EACCES' && code !== 'EPERM') throw error
@@ -120,11 +133,11 @@ async function isFile(path: string): Promise<boolean> {
  * CheckpointError if it has none of that log
  */
 export async function readGivenIds(file: string): Promise<number[]> {
-  return readAs(file, (text) => {
+  return readAs(file, ({ notes }) => {
     const ids = new KeptIds()
-    ids.add(text)
+    ids.add(notes.toReversed())
     if (ids.all().length === 0) {
-      throw new CheckpointError(`it must have a checkpoint of the installation's log, but has ${describeKept(text)}`)
+      throw new CheckpointError(`it must have a checkpoint of the installation's log, but has ${describeKept(notes)}`)
     }
     return ids.all()
   })
