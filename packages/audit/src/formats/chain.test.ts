@@ -3,7 +3,7 @@ import { decodeHex, decodeUtf8, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../../test/support/database/migrations.js'
-import { ANY_CHARACTER } from '../../../../test/support/vectors/any-text.js'
+import { ANY_ENTRY, ANY_TEXT } from '../../../../test/support/vectors/any-text.js'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryBytes, entryHash, genesisHash } from './chain.js'
 import vectors from './chain.vectors.json' with { type: 'json' }
@@ -19,18 +19,6 @@ async function sha256(bytes: Uint8Array): Promise<string> {
   return encodeHex(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes.slice())))
 }
 
-const text = fc.string({ unit: ANY_CHARACTER })
-const anyEntry: fc.Arbitrary<AuditEntry> = fc.record({
-  tenant_id: text,
-  id: fc.nat(),
-  action: text.map((name) => name as AuditEntry['action']),
-  key_id: fc.option(text),
-  key_version: fc.option(fc.nat()),
-  actor: text,
-  ip_address: fc.option(text),
-  metadata: fc.option(text),
-  created_at: text,
-})
 describe('the published chain', () => {
   it.each(vectors.entries)('has these bytes and this hash: $name', async (vector) => {
     const at = vector.entry.id - 1
@@ -106,7 +94,7 @@ describe('the bytes of an entry', () => {
 
   it('are the same for the same entry only', () => {
     fc.assert(
-      fc.property(anyEntry, anyEntry, (one, other) => {
+      fc.property(ANY_ENTRY, ANY_ENTRY, (one, other) => {
         const same = COLUMNS.every((column) => one[column] === other[column])
         expect(equalBytes(entryBytes(one), entryBytes(other))).toBe(same)
         expect(entryBytes({ ...one })).toEqual(entryBytes(one))
@@ -115,7 +103,7 @@ describe('the bytes of an entry', () => {
   })
 
   it('differ wherever a border between columns slides', () => {
-    const border = fc.tuple(text, text, fc.nat({ max: 20 }))
+    const border = fc.tuple(ANY_TEXT, ANY_TEXT, fc.nat({ max: 20 }))
     const pairs = [
       ['tenant_id', 'action'],
       ['actor', 'ip_address'],
@@ -123,7 +111,7 @@ describe('the bytes of an entry', () => {
       ['metadata', 'created_at'],
     ] as const
     fc.assert(
-      fc.property(anyEntry, border, fc.constantFrom(...pairs), (base, [left, right, at], [first, second]) => {
+      fc.property(ANY_ENTRY, border, fc.constantFrom(...pairs), (base, [left, right, at], [first, second]) => {
         const joined = [...(left + right)]
         const slid = [joined.slice(0, at).join(''), joined.slice(at).join('')]
         fc.pre(slid[0] !== left)
@@ -136,7 +124,7 @@ describe('the bytes of an entry', () => {
 
   it('read back as the columns, in the order of the format', () => {
     fc.assert(
-      fc.property(anyEntry, (entry) => {
+      fc.property(ANY_ENTRY, (entry) => {
         const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
         const columns = [tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at]
         expect(JSON.parse(decodeUtf8(entryBytes(entry)))).toEqual(['eaas/audit/entry/v1', ...columns])
