@@ -107,21 +107,6 @@ describe('a batch', () => {
     },
   )
 
-  it('checks the permission of each call by itself', async () => {
-    const { wrapped_key } = (await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })).body
-    const { secret } = (await owner.call('POST', '/v1/api-keys', { name: 'x', permissions: ['decrypt'] })).body
-    const { body } = await batch(
-      [
-        { op: 'unwrap', key_id, wrapped_key },
-        { op: 'wrap', key_id, dek: dek() },
-        { op: 'rewrap', key_id, wrapped_key },
-      ],
-      service.caller(secret),
-    )
-    expect(body.results.map((result: { status: number }) => result.status)).toEqual([200, 403, 403])
-    expect(body.results[1].body.detail).toBe('missing permission: wrap')
-  })
-
   it('on an envelope-only tenant refuses the calls of server mode on record, and does the others', async () => {
     const closed = await service.createTenant()
     const { id } = (await closed.call('POST', '/v1/keys', { name: 'k' })).body

@@ -1,5 +1,5 @@
 // Server mode: the server encrypts and decrypts for tenants that have it enabled; for all others it refuses, and logs the refusal.
-import { createDecipheriv, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { runCommand } from '../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
@@ -117,17 +117,6 @@ describe('encrypt and decrypt', () => {
     expect((await set('hex')).code).not.toBe(0)
   })
 
-  it('seal in envelope format v1: whoever holds the DEK opens it without the server', async () => {
-    const { body } = await open.call('POST', '/v1/encrypt', { plaintext: 'secret bancaire', key_id })
-    const { dek } = (await open.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: body.wrapped_key })).body
-    const sealed = Buffer.from(body.ciphertext, 'base64')
-    const decipher = createDecipheriv('aes-256-gcm', Buffer.from(dek, 'base64'), Buffer.from(body.iv, 'base64'))
-    decipher.setAuthTag(sealed.subarray(-16))
-    expect(Buffer.concat([decipher.update(sealed.subarray(0, -16)), decipher.final()]).toString()).toBe(
-      'secret bancaire',
-    )
-  })
-
   it('take 65,536 bytes after decoding and not one more, in either encoding', async () => {
     const limit = 65_536
     const cases = [
@@ -166,42 +155,6 @@ describe('encrypt and decrypt', () => {
     }
     expect((await open.call('POST', '/v1/encrypt', { plaintext: 'x', key_id, encoding: 'hex' })).body.detail).toContain(
       'encoding',
-    )
-  })
-
-  it('never tell which part of a decryption failed', async () => {
-    const { body } = await open.call('POST', '/v1/encrypt', { plaintext: 'a secret', key_id })
-    const other = (await open.call('POST', '/v1/keys', { name: 'another' })).body.id
-    const flip = (text: string, at: number) => {
-      const bytes = Buffer.from(text, 'base64')
-      bytes[at] = (bytes[at] ?? 0) ^ 1
-      return bytes.toString('base64')
-    }
-    const answers = await Promise.all(
-      [
-        { ...body, ciphertext: flip(body.ciphertext, 0) },
-        { ...body, ciphertext: flip(body.ciphertext, 23) },
-        { ...body, ciphertext: body.ciphertext.slice(0, 20) },
-        { ...body, ciphertext: '' },
-        { ...body, iv: flip(body.iv, 3) },
-        { ...body, key_version: 2 },
-        { ...body, key_id: other },
-        { ...body, wrapped_key: flip(body.wrapped_key, 40) },
-        { ...body, wrapped_key: body.wrapped_key.slice(0, 40) },
-        { ...body, wrapped_key: '' },
-      ].map((bundle) => open.call('POST', '/v1/decrypt', bundle)),
-    )
-    expect(new Set(answers.map((answer) => JSON.stringify([answer.status, answer.body]))).size).toBe(1)
-    expect(answers[0]?.body).toMatchObject({ status: 422, title: 'Decryption Failed', code: 'E_DECRYPTION_FAILED' })
-    expect((await open.call('POST', '/v1/decrypt', { ...body, iv: 'AAAA' })).status).toBe(400)
-  })
-
-  it('open what was encrypted before a rotation', async () => {
-    const { body } = await open.call('POST', '/v1/encrypt', { plaintext: 'old', key_id })
-    await open.call('POST', `/v1/keys/${key_id}/rotate`)
-    expect((await open.call('POST', '/v1/decrypt', body)).body).toEqual({ plaintext: 'old' })
-    expect((await open.call('POST', '/v1/encrypt', { plaintext: 'new', key_id })).body.key_version).toBe(
-      body.key_version + 1,
     )
   })
 })

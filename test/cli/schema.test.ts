@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
-import { connectTo } from '../support/service/eaas-process.js'
+import { asOwner } from '../support/service/eaas-process.js'
 import { type RunningServer, startServer } from '../support/service/server.js'
 
 const TRIGGER = `create function watched() returns trigger language plpgsql as $$ begin return new; end $$;
@@ -38,14 +38,7 @@ afterAll(async () => {
   if (server) await change(`drop owned by ${role}; drop role ${role}`)
 })
 
-async function change(statements: string): Promise<void> {
-  const sql = connectTo(owner)
-  try {
-    await sql.unsafe(statements)
-  } finally {
-    await sql.end()
-  }
-}
+const change = (statements: string) => asOwner(owner, (sql) => sql.unsafe(statements))
 
 /** What doctor says of the tables, and its exit code. */
 async function examine() {

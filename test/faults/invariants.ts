@@ -1,6 +1,7 @@
 // Checks the ledger against the database after a load, whatever was killed meanwhile: the invariants I1 to I6.
 import type postgres from 'postgres'
-import { checkTenant, type Entry, entriesOf, openKeks, openLogKeys, opens } from '../independent/checker.js'
+import { checkTenant } from '../independent/checker.js'
+import { type Entry, entriesOf, openKeks, openLogKeys, opens } from '../independent/stored.js'
 import { callsOf, type LedgerEntry, type Load } from '../support/service/load.js'
 
 /** Wraps that are opened by the server at a time. */
@@ -48,7 +49,7 @@ export async function checkInvariants(
   if (!verdict.valid) violations.push(`I3: the independent checker: ${JSON.stringify(verdict)}`)
   const call = callsOf(secret)
   const { status, body } = await call(url, 'GET', '/v1/audit/verify')
-  if (status !== 200 || body.valid !== true || body.verified_entries !== verdict.entries) {
+  if (status !== 200 || body.valid !== true || body.verified_entries !== verdict.verified_entries) {
     violations.push(`I3: the server's verification: ${status} ${JSON.stringify(body)}`)
   }
   violations.push(...faults.map((fault) => `I6: ${fault}`))
@@ -84,7 +85,7 @@ export async function checkInvariants(
     if (opens(wrapped_key, { keks, tenant_id, key_id }) !== dek) violations.push(`I5: ${wrapped_key} does not open`)
   }
   violations.push(...(await unwrapAll(load, url, secret)))
-  return { violations: summed(violations), entries: verdict.entries, unacknowledged }
+  return { violations: summed(violations), entries: verdict.verified_entries, unacknowledged }
 }
 
 /**

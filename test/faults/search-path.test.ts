@@ -1,22 +1,12 @@
 // Where names of tables lead in a session, and what else of it somebody can change: nothing that somebody sets for the role, makes in the session
 // or changes in it has a server read other tables.
-import type postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
 import { ChangedSessionError, createSessionWatch } from '../../packages/server/src/store/session-watch.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { backend, freshDatabase, isPooled } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
-import { connectTo } from '../support/service/eaas-process.js'
+import { asOwner } from '../support/service/eaas-process.js'
 import { startServer } from '../support/service/server.js'
 import { startService } from '../support/service/service.js'
-
-async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
-  const sql = connectTo(database)
-  try {
-    return await work(sql)
-  } finally {
-    await sql.end()
-  }
-}
 
 const OTHER = 'create schema other; create table other.heads (like public.heads including all)'
 

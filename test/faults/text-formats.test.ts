@@ -1,11 +1,10 @@
 // Settings of the database, the role or the cluster in which rows are read or written in another form: no false alarm comes of them.
 import { randomBytes } from 'node:crypto'
-import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findWrongFormats, WrongFormatError } from '../../packages/server/src/store/text-formats.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { runCommand } from '../support/service/command-host.js'
-import { connectTo } from '../support/service/eaas-process.js'
+import { asOwner } from '../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 /** What somebody with SQL sets, and what the setting is then. */
@@ -26,21 +25,12 @@ const KEPT_BY_POOLERS = ['DateStyle', 'TimeZone', 'standard_conforming_strings']
 const nameOf = (database: TestDatabase) =>
   database.backend === 'postgres' ? new URL(database.directUrl).pathname.slice(1) : 'postgres'
 
-/** Works in the database as its owner. On the embedded one a server must run, whose socket is used. */
-async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sql, name: string) => Promise<T>): Promise<T> {
-  const sql = connectTo(database)
-  try {
-    return await work(sql, nameOf(database))
-  } finally {
-    await sql.end()
-  }
-}
-
 const set = (database: TestDatabase, name: string, value: string) =>
-  asOwner(database, (sql, on) =>
-    sql.unsafe(`alter database ${on} set ${name} = ${name === 'DateStyle' ? value : `'${value}'`}`),
+  asOwner(database, (sql) =>
+    sql.unsafe(`alter database ${nameOf(database)} set ${name} = ${name === 'DateStyle' ? value : `'${value}'`}`),
   )
-const reset = (database: TestDatabase) => asOwner(database, (sql, on) => sql.unsafe(`alter database ${on} reset all`))
+const reset = (database: TestDatabase) =>
+  asOwner(database, (sql) => sql.unsafe(`alter database ${nameOf(database)} reset all`))
 /** Ends the other sessions, so that a pooler has to begin new ones. */
 const endSessions = (database: TestDatabase) =>
   asOwner(

@@ -1,8 +1,21 @@
 // An independent verifier of a tenant's log, written from chain.md 9, checkpoint.md, row-mac.md and the migrations
 // alone. Like the checker beside it, it imports nothing of the project: every attack must be told alike by two programs.
-import { createDecipheriv, createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
-import { type Entry, entriesOf, type FormerKey, keyAt, type Queryable } from './checker.js'
+import { createPublicKey, verify } from 'node:crypto'
 import { Rights } from './rights.js'
+import {
+  type Entry,
+  entriesOf,
+  hmac,
+  keyAt,
+  type LogKeys,
+  milliseconds,
+  openLogSecrets,
+  openSecret,
+  type Queryable,
+  same,
+  sha256,
+  time,
+} from './stored.js'
 
 /** What chain.md 9 says of a log. */
 export interface Finding {
@@ -13,17 +26,16 @@ export interface Finding {
   purged_through: number
 }
 
-export interface Question {
+export interface Question extends LogKeys {
   tenant_id: string
-  auditKey: Buffer
-  /** the keys before it, each with the last id that it holds for (chain.md 14), the earliest first */
-  former?: readonly FormerKey[]
   /** the store keys, to open the secrets in the rows; without them only the MACs are checked */
   storeKeys?: ReadonlyMap<number, Buffer>
   /** what a note that was kept states */
   checkpoint?: Statement | undefined
   /** all entries that there are, if the caller has read them with `entriesOf` */
   existing?: readonly Entry[] | undefined
+  /** called with each entry that was found good */
+  onEntry?: (entry: Entry) => void
 }
 
 /** What a checkpoint states (checkpoint.md 1). */
@@ -108,6 +120,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
     const told = JSON.parse(entry.metadata ?? '{}')
     for (const name of rowsToldOf(entry)) writers.set(name, entry.id)
     if (entry.action === 'audit.purge') purgedByLog = told.purged_through
+    question.onEntry?.(entry)
     verified_entries += 1
     at = entry
     if (contradicts()) return fault('checkpoint_mismatch', at.id)
@@ -167,15 +180,21 @@ function bytesOf(entry: Entry): string {
 
 async function newestMark(sql: Queryable, { tenant_id, auditKey }: Question) {
   const marks = await sql`
-    select purged_through::text, encode(hash, 'hex') as hash, entries::text, ${timeText(sql, 'cutoff')},
-           ${timeText(sql, 'created_at')}, encode(previous_mac, 'hex') as previous_mac, encode(mac, 'hex') as mac
+    select purged_through::text, encode(hash, 'hex') as hash, entries::text, ${time(sql, 'cutoff')},
+           ${time(sql, 'created_at')}, encode(previous_mac, 'hex') as previous_mac, encode(mac, 'hex') as mac
     from purge_marks where tenant_id = ${tenant_id} order by purge_marks.purged_through`
   let newest: { purged_through: number; hash: Buffer } | undefined
   let before = '00'.repeat(32)
   for (const mark of marks) {
     const purged_through = Number(mark.purged_through)
     const numbers = [purged_through, mark.hash, Number(mark.entries)]
-    const text = ['eaas/audit/purge-mark/v1', tenant_id, ...numbers, cut(mark.cutoff), cut(mark.created_at)]
+    const text = [
+      'eaas/audit/purge-mark/v1',
+      tenant_id,
+      ...numbers,
+      milliseconds(mark.cutoff),
+      milliseconds(mark.created_at),
+    ]
     const mac = hmac(auditKey, JSON.stringify([...text, mark.previous_mac]))
     if (mark.previous_mac !== before || !same(mac, Buffer.from(mark.mac, 'hex'))) return 'forged'
     before = mark.mac
@@ -186,12 +205,19 @@ async function newestMark(sql: Queryable, { tenant_id, auditKey }: Question) {
 
 async function headOf(sql: Queryable, { tenant_id, auditKey }: Question) {
   const [head] = await sql`
-    select last_id::text, encode(hash, 'hex') as hash, policy_version::text, ${timeText(sql, 'created_at')},
+    select last_id::text, encode(hash, 'hex') as hash, policy_version::text, ${time(sql, 'created_at')},
            encode(mac, 'hex') as mac
     from heads where tenant_id = ${tenant_id}`
   if (!head) return undefined
   const last_id = Number(head.last_id)
-  const text = ['eaas/audit/head/v1', tenant_id, last_id, head.hash, Number(head.policy_version), cut(head.created_at)]
+  const text = [
+    'eaas/audit/head/v1',
+    tenant_id,
+    last_id,
+    head.hash,
+    Number(head.policy_version),
+    milliseconds(head.created_at),
+  ]
   const isGood = same(hmac(auditKey, JSON.stringify(text)), Buffer.from(head.mac, 'hex'))
   return isGood ? { last_id, hash: Buffer.from(head.hash, 'hex') } : 'forged'
 }
@@ -287,7 +313,7 @@ async function readRows(
         const value = row[column]
         if (value === null) return null
         if (form === 'present') return true
-        if (form?.startsWith('time')) return cut(value)
+        if (form?.startsWith('time')) return milliseconds(value)
         return form === 'int' ? Number(value) : form?.startsWith('text') ? `${value}` : value
       }),
   }))
@@ -295,45 +321,17 @@ async function readRows(
 
 /** Whether the secret in a row opens in its place (key-hierarchy.md 2 and 3). */
 function secretOpens(table: string, row: Row, storeKeys: ReadonlyMap<number, Buffer>): boolean {
-  if (table === 'tenants') return auditKeysOpen(row, storeKeys)
-  const { tenant_id, key_id = '', version = 0 } = row
-  const [hex, ...place] =
-    table === 'keys'
-      ? [row.wrapped_hash_key, 'hash-key', tenant_id, key_id, 0]
-      : [row.wrapped_kek, 'kek', tenant_id, key_id, version]
-  if (table === 'api_keys' || hex === null) return true
-  return opens(Buffer.from(String(hex), 'hex'), place, storeKeys)
-}
-
-/** The current audit key, and behind it each earlier one with the last id that it holds for (key-hierarchy.md 9). */
-function auditKeysOpen({ tenant_id, wrapped_audit_key }: Row, storeKeys: ReadonlyMap<number, Buffer>): boolean {
-  const all = Buffer.from(String(wrapped_audit_key), 'hex')
-  if (!opens(all.subarray(0, 65), ['audit-key', tenant_id, '', 0], storeKeys)) return false
-  for (let at = 65; at < all.length; at += 73) {
-    if (all.length < at + 73) return false
-    const place = ['audit-key', tenant_id, '', String(all.readBigUInt64BE(at))]
-    if (!opens(all.subarray(at + 8, at + 73), place, storeKeys)) return false
-  }
-  return true
-}
-
-function opens(sealed: Buffer, place: readonly unknown[], storeKeys: ReadonlyMap<number, Buffer>): boolean {
-  if (sealed.length !== 65 || sealed[0] !== 2) return false
-  const number = sealed.readUInt32BE(1)
-  const storeKey = storeKeys.get(number)
-  if (!storeKey) return false
-  const aad = ['eaas/secret/v2', ...place, number].map((part) => {
-    const bytes = Buffer.from(String(part))
-    const length = Buffer.alloc(4)
-    length.writeUInt32BE(bytes.length)
-    return Buffer.concat([length, bytes])
-  })
-  const decipher = createDecipheriv('aes-256-gcm', storeKey, sealed.subarray(5, 17))
-  decipher.setAAD(Buffer.concat(aad))
-  decipher.setAuthTag(sealed.subarray(49))
-  decipher.update(sealed.subarray(17, 49))
+  const tenant_id = String(row.tenant_id)
+  const id = String(row.key_id)
+  const bytes = (hex: Row[string] | undefined) => Buffer.from(String(hex), 'hex')
   try {
-    decipher.final()
+    if (table === 'tenants') openLogSecrets(storeKeys, tenant_id, bytes(row.wrapped_audit_key))
+    if (table === 'keys' && row.wrapped_hash_key !== null) {
+      openSecret(storeKeys, { purpose: 'hash-key', tenant_id, id }, bytes(row.wrapped_hash_key))
+    }
+    if (table === 'key_versions' && row.wrapped_kek !== null) {
+      openSecret(storeKeys, { purpose: 'kek', tenant_id, id, version: Number(row.version) }, bytes(row.wrapped_kek))
+    }
     return true
   } catch {
     return false
@@ -357,26 +355,4 @@ export function readNote(note: string, publicKey: string): Statement {
   const verifier = createPublicKey({ key: spki, format: 'der', type: 'spki' })
   if (!verify(null, Buffer.from(text), verifier, bytes.subarray(4))) throw new Error('its signature does not verify')
   return { tenant_id, last_id: Number(last_id), hash: Buffer.from(hash, 'base64') }
-}
-
-/** `infinity` has no such form, and is shown as it is. */
-function timeText(sql: Queryable, column: string) {
-  return sql`coalesce(to_char(${sql(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${sql(column)}::text) as ${sql(column)}`
-}
-
-/** Microseconds that are zero are not shown (chain.md 1); others are, and never match. */
-function cut(time: string): string {
-  return time.replace(/000Z$/, 'Z')
-}
-
-function sha256(...parts: (string | Buffer)[]): Buffer {
-  return parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest()
-}
-
-function hmac(key: Buffer, ...parts: (string | Buffer)[]): Buffer {
-  return parts.reduce((mac, part) => mac.update(part), createHmac('sha256', key)).digest()
-}
-
-function same(a: Buffer, b: Buffer): boolean {
-  return a.length === b.length && timingSafeEqual(a, b)
 }

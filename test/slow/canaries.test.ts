@@ -6,7 +6,7 @@ import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync,
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { openKeks, openLogKeys } from '../independent/checker.js'
+import { openKeks, openLogKeys } from '../independent/stored.js'
 import { freshDatabase } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import {

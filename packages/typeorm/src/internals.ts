@@ -14,7 +14,6 @@ export interface Alias {
   hasMetadata: boolean
   /** Throws where there is none. */
   metadata: EntityMetadata
-  tablePath?: string
 }
 
 /** A condition, as builders keep it: text, a comparison, or a list of both. */

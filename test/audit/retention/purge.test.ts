@@ -7,7 +7,8 @@ import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.
 import { listAudit } from '../../../packages/server/src/operations/read-audit.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { deleteOldest } from '../../../packages/server/src/store/audit-purge.js'
-import { checkTenant, openAuditKey } from '../../independent/checker.js'
+import { checkTenant } from '../../independent/checker.js'
+import { openAuditKey } from '../../independent/stored.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { backend } from '../../support/database/database.js'
 import { ROOT_KEY, startService } from '../../support/service/service.js'
@@ -194,7 +195,7 @@ describe('a purge', () => {
     expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: second.purged_through })
     const auditKey = await openAuditKey(sql as never, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
     const report = await checkTenant(sql as never, { tenant_id, auditKey })
-    expect(report).toMatchObject({ verdict: { valid: true, entries: left }, faults: [] })
+    expect(report).toMatchObject({ verdict: { valid: true, verified_entries: left }, faults: [] })
   })
 
   it('that somebody undoes, mark and entries, is not valid: the log says that it was', async () => {

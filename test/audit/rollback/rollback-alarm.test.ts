@@ -5,16 +5,18 @@ import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
-import { checkTenant, openAuditKey } from '../../independent/checker.js'
+import { checkTenant } from '../../independent/checker.js'
+import { openAuditKey } from '../../independent/stored.js'
 import { copyTables, restoreTables } from '../../support/audit/audit-scene.js'
 import { backend, type TestDatabase } from '../../support/database/database.js'
 import { databaseWithTenant } from '../../support/database/filled-database.js'
 import { runCommand } from '../../support/service/command-host.js'
 import {
-  connectTo,
+  asOwner,
   createTenantInProcess,
   type EaasOptions,
   type EaasProcess,
@@ -94,14 +96,7 @@ async function accept(reason = 'restored after a failover', { patienceMs = 60_00
   }
 }
 
-async function withSql<T>(work: (sql: ReturnType<typeof connectTo>) => Promise<T>): Promise<T> {
-  const sql = connectTo(database)
-  try {
-    return await work(sql)
-  } finally {
-    await sql.end()
-  }
-}
+const withSql = <T>(work: (sql: postgres.Sql) => Promise<T>) => asOwner(database, work)
 
 type Alarm = { tenant_id: string; mac: string }
 

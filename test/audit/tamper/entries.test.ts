@@ -1,6 +1,6 @@
 // Attacks on the entries themselves: each column, in the first, the middle and the last entry.
 import { describe, expect, it } from 'vitest'
-import type { Entry } from '../../independent/checker.js'
+import type { Entry } from '../../independent/stored.js'
 import { columnsOf } from '../../support/database/migrations.js'
 import { rounds } from '../../support/run/rounds.js'
 import { expectNoticed, LOGS, type Log, of, run, useScene } from './attacks.js'

@@ -1,7 +1,7 @@
 // Verifies a long log as the server does, and computes the HMACs of the same bytes alone; on one CPU, by CPU time. Prints
 // `RESULT <json>`.
 import { createHmac, createSecretKey } from 'node:crypto'
-import { entryBytes } from '../../../packages/audit/src/formats/chain.js'
+import { entryText } from '../../../packages/audit/src/formats/chain.js'
 import { readConfig } from '../../../packages/server/src/config.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
 import { readChain } from '../../../packages/server/src/store/audit.js'
@@ -18,7 +18,7 @@ if (!state) throw new Error('the tenant was not found')
 
 const key = createSecretKey(Buffer.alloc(32, 1))
 const sample = (await readChain(services.sql, { tenant_id, after_id: 100, through_id: 1_100, limit: 1_000 })).map(
-  entryBytes,
+  (entry) => Buffer.from(entryText(entry)),
 )
 
 const verify: number[] = []

@@ -1,12 +1,7 @@
 import { expect } from 'vitest'
+import { flip } from '../../../packages/conformance/src/cases/case.js'
 import { json, text } from '../../../packages/sdk/src/index.js'
 import type { ContractCase } from './contract-case.js'
-
-function flip(base64: string, at: number): string {
-  const bytes = Buffer.from(base64, 'base64')
-  bytes[at] = (bytes[at] ?? 0) ^ 1
-  return bytes.toString('base64')
-}
 
 export const VALUE_CASES: ContractCase[] = [
   {

@@ -13,7 +13,7 @@ import { updateTenant } from '../../../packages/server/src/operations/update-ten
 import type { Services } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
-import { type Entry, entriesOf, openAuditKey } from '../../independent/checker.js'
+import { type Entry, entriesOf, openAuditKey } from '../../independent/stored.js'
 import { copyOfFilled } from '../database/filled-database.js'
 import { columnsOf } from '../database/migrations.js'
 import { ROOT_KEY, type Service, startService } from '../service/service.js'

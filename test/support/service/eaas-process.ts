@@ -139,6 +139,16 @@ export function connectTo(database: TestDatabase): postgres.Sql {
   >)
 }
 
+/** Works on a connection of its own, as the owner of the tables. */
+export async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+  const sql = connectTo(database)
+  try {
+    return await work(sql)
+  } finally {
+    await sql.end()
+  }
+}
+
 /** Creates a tenant as `eaas tenant create` does, without its process: beside a server, or on a database that nobody has opened. */
 export function createTenantInProcess(options: EaasOptions, name: string): Promise<NewTenant> {
   return withServices(

@@ -1,5 +1,6 @@
-// Texts of any Unicode characters, for property tests.
+// Texts of any Unicode characters, and entries of such texts, for property tests.
 import fc from 'fast-check'
+import type { AuditEntry } from '../../../packages/audit/src/formats/chain.js'
 
 const SURROGATES = { first: 0xd800, count: 0x800 }
 
@@ -9,6 +10,20 @@ const SURROGATES = { first: 0xd800, count: 0x800 }
 export const ANY_CHARACTER: fc.Arbitrary<string> = fc
   .nat({ max: 0x10ffff - SURROGATES.count })
   .map(characterOf, numberOf)
+
+export const ANY_TEXT = fc.string({ unit: ANY_CHARACTER })
+
+export const ANY_ENTRY: fc.Arbitrary<AuditEntry> = fc.record({
+  tenant_id: ANY_TEXT,
+  id: fc.nat(),
+  action: ANY_TEXT.map((name) => name as AuditEntry['action']),
+  key_id: fc.option(ANY_TEXT),
+  key_version: fc.option(fc.nat()),
+  actor: ANY_TEXT,
+  ip_address: fc.option(ANY_TEXT),
+  metadata: fc.option(ANY_TEXT),
+  created_at: ANY_TEXT,
+})
 
 function characterOf(number: number): string {
   return String.fromCodePoint(number < SURROGATES.first ? number : number + SURROGATES.count)

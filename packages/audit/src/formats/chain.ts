@@ -33,11 +33,6 @@ export interface ChainedEntry extends AuditEntry {
   mac: Uint8Array
 }
 
-/** The bytes of an entry (chain.md 1). */
-export function entryBytes(entry: AuditEntry): Uint8Array {
-  return encodeUtf8(entryText(entry))
-}
-
 /** The text whose UTF-8 bytes are those of an entry (chain.md 1). */
 export function entryText(entry: AuditEntry): string {
   const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry

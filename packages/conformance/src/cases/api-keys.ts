@@ -104,14 +104,18 @@ export const API_KEY_CASES: Case[] = [
     of: ['createApiKey', 'updateApiKey'],
     rule: 'grant only what the caller holds itself',
     async run(session) {
-      const { secret: apiKey } = await session.newApiKey({ permissions: ['api_keys:manage', 'encrypt'] })
-      const { id } = await session.newApiKey({ permissions: ['decrypt'] })
+      const { id: own, secret: apiKey } = await session.newApiKey({ permissions: ['api_keys:manage', 'encrypt'] })
+      const { id } = await session.newApiKey({ permissions: ['decrypt', 'keys:read'] })
       const create = (...permissions: Permission[]) => ({ apiKey, body: { name: session.newName(), permissions } })
+      await session.ok('createApiKey', create('encrypt'))
       await session.ok('createApiKey', create('hash', 'wrap')) // which encrypt includes
-      await session.refused('createApiKey', create('encrypt', 'decrypt'), '403 E_MISSING_PERMISSION')
+      const { body } = await session.refused('createApiKey', create('encrypt', 'decrypt'), '403 E_MISSING_PERMISSION')
+      check(body.detail.startsWith('missing permission: decrypt'), `detail names another permission: ${body.detail}`)
       await session.ok('updateApiKey', { id, apiKey, body: { permissions: ['decrypt'] } }) // which it had
-      const wider = { id, apiKey, body: { permissions: ['decrypt', 'keys:read'] } }
-      await session.refused('updateApiKey', wider, '403 E_MISSING_PERMISSION')
+      for (const wider of [id, own]) {
+        const said = { id: wider, apiKey, body: { permissions: ['decrypt', 'keys:read'] } }
+        await session.refused('updateApiKey', said, '403 E_MISSING_PERMISSION')
+      }
     },
   },
   {

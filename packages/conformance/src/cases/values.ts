@@ -1,5 +1,5 @@
 /** Envelope mode, blind indexes and server mode: what opens, and what is refused. */
-import { MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
+import { MAX_SERVER_MODE_BYTES, type wire } from '@eaas/protocol'
 import { openExport } from '@eaas/sdk/offline'
 import { check, same } from '../check.js'
 import type { Session } from '../session.js'
@@ -19,8 +19,8 @@ export const VALUE_CASES: Case[] = [
     of: ['wrap', 'unwrap'],
     rule: 'give back the DEK, under whatever version it was wrapped',
     async run(session) {
-      const { id, dek, wrapped_key, key_version } = await wrapped(session)
-      same(key_version, 1, 'key_version of wrap')
+      const { id, dek, wrapped_key, key_id, key_version } = await wrapped(session)
+      same([key_id, key_version], [id, 1], 'key_id and key_version of wrap')
       await session.ok('rotateKey', { id })
       same(await session.ok('unwrap', { id, body: { wrapped_key } }), { dek, key_id: id, key_version: 1 }, 'unwrap')
       const again = await session.ok('wrap', { id, body: { dek } })
@@ -47,11 +47,12 @@ export const VALUE_CASES: Case[] = [
     async run(session) {
       const { id } = await session.newKey()
       const lengths = [0, 16, 31, 33].map((bytes) => randomBase64(bytes))
-      const dek = randomBase64()
-      const trailing = `${dek.slice(0, 42)}B=`
-      for (const wrong of [...lengths, Buffer.alloc(32).toString('base64'), dek.replace('=', ''), `${dek}\n`, trailing])
+      const dek = Buffer.alloc(32, 0xfb).toString('base64') // +/v7+/v7 …, and ends in +/s=
+      await session.ok('wrap', { id, body: { dek } })
+      const trailing = dek.replace('s=', 'v=')
+      const spellings = [dek.replaceAll('+', '-'), dek.replace('=', ''), ` ${dek}`, `${dek}\n`, trailing, '=']
+      for (const wrong of [...lengths, Buffer.alloc(32).toString('base64'), ...spellings, ...NOT_BASE64])
         await session.refused('wrap', { id, body: { dek: wrong } }, '400 E_VALIDATION')
-      for (const wrong of NOT_BASE64) await session.refused('wrap', { id, body: { dek: wrong } }, '400 E_VALIDATION')
     },
   },
   {
@@ -190,6 +191,8 @@ export const VALUE_CASES: Case[] = [
       for (const plaintext of plaintexts)
         bundles.push(await session.ok('encrypt', { body: { key_id, plaintext, encoding: 'utf8' } }))
       await session.ok('rotateKey', { id: key_id })
+      const { key_version } = await session.ok('encrypt', { body: { key_id, plaintext: 'x' } })
+      same(key_version, 2, 'key_version of encrypt after a rotation')
       const offline = openExport(await session.ok('exportKey', { id: key_id }))
       for (const [at, bundle] of bundles.entries()) {
         const { plaintext } = await session.ok('decrypt', { body: { ...bundle, encoding: 'utf8' } })
@@ -233,9 +236,9 @@ export const VALUE_CASES: Case[] = [
       const answers = new Set<string>()
       for (const change of [
         ...[0, 9, 23].map((at) => ({ ciphertext: flip(ciphertext, at) })),
-        { ciphertext: '' },
+        ...[ciphertext.slice(0, 20), ''].map((cut) => ({ ciphertext: cut })),
         { iv: flip(iv, 0) },
-        { wrapped_key: flip(wrapped_key, 40) },
+        ...[flip(wrapped_key, 40), wrapped_key.slice(0, 40), ''].map((wrong) => ({ wrapped_key: wrong })),
         { key_version: 2 },
         { key_id: other },
       ]) {
@@ -319,6 +322,7 @@ export const VALUE_CASES: Case[] = [
         [403, 200, 403, 200],
         'the statuses',
       )
+      same((results[0]?.body as wire.Problem | undefined)?.detail, 'missing permission: unwrap', 'detail')
     },
   },
 ]

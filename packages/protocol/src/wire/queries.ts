@@ -64,23 +64,21 @@ function readJson(text: string): unknown {
 /** The most characters of a name that a caller could have meant. What is longer can be a secret in the wrong place. */
 const NAME_CHARACTERS = 20
 
-/** An unknown name as an answer may show it. */
-export const shownName = (name: string) => (name.length <= NAME_CHARACTERS ? name : 'a longer name')
-
-/**
- * Refuses parameters that it does not name: a misspelt filter would otherwise show everything, and a report
- * would count it all.
- */
-function query<Shape extends z.core.$ZodShape>(shape: Shape) {
+/** Refuses members that it does not name, with their names after what it says. */
+export function strict<Shape extends z.core.$ZodShape>(shape: Shape, says: string) {
   const takes = Object.keys(shape).join(', ')
   return z.strictObject(shape, {
     error(issue) {
       if (issue.code !== 'unrecognized_keys') return undefined
       const [unknown = ''] = issue.keys
-      return `${shownName(unknown)}: is no parameter of this call, which takes ${takes}`
+      return `${unknown.length <= NAME_CHARACTERS ? unknown : 'a longer name'}: ${says} ${takes}`
     },
   })
 }
+
+/** A misspelt filter would otherwise show everything, and a report would count it all. */
+const query = <Shape extends z.core.$ZodShape>(shape: Shape) =>
+  strict(shape, 'is no parameter of this call, which takes')
 
 /** The query of each call that has one. */
 export const QUERIES = {

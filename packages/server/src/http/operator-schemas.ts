@@ -10,17 +10,7 @@ import { findNameFault } from '../operations/shared/tenant.js'
 /** The most tenants of one page. */
 const MAX_LISTED_TENANTS = 1_000
 
-/** Refuses members that it does not name. */
-function strict<Shape extends z.core.$ZodShape>(shape: Shape) {
-  const takes = Object.keys(shape).join(', ')
-  return z.strictObject(shape, {
-    error(issue) {
-      if (issue.code !== 'unrecognized_keys') return undefined
-      const [unknown = ''] = issue.keys
-      return `${wire.shownName(unknown)}: this call does not take it, only ${takes}`
-    },
-  })
-}
+const strict = <Shape extends z.core.$ZodShape>(shape: Shape) => wire.strict(shape, 'this call does not take it, only')
 
 /* Requests */
 

@@ -259,6 +259,6 @@ function nameVersion({ key_id, key_version }: ExportedEntry): string {
   return `${key_id} ${key_version ?? 1}`
 }
 
-function metadataOf({ metadata }: ExportedEntry): Record<string, unknown> {
+export function metadataOf({ metadata }: ExportedEntry): Record<string, unknown> {
   return metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
 }

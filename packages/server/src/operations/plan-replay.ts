@@ -11,7 +11,7 @@ import { listAcceptanceIds } from '../store/alarms.js'
 import { readEvidence } from '../store/audit-evidence.js'
 import type { KeyRow } from '../store/keys.js'
 import { destroyKey } from './destroy-key.js'
-import { diffAudit } from './diff-audit.js'
+import { diffAudit, metadataOf } from './diff-audit.js'
 import { disableKey } from './disable-key.js'
 import { revokeApiKey } from './update-api-key.js'
 
@@ -79,10 +79,6 @@ export async function planReplay(
   const replayed = new Set(steps.map(({ entry_id }) => entry_id))
   const others = undone.filter((each) => !replayed.has(each.entry_id) && !each.remedy.startsWith('nothing')).length
   return { steps, others }
-}
-
-function metadataOf({ metadata }: ExportedEntry): Record<string, unknown> {
-  return metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
 }
 
 // Of several changes of a key the last one counts: a key that was disabled and enabled again stays as it is.
