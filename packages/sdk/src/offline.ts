@@ -14,7 +14,6 @@ import {
   isUuid,
   isZero,
   KEY_BYTES,
-  OpenError,
   type Purpose,
   readUse,
   readWrappedKey,
@@ -249,7 +248,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     const aad = use
       ? readingContext(() => wrappedKeyV2Aad({ tenant_id, key_id, version }, use))
       : wrappedKeyAad(tenant_id, key_id, version)
-    return opening(() => kek.use((key) => engine.open(key, iv, sealed, aad)))
+    return kek.use((key) => engine.open(key, iv, sealed, aad)) as Soon<Bytes>
   }
   const decrypt = async (envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes> => {
     assertOpen()
@@ -294,17 +293,9 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
 async function openEnvelope(dek: Secret, parts: OpenableParts, secrets: Secrets): Promise<Bytes> {
   try {
     const engine = await selectEngine('auto')
-    return await opening(() => openParts(engine, dek, parts, { secrets }))
+    return (await openParts(engine, dek, parts, secrets)) as Bytes // no engine returns shared memory
   } finally {
     for (const one of [dek, ...secrets.list]) one.release()
-  }
-}
-
-async function opening(open: () => Soon<Uint8Array>): Promise<Bytes> {
-  try {
-    return (await open()) as Bytes // no engine returns shared memory
-  } catch (error) {
-    throw error instanceof OpenError ? new DecryptionError() : error
   }
 }
 

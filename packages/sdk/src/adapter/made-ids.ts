@@ -12,6 +12,7 @@ export type RunSql = (sql: string) => Promise<readonly unknown[]>
 
 /** A column for which PostgreSQL makes a value where an insert gives none. */
 interface Fill {
+  /** Finds the table by the search path of the moment: each schema may have one of its name. */
   expression: string
   /** `generated always as identity`: takes a value by `overriding system value` only. */
   isAlways: boolean
@@ -55,7 +56,7 @@ export function createIdMaker(): IdMaker {
 async function readFills(run: RunSql, table: string): Promise<ReadonlyMap<string, Fill>> {
   const rows = (await run(`select a.attname::text as name, a.attidentity = 'a' as is_always,
   case a.attidentity when '' then pg_get_expr(d.adbin, d.adrelid)
-    else format('nextval(%L)', pg_get_serial_sequence(${literal(table)}, a.attname)) end as expression
+    else format('nextval(pg_get_serial_sequence(%L, %L))', ${literal(table)}, a.attname) end as expression
 from pg_catalog.pg_attribute a
 left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attnum > 0 and not a.attisdropped and a.attgenerated = '' and (a.attidentity <> '' or d.adbin is not null)

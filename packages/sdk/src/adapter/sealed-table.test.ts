@@ -1,7 +1,7 @@
 // What every adapter relies on. The adapters themselves are tested by one contract on a real PostgreSQL, in
 // test/orm.
 import { describe, expect, it } from 'vitest'
-import { createClient, text } from '../index.js'
+import { createClient, json, text } from '../index.js'
 import { createTestService } from '../testing.js'
 import { readConflict } from './conflicts.js'
 import { createSealedTable } from './sealed-table.js'
@@ -95,6 +95,21 @@ describe('a column of JSON with an encrypted field inside', () => {
   it.each(OTHERS)('is refused by itself, where other fields belong to the row: %j', async (address) => {
     const table = await placesOf({ ...street, mail: text() }, { sealed: 'row' })
     await expect(table.sealChanges({ address }, { id: 1 })).rejects.toThrow('a row with a seal is written as a whole')
+  })
+})
+
+describe('null in a field of JSON, set alone', () => {
+  it('is a value, which is sealed to its row', async () => {
+    const table = await placesOf({ meta: json() })
+    expect([table.isBound({ meta: null }), table.needsRow({ meta: null }, {})]).toEqual([true, true])
+    const changes = await table.sealChanges({ meta: null }, { id: 1 })
+    expect(changes).toMatchObject({ meta: { envelope_version: 2 } })
+    expect(await table.openRows([{ id: 1, ...changes }])).toEqual([{ id: 1, meta: null }])
+  })
+  it.each([json().nullable(), json().optional()])('is none where the field may be missing', async (meta) => {
+    const table = await placesOf({ meta })
+    expect([table.isBound({ meta: null }), table.needsRow({ meta: null }, {})]).toEqual([false, false])
+    expect(await table.sealChanges({ meta: null }, {})).toEqual({ meta: null })
   })
 })
 

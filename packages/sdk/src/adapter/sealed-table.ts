@@ -6,9 +6,10 @@
 
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
+import { isNothing } from '../models/codecs.js'
 import { ROW_SEAL } from '../models/definition.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
-import { findLacking } from '../models/pick.js'
+import { findLacking, withNull } from '../models/pick.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
 import { createSearches, type Searches } from './searches.js'
@@ -77,7 +78,7 @@ export interface SealedTable {
    * @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
-  /** Tells whether changes have a value that is sealed to its row. Null is one only if the row has a seal. */
+  /** Tells whether changes have a value that is sealed to its row. Null is one if the row has a seal, and as JSON. */
   isBound(changes: Row): boolean
   /**
    * Tells whether the changed row must be read before its changes are sealed, since `known`, what the
@@ -142,7 +143,8 @@ export interface SealedTable {
  */
 export function createSealedTable(model: object): SealedTable {
   const access = getModelAccess(model)
-  const { name, fields, bind, columns, format, header, keyByRow, rowSeal } = access
+  const { name, bind, columns, format, header, keyByRow, rowSeal } = access
+  const fields = withNull(access.fields) // as `access` seals them
   const sealed = new Set(fields.map(({ path }) => path[0] ?? ''))
   const table = name || 'the model'
   const seal = rowSeal ? [{ column: ROW_SEAL, fields }] : []
@@ -258,8 +260,10 @@ export function createSealedTable(model: object): SealedTable {
   }
 
   function setsSealed(changes: Row): boolean {
-    const isNothing = (value: unknown) => value === undefined || (value === null && !rowSeal)
-    return Object.entries(changes).some(([column, value]) => sealed.has(column) && !isNothing(value))
+    return fields.some(({ path, spec }) => {
+      const value = changes[path[0] ?? '']
+      return value !== undefined && (rowSeal || !isNothing(spec.missing, value))
+    })
   }
 
   function readsToo(selected: readonly string[]): string[] {

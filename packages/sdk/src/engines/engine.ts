@@ -1,5 +1,4 @@
 /** What seals and opens, AES-256-GCM, and what derives keys and makes indexes: HKDF and HMAC with SHA-256. */
-import type { Aead } from '@eaas/protocol'
 import type { Soon } from '../waiting.js'
 
 /**
@@ -33,7 +32,12 @@ export interface Engine {
    * returns.
    */
   createMac(key: Uint8Array): Mac
-  /** Opens ciphertext ‖ tag. The DEK is treated as in `seal`. @throws OpenError when it is not authentic */
+  /**
+   * Opens ciphertext ‖ tag. The DEK is treated as in `seal`.
+   *
+   * @throws DecryptionError when it is not authentic. Streams may be of another copy of the SDK, which knows the
+   * errors of this one by `isEaasError` alone.
+   */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
 }
 
@@ -41,8 +45,10 @@ export interface Engine {
 export type Mac = (message: Uint8Array) => Soon<Uint8Array>
 
 /** An engine that returns no promises. */
-export interface SyncEngine extends Aead {
+export interface SyncEngine {
   readonly isAsync?: never
+  seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array
+  open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Uint8Array
   createMac(key: Uint8Array): (message: Uint8Array) => Uint8Array
 }

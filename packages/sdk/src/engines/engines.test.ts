@@ -7,7 +7,6 @@ import {
   encodeBase64,
   encodeHex,
   encodeUtf8,
-  OpenError,
   streamKeysInfo,
 } from '@eaas/protocol'
 import fc from 'fast-check'
@@ -16,7 +15,7 @@ import { type Globals, loadOn } from '../../../../test/support/platforms/platfor
 import { streamVectors } from '../../../../test/support/vectors/stream-vectors.js'
 import { type AesGcmTest, loadWycheproof } from '../../../../test/support/vectors/vectors.js'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
-import { type Client, createClient } from '../index.js'
+import { type Client, createClient, DecryptionError } from '../index.js'
 import { useService } from '../test-support/clients.js'
 import { API_KEY } from '../test-support/service.js'
 import { createNobleEngine } from './noble.js'
@@ -122,7 +121,7 @@ describe.each(engines)('engine %s', (name, aead) => {
       () => aead.open(key, iv, sealed.subarray(0, 15)),
       () => aead.open(key, iv, new Uint8Array(0)),
     ]
-    for (const cause of causes) expect(cause).toThrow(OpenError)
+    for (const cause of causes) expect(cause).toThrow(DecryptionError)
   })
 
   it.each([0, 16, 24, 31, 33])('refuses a key of %d bytes', (length) => {
@@ -292,7 +291,7 @@ describe('engine web', () => {
       web.open(key(), iv, new Uint8Array(0)),
     ]
     for (const cause of await Promise.allSettled(causes)) {
-      expect(cause).toMatchObject({ status: 'rejected', reason: expect.any(OpenError) })
+      expect(cause).toMatchObject({ status: 'rejected', reason: expect.any(DecryptionError) })
     }
     await expect(web.open(new Uint8Array(31), iv, sealed)).rejects.toThrow('key must be 32 bytes')
     await expect(web.seal(key(), new Uint8Array(13), sealed)).rejects.toThrow('iv must be 12 bytes')
@@ -321,7 +320,9 @@ describe('engine node', () => {
     const aead = createNodeEngine()
     const sealed = nobleEngine.seal(KEY, new Uint8Array(12), new TextEncoder().encode('SECRET'))
     sealed[sealed.length - 1] = (sealed.at(-1) ?? 0) ^ 1
-    expect(() => aead?.open(KEY, new Uint8Array(12), sealed)).toThrow(expect.objectContaining({ name: 'OpenError' }))
+    expect(() => aead?.open(KEY, new Uint8Array(12), sealed)).toThrow(
+      expect.objectContaining({ name: 'DecryptionError' }),
+    )
     expect(given.map((plaintext) => new Uint8Array(plaintext))).toEqual([new Uint8Array(6)])
   })
 })
@@ -429,7 +430,7 @@ describe.runIf(wycheproof)('Wycheproof AES-GCM', () => {
       if (test.result === 'valid') {
         expect(encodeHex(aead.open(key, iv, sealedOf(test), aad))).toBe(test.msg)
         expect(aead.seal(key, iv, decodeHex(test.msg), aad)).toEqual(sealedOf(test))
-      } else expect(() => aead.open(key, iv, sealedOf(test), aad)).toThrow(OpenError)
+      } else expect(() => aead.open(key, iv, sealedOf(test), aad)).toThrow(DecryptionError)
     })
 
     it.each(withoutAad)('$result through the envelope: test $tcId', async (test) => {

@@ -2,7 +2,8 @@
  * The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript,
  * which runs everywhere.
  */
-import { assertLengths, assertNotZero, OpenError } from '@eaas/protocol'
+import { assertLengths, assertNotZero } from '@eaas/protocol'
+import { DecryptionError } from '../errors.js'
 import type { SyncEngine } from './engine.js'
 import type * as Primitives from './noble-primitives.js'
 
@@ -20,7 +21,7 @@ export function createNobleEngine({ gcm, hkdf, hmac, sha256 }: typeof Primitives
       try {
         return gcm(key, iv, aad).decrypt(sealed)
       } catch {
-        throw new OpenError() // noble's errors distinguish a short input from a bad tag; ours must not
+        throw new DecryptionError() // noble's errors distinguish a short input from a bad tag; ours must not
       }
     },
     derive(key, info, length, salt) {

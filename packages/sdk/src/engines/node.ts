@@ -1,7 +1,7 @@
 /** AES-256-GCM, HKDF and HMAC by node:crypto, several times as fast as JavaScript. */
 import type * as NodeCrypto from 'node:crypto'
-import { assertLengths, assertNotZero, OpenError, TAG_BYTES } from '@eaas/protocol'
-
+import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
+import { DecryptionError } from '../errors.js'
 import type { SyncEngine } from './engine.js'
 
 const CIPHER = 'aes-256-gcm'
@@ -52,7 +52,7 @@ export function createNodeEngine(): SyncEngine | undefined {
     open(key, iv, sealed, aad) {
       assertLengths(key, iv)
       assertNotZero(key)
-      if (sealed.length < TAG_BYTES) throw new OpenError()
+      if (sealed.length < TAG_BYTES) throw new DecryptionError()
       const end = sealed.length - TAG_BYTES
       const decipher = crypto.createDecipheriv(CIPHER, key, iv, TAG_LENGTH)
       decipher.setAuthTag(sealed.subarray(end))
@@ -62,7 +62,7 @@ export function createNodeEngine(): SyncEngine | undefined {
         decipher.final()
       } catch {
         plaintext.fill(0) // it is not authentic
-        throw new OpenError()
+        throw new DecryptionError()
       }
       return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
     },

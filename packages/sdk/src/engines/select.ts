@@ -1,6 +1,6 @@
 /** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
-import { BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
+import { BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import { DecryptionError, InvalidInputError } from '../errors.js'
 import { isPromise, loadOnce, loadPart, type Soon, use } from '../waiting.js'
 import type { Engine, EngineName } from './engine.js'
 import { createNobleEngine } from './noble.js'
@@ -91,7 +91,7 @@ export function passing(engine: Engine | undefined): Engine | undefined | Promis
  */
 function attempt(run: () => Soon<Uint8Array>, end?: string): Soon<boolean> {
   const check = (answer: Uint8Array) => end !== undefined && encodeBase64(answer).endsWith(end)
-  const fail = (error: unknown) => end === undefined && error instanceof OpenError
+  const fail = (error: unknown) => end === undefined && error instanceof DecryptionError
   try {
     const answer = run()
     return isPromise(answer) ? answer.then(check, fail) : check(answer)

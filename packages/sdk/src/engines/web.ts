@@ -2,7 +2,8 @@
  * AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as
  * JavaScript.
  */
-import { assertLengths, assertNotZero, OpenError, TAG_BYTES } from '@eaas/protocol'
+import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
+import { DecryptionError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { Engine } from './engine.js'
 import { createHmacBy } from './hmac.js'
@@ -72,7 +73,7 @@ export function createWebEngine(): Engine | undefined {
       try {
         return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, sealed as BufferSource))
       } catch {
-        throw new OpenError() // the platform distinguishes a short input from a wrong tag; callers must not learn it
+        throw new DecryptionError() // the platform distinguishes a short input from a wrong tag; callers must not learn it
       }
     },
   }

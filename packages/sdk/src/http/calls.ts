@@ -76,10 +76,12 @@ interface Sent extends Pick<Call, 'query' | 'body' | 'parts' | 'secrets' | 'sign
 type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string } : unknown) &
   (Id extends keyof wire.Bodies ? { body: object } : { body?: never })
 
-/** Makes the call of an operation. */
+/** Makes the call of an operation. @throws Error where a fault of the SDK has left an id empty */
 export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Needed<Id>): Call<Id> {
   const { id = '', version, ...rest }: Sent = sent
   const row: RouteRow = ROUTES[operationId]
+  if (id === '' && row.path.includes(':id'))
+    throw new Error(`internal error: ${operationId} has no id. Please report it.`)
   return {
     repeatable: false,
     ...row,

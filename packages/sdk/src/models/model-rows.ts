@@ -12,7 +12,7 @@ import type { AccessRows } from './model-access.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { named } from './named-errors.js'
 import { type Opened, openRows } from './open-rows.js'
-import { pickFields } from './pick.js'
+import { pickFields, withNull } from './pick.js'
 import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
 import { indexesOf, type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
 
@@ -104,11 +104,12 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     },
     access: {
       seal(rows, fields) {
-        const sealing = withNull(definition)
+        const sealing = { ...definition, fields: withNull(definition.fields) }
         return createModelRows(deps, fields ? pickFields(sealing, fields) : sealing).seal(rows, {})
       },
       async open(rows, fields) {
-        const opening = { ...withNull(pickFields(definition, fields), true), columns: [] }
+        const picked = pickFields(definition, fields)
+        const opening = { ...picked, fields: withNull(picked.fields, true), columns: [] }
         const { ok, failed } = await createModelRows(deps, opening).open(rows, {})
         if (failed[0]) throw failed[0].error
         return ok
@@ -128,13 +129,4 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     reseal: (rows, options) => resealRows(model, rows, options),
   }
   return model
-}
-
-/** A field that may be missing takes null too: databases have no other word for it. With `all`, each may be missing. */
-function withNull(definition: Definition, all = false): Definition {
-  const fields = definition.fields.map((field) => {
-    const missing = all || field.spec.missing.length > 0 ? [null, undefined] : []
-    return { ...field, spec: { ...field.spec, missing } }
-  })
-  return { ...definition, fields }
 }

@@ -1,7 +1,7 @@
 // Some fields of a row: what is sealed, opened, left alone and refused, and its types.
 import type { Envelope } from '@eaas/protocol'
 import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
-import { date, number, text } from '../index.js'
+import { date, json, number, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 
 const service = useService()
@@ -105,6 +105,19 @@ describe('some fields of a row', () => {
     expect(changes.email_index).toMatch(/^[0-9a-f]{64}$/)
     const { age: _, ...stored } = changes
     expect(await people.decryptPartial(stored)).toEqual({ id: 7, email: '', nick: null, note: null })
+  })
+
+  it('are sealed where the only one is null as JSON', async () => {
+    for (const dek of ['shared', 'call', 'record'] as const) {
+      const notes = connect().model({ name: 'notes', keyId, dek, bind: ['id'], fields: { meta: json<unknown>() } })
+      for (const sealed of [
+        await notes.encryptPartial({ id: 7, meta: null }),
+        await notes.pick('meta').encrypt({ id: 7, meta: null }),
+      ]) {
+        expect(sealed.meta).toMatchObject({ envelope_version: 2 })
+        expect(await notes.decrypt(sealed)).toEqual({ id: 7, meta: null })
+      }
+    }
   })
 
   it('may be none: the row is returned as it is, also with format compact', async () => {

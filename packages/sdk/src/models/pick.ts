@@ -45,6 +45,17 @@ export function findLacking<F extends { name: string }>(
   return undefined
 }
 
+/** A field that may be missing takes null too: databases have no other word for it. With `all`, each may be missing. */
+export function withNull<F extends { spec: { missing: readonly (null | undefined)[] } }>(
+  fields: readonly F[],
+  all = false,
+): F[] {
+  return fields.map((field) => {
+    const missing = all || field.spec.missing.length > 0 ? [null, undefined] : []
+    return { ...field, spec: { ...field.spec, missing } }
+  })
+}
+
 /** Picks the fields that a row has. Null stands for no value in each of them that may be missing. */
 export function pickPresent(definition: Definition, row: Row): Definition {
   const present = definition.fields.filter(({ path }) => getAt(row, path) !== undefined)

@@ -39,6 +39,8 @@ export type RowTexts = readonly (ColumnTexts | undefined)[]
 export interface RowRead {
   row: Row
   texts: RowTexts
+  /** The fields that have a value to seal. */
+  present: readonly PlacedField[]
   /** The key of its values; undefined where it has none to seal. */
   keyId: string | undefined
   /** What its values are bound to: see `bindRow`. */
@@ -64,12 +66,13 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   const { fields, whole } = definition
   if (whole) assertPicked(definition, whole, row, index)
   const texts = readTexts(definition, row, index)
+  const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
   // Of some fields, those that hold nothing are bound to nothing, and need no column of the row.
   const mayBeUnbound = whole && (!definition.rowSeal || fields.length === 0)
-  if (mayBeUnbound && fields.every(({ path }) => isMissing(getAt(row, path))))
-    return { row, texts, keyId: undefined, binding: undefined }
+  if (mayBeUnbound && present.length === 0) return { row, texts, present, keyId: undefined, binding: undefined }
   const keyId = definition.keyOf(row, index)
-  return { row, texts, keyId, binding: bindRow(definition, row, index), use: findUses(definition, row, index)?.use }
+  const { use } = findUses(definition, row, index) ?? {}
+  return { row, texts, present, keyId, binding: bindRow(definition, row, index), use }
 }
 
 /**
@@ -150,13 +153,12 @@ export async function sealRows(
   const useOf = (at: number) => read[at]?.use
   const getValue = definition.rowSeal ? await options.indexing : undefined // the seals are made of the indexes
   await withDeks(deps, { keyOf, useOf, dek, count: read.length, signal }, async (start, end, dekOf) => {
-    for (const [number, { row, keyId = '', binding, use }] of read.slice(start, end).entries()) {
+    for (const [number, { row, present, keyId = '', binding, use }] of read.slice(start, end).entries()) {
       const at = start + number
       // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps
       // of rows with keys of their own are collected, which would go out in many small requests.
       if (at > 0 && !isCollecting && pace.due())
         await restAndReport(deps, pace, options, { done: at, total: read.length })
-      const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
       const plaintexts = present.map(({ path, name, spec }) => ({
         bytes: encodeField(spec, getAt(row, path), { index: at, field: name }),
         aad: binding && bindField(definition, keyId, name, binding),
@@ -174,14 +176,14 @@ export async function sealRows(
         : plaintexts.length === 0 && !makeSeal
           ? []
           : envelopes.sealAll(plaintexts, { keyId, signal, seal: makeSeal, use })
-      if (makeSeal) present.push(SEAL_FIELD)
+      const placed = makeSeal ? [...present, SEAL_FIELD] : present
       if (isPromise(sealed)) {
-        const flushed = backlog.add(sealed.then((list) => put(at, row, present, list)))
+        const flushed = backlog.add(sealed.then((list) => put(at, row, placed, list)))
         isCollecting = keyByRow && flushed === undefined
         await flushed
       } else {
         isCollecting = false
-        put(at, row, present, sealed)
+        put(at, row, placed, sealed)
       }
     }
   })

@@ -2,7 +2,7 @@
 import { KEY_BYTES, mixedKeyInfo, type SecretFlag } from '@eaas/protocol'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
-import { DecryptionError, type RecordPlace } from '../errors.js'
+import { DecryptionError } from '../errors.js'
 import { isPromise, type Soon, use } from '../waiting.js'
 import type { GivenSecrets } from './secret-options.js'
 
@@ -31,14 +31,13 @@ export function flagOf(secret: Secret | undefined): SecretFlag {
 export function secretsFor(
   { needsSecret }: SecretFlag,
   { list, acceptWithout }: Secrets,
-  place?: RecordPlace,
 ): readonly (Secret | undefined)[] {
   if (needsSecret && list.length > 0) return list
   if (!needsSecret && (list.length === 0 || acceptWithout)) return [undefined]
   const hint = needsSecret
     ? "It was sealed with the application's secret: pass `secret`."
     : 'It was sealed without a secret, which this reader has. If you know who sealed it, pass `acceptWithoutSecret: true`; else restore it from a backup.'
-  throw new DecryptionError(place, { hint })
+  throw new DecryptionError(undefined, { hint })
 }
 
 /** Tries each secret in turn, until one gives a result. */

@@ -10,7 +10,6 @@ import {
   contextAad,
   equalInConstantTime,
   FormatError,
-  OpenError,
   type SealedParts,
   type WrappedKey,
 } from '@eaas/protocol'
@@ -148,25 +147,20 @@ export function sealBound(
  * Opens an envelope of either format with the DEK itself (envelope.md 6), or with the keys that come from it and the
  * application's secrets (envelope-v2.md 6).
  *
- * @throws OpenError for every cause; DecryptionError where a secret is missing, or it was sealed without one
+ * @throws DecryptionError, the same for every cause; another where a secret is missing, or it was sealed without one
  */
-export function openParts(
-  engine: Engine,
-  dek: Secret,
-  parts: OpenableParts,
-  { secrets, place }: { secrets: Secrets; place?: RecordPlace | undefined },
-): Soon<Uint8Array> {
+export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
   const { commitment, aad, key_id: keyId, iv, sealed } = parts
-  const fitting = secretsFor(parts, secrets, place)
+  const fitting = secretsFor(parts, secrets)
   if (!commitment) return dek.use((key) => engine.open(key, iv, sealed))
-  if (!aad) throw new OpenError()
+  if (!aad) throw new DecryptionError()
   const open = (secret: Secret | undefined) =>
     useKeys(engine, dek, { keyId, secret }, (keys) =>
       // First the commitment: AES-GCM alone can open one ciphertext under two keys.
       equalInConstantTime(keys.commitment, commitment) ? engine.open(keys.key, iv, sealed, aad) : undefined,
     )
   return use(tryEach(fitting, open), (opened) => {
-    if (!opened) throw new OpenError()
+    if (!opened) throw new DecryptionError()
     return opened
   })
 }

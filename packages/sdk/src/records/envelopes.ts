@@ -2,13 +2,13 @@
  * Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine
  * and the DEKs of a client.
  */
-import { type Context, type Envelope, encodeSealed, OpenError, type SealedParts } from '@eaas/protocol'
+import { type Context, type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
-import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+import { InvalidInputError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { DekScope, DemandOptions } from '../input.js'
 import { inEitherUse, type NamedUse, usesIn, wrappedFor } from '../uses.js'
 import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
@@ -117,10 +117,10 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   }
   const openWith = (dek: Secret, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
-      throw error instanceof OpenError ? new DecryptionError(place) : error
+      throw place && isEaasError(error) ? placedAt(error, place) : error
     }
     try {
-      const opened = openParts(current(), dek, parts, { secrets, place })
+      const opened = openParts(current(), dek, parts, secrets)
       return isPromise(opened) ? opened.catch(translate) : opened
     } catch (error) {
       return translate(error)

@@ -1,8 +1,8 @@
 /** Opens a stream (stream.md 5), segment by segment. */
-import { OpenError, SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
+import { SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
-import { DecryptionError } from '../errors.js'
+import { DecryptionError, isEaasError } from '../errors.js'
 import { createPace } from '../pace.js'
 import { assertKeyOf } from '../records/bound-envelopes.js'
 import type { LoadParts } from '../records/client-parts.js'
@@ -58,11 +58,11 @@ export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): Open
   return async (segment, counter, isFinal) => {
     try {
       const piece = await key.use((bytes) => engine.open(bytes, segmentIv(counter, isFinal), segment, aad))
-      if (piece.length === 0 && counter > 0) throw new OpenError() // stream.md 5: one plaintext has one length
+      if (piece.length === 0 && counter > 0) throw new DecryptionError() // stream.md 5: one plaintext has one length
       released += piece.length
       return piece
     } catch (error) {
-      throw error instanceof OpenError ? prefixError(released) : error
+      throw isEaasError(error) && error.code === 'E_DECRYPTION' ? prefixError(released) : error
     }
   }
 }

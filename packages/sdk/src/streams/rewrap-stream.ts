@@ -9,7 +9,7 @@ import type { ReadSource } from './range-source.js'
 import { readHeader, refuse, takeHeader } from './segments.js'
 import { commitOf } from './stream-keys.js'
 
-/** Gives the new first line, and then all that follows unchanged. */
+/** Gives the new first line, and then copies of all that follows, since a chunk goes back to its writer. */
 export async function* rewrapChunks(
   chunks: Chunks,
   load: LoadParts,
@@ -19,7 +19,7 @@ export async function* rewrapChunks(
   const { records } = await load()
   lifetime.endWith(records.closed)
   yield rewrapHeader(records, header, lifetime.signal)
-  for (let chunk = await rest.next(); chunk; chunk = await rest.next()) yield chunk
+  for (let chunk = await rest.next(); chunk; chunk = await rest.next()) yield new Uint8Array(chunk)
 }
 
 /** Returns the new first line of a source, and the length of the old one. */

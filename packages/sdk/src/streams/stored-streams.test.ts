@@ -199,6 +199,21 @@ describe('a stored stream whose DEK is wrapped again', () => {
     reader.close()
   })
 
+  it('is right where its writer has one buffer for all it reads, as of a file', async () => {
+    const buffer = new Uint8Array(16_384)
+    const { readable, writable } = rewrapStream(eaas)
+    const rewrapped = new Response(readable).arrayBuffer()
+    const writer = writable.getWriter()
+    for (let at = 0; at < stored.length; at += buffer.length) {
+      const part = stored.subarray(at, at + buffer.length)
+      buffer.set(part)
+      await writer.write(buffer.subarray(0, part.length))
+    }
+    await writer.close()
+    const body = new Uint8Array(await rewrapped).subarray(HEADER_BYTES)
+    expect(isSame(body, stored.subarray(HEADER_BYTES))).toBe(true)
+  })
+
   it('can be changed in place: only the header is read, and the line has the same length', async () => {
     const { read, reads } = sourceOf(stored)
     const { line, replaces } = await rewrapFirstLine(eaas, read)

@@ -2,6 +2,7 @@
 import { decodeHex, decodeStreamHeader, encodeBase64, findStreamHeaderEnd, SEGMENT_BYTES } from '@eaas/protocol'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { loadOn } from '../../../../test/support/platforms/platform.js'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import {
   buildStream,
@@ -9,7 +10,7 @@ import {
   type StreamVector,
   streamVectors,
 } from '../../../../test/support/vectors/stream-vectors.js'
-import { type Client, createClient, type EngineName } from '../index.js'
+import { type Client, createClient, type EngineName, isEaasError } from '../index.js'
 import { decryptStream, encryptStream, openRange } from '../streams.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 import { chunked, collect, collectUntilError, isSame } from '../test-support/stream-bytes.js'
@@ -395,6 +396,25 @@ describe('what is no client', () => {
     expect(JSON.stringify(eaas)).not.toContain('parts')
     eaas.close()
   })
+
+  it.each(['node', 'web', 'noble'] as const)(
+    'one of another copy of the SDK is one, and what was altered fails with engine %s as always',
+    async (engine) => {
+      const eaas = connect({ engine })
+      const altered = await encrypted(new Uint8Array(SEGMENT_BYTES + 3), eaas)
+      altered[altered.length - 1] = (altered.at(-1) ?? 0) ^ 1
+      const other = await loadOn<typeof import('../streams.js')>({}, new URL('../streams.ts', import.meta.url))
+      for (const stream of [
+        chunked(altered).pipeThrough(other.decryptStream(eaas, { context })),
+        other.openRange(eaas, new Blob([altered as BlobPart]), { context }),
+      ]) {
+        const { bytes, error } = await collectUntilError(stream)
+        expect(bytes.length).toBe(SEGMENT_BYTES)
+        expect(isEaasError(error) && error.code).toBe('E_DECRYPTION')
+        expect(error).toMatchObject({ message: expect.stringContaining(`The ${SEGMENT_BYTES} bytes of plaintext`) })
+      }
+    },
+  )
 
   it('a copy of a client is one', async () => {
     const copy = { ...connect() }
