@@ -167,15 +167,18 @@ describe('a model that seals rows as a whole', () => {
     ]) {
       const codes = ['E_INVALID_INPUT', 'E_DECRYPTION']
       for (const call of [
-        model.decryptPartial(part as never),
-        model.pick('note' as never).decrypt(part as never),
-        model.decrypt({ nick: null, ...part } as never),
+        () => model.decryptPartial(part as never),
+        () => model.pick('note' as never).decrypt(part as never),
+        () => model.decrypt({ nick: null, ...part } as never),
       ])
-        expect(codes).toContain((await failure(call)).code)
+        expect(codes).toContain((await failure(call())).code)
     }
     const emptied = { id, note: null, nick: null, row_seal }
-    for (const call of [model.decryptPartial(emptied as never), model.pick('note' as never).decrypt(emptied as never)])
-      expect(await failure(call)).toMatchObject(REFUSED)
+    for (const call of [
+      () => model.decryptPartial(emptied as never),
+      () => model.pick('note' as never).decrypt(emptied as never),
+    ])
+      expect(await failure(call())).toMatchObject(REFUSED)
     const none = { id: null, note: null, nick: null, row_seal: null } // a row that an outer join did not find
     expect(await model.decrypt(none as never)).toEqual({ id: null, note: null, nick: null })
     expect(await model.pick('note' as never).decrypt(none as never)).toMatchObject({ note: null })
