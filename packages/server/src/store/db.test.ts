@@ -24,7 +24,7 @@ interface DatabaseOptions {
 
 /**
  * Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error,
- * `silence` with nothing.
+ * `silence` with nothing, `reset` with a reset of the connection.
  */
 async function startDatabase({
   cut = false,
@@ -66,7 +66,7 @@ async function startDatabase({
         received = received.subarray(length)
         started = true
         const code = ends({ connection, type, text })
-        if (code) return void socket.end(errorResponse(code))
+        if (code) return end(socket, code, text)
         answer(socket, type, text)
         if (!lingers || connection > 1 || type !== 'S') continue
         socket.write(errorResponse('57P01'))
@@ -75,10 +75,22 @@ async function startDatabase({
     })
   })
 
+  function end(socket: Socket, code: string, text: string): void {
+    if (!text.includes('reset')) return void socket.end(errorResponse(code))
+    socket.write(errorResponse(code))
+    reset(socket)
+  }
+
+  // Behind what was written, or the socket would be closed first.
+  function reset(socket: Socket): void {
+    setTimeout(() => socket.resetAndDestroy(), 20)
+  }
+
   const inTransaction = new WeakSet<Socket>()
   let isForgotten = false
   function answer(socket: Socket, type: string, text: string): void {
     if (text.includes('silence')) return
+    if (text.includes('reset') && type === 'S') return
     if (type === 'B' && text.includes('forgotten') && bound.length === 2) isForgotten = true
     if (isForgotten) {
       if (type === 'B') socket.write(errorResponse('26000', 'ERROR', 'FetchPreparedStatement'))
@@ -96,6 +108,7 @@ async function startDatabase({
       else inTransaction.delete(socket)
       socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery(isBegin)]))
     } else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
+    else if (type === 'E' && text.includes('reset')) reset(socket)
     else if (type === 'E') {
       socket.write(dataRow())
       if (!text.includes('fail')) return void socket.write(commandComplete())
@@ -158,6 +171,8 @@ const stateOfAPrimary = () =>
     ...[rowDescription('pg_is_in_recovery', BOOL), message('D', short(1), int(1), Buffer.from('f')), commandComplete()],
     readyForQuery(),
   ])
+
+const isReset = (statement: Promise<unknown>) => expect(statement).rejects.toMatchObject({ code: 'ECONNRESET' })
 
 describe('a connection', () => {
   it.each([
@@ -253,6 +268,43 @@ describe('a transaction whose connection was cut', () => {
   })
 })
 
+describe('a connection that was reset', () => {
+  const MAX = 3
+
+  /** Two rounds of as many statements as there are connections. */
+  async function askAll(sql: Sql) {
+    for (let round = 0; round < 2; round++) {
+      const rows = await Promise.all(Array.from({ length: MAX }, () => sql`select 1 as n`))
+      expect(rows.map((found) => [...found])).toEqual(Array(MAX).fill([{ n: 1 }]))
+    }
+  }
+
+  it('serves again after its transaction, which sends a rollback before the socket is closed', async () => {
+    const { sql, statements, close } = await startDatabase({ max: MAX })
+    for (let at = 0; at < MAX; at++) {
+      const lost = sql.begin((transaction) => isReset(transaction`select 1 as reset`))
+      await expect(lost).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    }
+    await askAll(sql)
+    await close()
+    expect(statements.filter((text) => /rollback/.test(text))).toEqual([])
+  })
+
+  it('serves again after its session, which is released later and has no more statements executed', async () => {
+    const { sql, statements, close } = await startDatabase({ max: MAX })
+    for (let at = 0; at < MAX; at++) {
+      const session = await sql.reserve()
+      await isReset(session`select 1 as reset`)
+      for (let late = 0; late < 2; late++)
+        await expect(session`select 1 as late`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+      session.release()
+    }
+    await askAll(sql)
+    await close()
+    expect(statements.filter((text) => /late/.test(text))).toEqual([])
+  })
+})
+
 describe('a connection that statements wait for', () => {
   it.each([98, 99, 100, 101])(
     'belongs to a transaction alone, however many statements stand before its begin: %i',
@@ -328,6 +380,17 @@ describe('a connection that the database ended', () => {
     await sql`select 1 as n`
     const rows = await Promise.all([sql`select 1 as late`, sql`select 1 as later`, sql`select 1 as latest`])
     expect(rows.map((found) => [...found])).toEqual(Array(3).fill([{ n: 1 }]))
+  })
+
+  it('has it executed there once, if it is reset besides', async () => {
+    database = await startDatabase({
+      max: 2,
+      ends: ({ connection, type, text }) => connection === 1 && type === 'P' && text.includes('reset') && ADMINISTRATOR,
+    })
+    const { sql } = database
+    await sql`select 1 as n`
+    await isReset(sql`select 1 as reset`)
+    expect(sent()).toEqual(['select 1 as n', 'select 1 as reset', 'select 1 as reset'])
   })
 
   it('leaves no statement to the others that it had ended with it', async () => {
