@@ -3,7 +3,7 @@
 import { EventEmitter, once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { connect, type Sql, type Transaction } from './db.js'
+import { connect, type Sql, type Transaction, withoutLimits } from './db.js'
 import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
 
 const INT4 = 23
@@ -20,11 +20,14 @@ interface DatabaseOptions {
   lingers?: boolean
   /** the port of another host, which the client tries first */
   firstPort?: number
+  isPooled?: boolean
+  /** whether a session cannot be given back its limits */
+  keepsNoLimits?: boolean
 }
 
 /**
  * Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error,
- * `silence` with nothing, `reset` with a reset of the connection.
+ * `silence` with nothing, `as reset` with a reset of the connection.
  */
 async function startDatabase({
   cut = false,
@@ -32,6 +35,8 @@ async function startDatabase({
   ends = () => false,
   lingers = false,
   firstPort,
+  isPooled = false,
+  keepsNoLimits = false,
 }: DatabaseOptions): Promise<{
   sql: Sql
   port: number
@@ -76,7 +81,7 @@ async function startDatabase({
   })
 
   function end(socket: Socket, code: string, text: string): void {
-    if (!text.includes('reset')) return void socket.end(errorResponse(code))
+    if (!text.includes('as reset')) return void socket.end(errorResponse(code))
     socket.write(errorResponse(code))
     reset(socket)
   }
@@ -90,7 +95,7 @@ async function startDatabase({
   let isForgotten = false
   function answer(socket: Socket, type: string, text: string): void {
     if (text.includes('silence')) return
-    if (text.includes('reset') && type === 'S') return
+    if (text.includes('as reset') && type === 'S') return
     if (type === 'B' && text.includes('forgotten') && bound.length === 2) isForgotten = true
     if (isForgotten) {
       if (type === 'B') socket.write(errorResponse('26000', 'ERROR', 'FetchPreparedStatement'))
@@ -102,13 +107,15 @@ async function startDatabase({
     else if (type === 'B') socket.write(message('2'))
     else if (type === 'S') socket.write(readyForQuery(inTransaction.has(socket)))
     else if (text.includes('pg_is_in_recovery')) socket.write(stateOfAPrimary())
+    else if (keepsNoLimits && type === 'Q' && text.startsWith('reset'))
+      socket.write(Buffer.concat([errorResponse('57014', 'ERROR'), readyForQuery()]))
     else if (type === 'Q') {
       const isBegin = tagOf(text) === 'BEGIN'
       if (isBegin) inTransaction.add(socket)
       else inTransaction.delete(socket)
       socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery(isBegin)]))
     } else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
-    else if (type === 'E' && text.includes('reset')) reset(socket)
+    else if (type === 'E' && text.includes('as reset')) reset(socket)
     else if (type === 'E') {
       socket.write(dataRow())
       if (!text.includes('fail')) return void socket.write(commandComplete())
@@ -120,7 +127,7 @@ async function startDatabase({
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
   const hosts = firstPort === undefined ? '' : `127.0.0.1:${firstPort},`
-  const sql = connect({ url: `postgres://user@${hosts}127.0.0.1:${port}/database`, max })
+  const sql = connect({ url: `postgres://user@${hosts}127.0.0.1:${port}/database`, max, isPooled })
   return {
     sql,
     port,
@@ -385,7 +392,8 @@ describe('a connection that the database ended', () => {
   it('has it executed there once, if it is reset besides', async () => {
     database = await startDatabase({
       max: 2,
-      ends: ({ connection, type, text }) => connection === 1 && type === 'P' && text.includes('reset') && ADMINISTRATOR,
+      ends: ({ connection, type, text }) =>
+        connection === 1 && type === 'P' && text.includes('as reset') && ADMINISTRATOR,
     })
     const { sql } = database
     await sql`select 1 as n`
@@ -483,6 +491,28 @@ describe('a connection that the database ended', () => {
     })
     await expect(database.sql`select 1 as n`).rejects.toMatchObject({ code })
     expect(connections).toBe(1)
+  })
+})
+
+describe('a session without limits', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  it('is released, also if it cannot be given back its limits', async () => {
+    database = await startDatabase({ keepsNoLimits: true })
+    const { sql } = database
+    expect(await withoutLimits(sql, 'it', async (session) => (await session`select 1 as n`).length)).toBe(1)
+    expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+  })
+
+  it.each([
+    [false, /^ended$/],
+    [true, /^Behind a pooler .* role.* Run it with a URL that reaches PostgreSQL directly$/],
+  ])('fails if limits end its statement, and says what to do behind a pooler: %s', async (isPooled, message) => {
+    database = await startDatabase({ isPooled })
+    const failed = withoutLimits(database.sql, 'it', (session) => session`select 1 as fail`)
+    await expect(failed).rejects.toThrow(message)
+    expect([...(await database.sql`select 1 as n`)]).toEqual([{ n: 1 }])
   })
 })
 
