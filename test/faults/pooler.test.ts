@@ -1,16 +1,20 @@
 // PostgreSQL through pgbouncer in transaction mode, with its default configuration: each transaction may run on a different PostgreSQL session.
 import { randomBytes } from 'node:crypto'
+import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
+import { connect } from '../../packages/server/src/store/db.js'
+import { migrate } from '../../packages/server/src/store/migrations.js'
 import { openStore, type Store } from '../../packages/server/src/store/open-store.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { withMigration } from '../support/database/migrations.js'
 import { runCommand } from '../support/service/command-host.js'
 import { connectTo, startEaas } from '../support/service/eaas-process.js'
 
 type OnPostgres = Extract<TestDatabase, { backend: 'postgres' }>
 
-async function onPostgres(): Promise<OnPostgres> {
-  const database = await freshDatabase('pooler')
+async function onPostgres(options?: { migrated: boolean }): Promise<OnPostgres> {
+  const database = await freshDatabase('pooler', options)
   if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
   return database
 }
@@ -99,6 +103,20 @@ describe.skipIf(!isPooled())('behind pgbouncer', () => {
       1,
       expect.stringMatching(/authentication failed.*: check the user and the password/),
     ])
+  })
+
+  it('a migration whose index takes longer than the role may run a statement says what to do', async () => {
+    const database = await onPostgres({ migrated: true })
+    const [admin, sql] = [connectTo(database), connect({ url: database.url, max: 3, isPooled: true })]
+    const migrations = withMigration('create index if not exists later on audit_log (actor);')
+    await admin`do $$ begin execute format('alter database %I set statement_timeout = 500', current_database()); end $$`
+    await admin.begin('isolation level repeatable read', async (reader) => {
+      await reader`select from audit_log` // the index waits for this snapshot
+      await expect(migrate(sql, migrations)).rejects.toThrow(
+        /^Behind a pooler .* Run "eaas migrate" with a URL that reaches PostgreSQL directly$/,
+      )
+    })
+    await Promise.all([admin.end(), sql.end(), rm(migrations, { recursive: true })])
   })
 
   it('a server starts, and doctor says which limits the role should set', async () => {

@@ -3,7 +3,7 @@
 import { EventEmitter, once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { connect, type Sql, type Transaction } from './db.js'
+import { connect, type Sql, type Transaction, withoutLimits } from './db.js'
 import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
 
 const INT4 = 23
@@ -20,11 +20,14 @@ interface DatabaseOptions {
   lingers?: boolean
   /** the port of another host, which the client tries first */
   firstPort?: number
+  isPooled?: boolean
+  /** whether a session cannot be given back its limits */
+  keepsNoLimits?: boolean
 }
 
 /**
  * Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error,
- * `silence` with nothing.
+ * `silence` with nothing, `as reset` with a reset of the connection.
  */
 async function startDatabase({
   cut = false,
@@ -32,6 +35,8 @@ async function startDatabase({
   ends = () => false,
   lingers = false,
   firstPort,
+  isPooled = false,
+  keepsNoLimits = false,
 }: DatabaseOptions): Promise<{
   sql: Sql
   port: number
@@ -66,7 +71,7 @@ async function startDatabase({
         received = received.subarray(length)
         started = true
         const code = ends({ connection, type, text })
-        if (code) return void socket.end(errorResponse(code))
+        if (code) return end(socket, code, text)
         answer(socket, type, text)
         if (!lingers || connection > 1 || type !== 'S') continue
         socket.write(errorResponse('57P01'))
@@ -75,10 +80,22 @@ async function startDatabase({
     })
   })
 
+  function end(socket: Socket, code: string, text: string): void {
+    if (!text.includes('as reset')) return void socket.end(errorResponse(code))
+    socket.write(errorResponse(code))
+    reset(socket)
+  }
+
+  // Behind what was written, or the socket would be closed first.
+  function reset(socket: Socket): void {
+    setTimeout(() => socket.resetAndDestroy(), 20)
+  }
+
   const inTransaction = new WeakSet<Socket>()
   let isForgotten = false
   function answer(socket: Socket, type: string, text: string): void {
     if (text.includes('silence')) return
+    if (text.includes('as reset') && type === 'S') return
     if (type === 'B' && text.includes('forgotten') && bound.length === 2) isForgotten = true
     if (isForgotten) {
       if (type === 'B') socket.write(errorResponse('26000', 'ERROR', 'FetchPreparedStatement'))
@@ -90,12 +107,15 @@ async function startDatabase({
     else if (type === 'B') socket.write(message('2'))
     else if (type === 'S') socket.write(readyForQuery(inTransaction.has(socket)))
     else if (text.includes('pg_is_in_recovery')) socket.write(stateOfAPrimary())
+    else if (keepsNoLimits && type === 'Q' && text.startsWith('reset'))
+      socket.write(Buffer.concat([errorResponse('57014', 'ERROR'), readyForQuery()]))
     else if (type === 'Q') {
       const isBegin = tagOf(text) === 'BEGIN'
       if (isBegin) inTransaction.add(socket)
       else inTransaction.delete(socket)
       socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery(isBegin)]))
     } else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
+    else if (type === 'E' && text.includes('as reset')) reset(socket)
     else if (type === 'E') {
       socket.write(dataRow())
       if (!text.includes('fail')) return void socket.write(commandComplete())
@@ -107,7 +127,7 @@ async function startDatabase({
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
   const hosts = firstPort === undefined ? '' : `127.0.0.1:${firstPort},`
-  const sql = connect({ url: `postgres://user@${hosts}127.0.0.1:${port}/database`, max })
+  const sql = connect({ url: `postgres://user@${hosts}127.0.0.1:${port}/database`, max, isPooled })
   return {
     sql,
     port,
@@ -158,6 +178,8 @@ const stateOfAPrimary = () =>
     ...[rowDescription('pg_is_in_recovery', BOOL), message('D', short(1), int(1), Buffer.from('f')), commandComplete()],
     readyForQuery(),
   ])
+
+const isReset = (statement: Promise<unknown>) => expect(statement).rejects.toMatchObject({ code: 'ECONNRESET' })
 
 describe('a connection', () => {
   it.each([
@@ -253,6 +275,43 @@ describe('a transaction whose connection was cut', () => {
   })
 })
 
+describe('a connection that was reset', () => {
+  const MAX = 3
+
+  /** Two rounds of as many statements as there are connections. */
+  async function askAll(sql: Sql) {
+    for (let round = 0; round < 2; round++) {
+      const rows = await Promise.all(Array.from({ length: MAX }, () => sql`select 1 as n`))
+      expect(rows.map((found) => [...found])).toEqual(Array(MAX).fill([{ n: 1 }]))
+    }
+  }
+
+  it('serves again after its transaction, which sends a rollback before the socket is closed', async () => {
+    const { sql, statements, close } = await startDatabase({ max: MAX })
+    for (let at = 0; at < MAX; at++) {
+      const lost = sql.begin((transaction) => isReset(transaction`select 1 as reset`))
+      await expect(lost).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    }
+    await askAll(sql)
+    await close()
+    expect(statements.filter((text) => /rollback/.test(text))).toEqual([])
+  })
+
+  it('serves again after its session, which is released later and has no more statements executed', async () => {
+    const { sql, statements, close } = await startDatabase({ max: MAX })
+    for (let at = 0; at < MAX; at++) {
+      const session = await sql.reserve()
+      await isReset(session`select 1 as reset`)
+      for (let late = 0; late < 2; late++)
+        await expect(session`select 1 as late`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+      session.release()
+    }
+    await askAll(sql)
+    await close()
+    expect(statements.filter((text) => /late/.test(text))).toEqual([])
+  })
+})
+
 describe('a connection that statements wait for', () => {
   it.each([98, 99, 100, 101])(
     'belongs to a transaction alone, however many statements stand before its begin: %i',
@@ -328,6 +387,18 @@ describe('a connection that the database ended', () => {
     await sql`select 1 as n`
     const rows = await Promise.all([sql`select 1 as late`, sql`select 1 as later`, sql`select 1 as latest`])
     expect(rows.map((found) => [...found])).toEqual(Array(3).fill([{ n: 1 }]))
+  })
+
+  it('has it executed there once, if it is reset besides', async () => {
+    database = await startDatabase({
+      max: 2,
+      ends: ({ connection, type, text }) =>
+        connection === 1 && type === 'P' && text.includes('as reset') && ADMINISTRATOR,
+    })
+    const { sql } = database
+    await sql`select 1 as n`
+    await isReset(sql`select 1 as reset`)
+    expect(sent()).toEqual(['select 1 as n', 'select 1 as reset', 'select 1 as reset'])
   })
 
   it('leaves no statement to the others that it had ended with it', async () => {
@@ -420,6 +491,28 @@ describe('a connection that the database ended', () => {
     })
     await expect(database.sql`select 1 as n`).rejects.toMatchObject({ code })
     expect(connections).toBe(1)
+  })
+})
+
+describe('a session without limits', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  it('is released, also if it cannot be given back its limits', async () => {
+    database = await startDatabase({ keepsNoLimits: true })
+    const { sql } = database
+    expect(await withoutLimits(sql, 'it', async (session) => (await session`select 1 as n`).length)).toBe(1)
+    expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+  })
+
+  it.each([
+    [false, /^ended$/],
+    [true, /^Behind a pooler .* role.* Run it with a URL that reaches PostgreSQL directly$/],
+  ])('fails if limits end its statement, and says what to do behind a pooler: %s', async (isPooled, message) => {
+    database = await startDatabase({ isPooled })
+    const failed = withoutLimits(database.sql, 'it', (session) => session`select 1 as fail`)
+    await expect(failed).rejects.toThrow(message)
+    expect([...(await database.sql`select 1 as n`)]).toEqual([{ n: 1 }])
   })
 })
 

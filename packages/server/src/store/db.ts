@@ -85,22 +85,39 @@ const SESSION_LIMITS = {
   idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
 }
 
+/** SQLSTATEs of a statement that statement_timeout or lock_timeout ended. */
+const TIMED_OUT = ['57014', '55P03']
+
 /**
  * Runs statements that may take long in a session without its limits, which are meant for calls. A pooler's sessions have
- * none of ours.
+ * none of ours, and keep those of the role.
+ *
+ * @param directly what to run without the pooler, if the limits of the role are too short
  */
 export async function withoutLimits<Result>(
   sql: Sql,
+  directly: string,
   work: (session: postgres.ReservedSql<Types>) => Promise<Result>,
 ): Promise<Result> {
   const session = await sql.reserve()
   try {
     if (sql.options.prepare) await session`set statement_timeout = 0; set lock_timeout = 0`.simple()
     return await work(session)
+  } catch (error) {
+    throw sql.options.prepare ? error : explainPooled(error, directly)
   } finally {
-    if (sql.options.prepare) await session`reset statement_timeout; reset lock_timeout`.simple()
+    // Fails if the session was lost.
+    if (sql.options.prepare) await session`reset statement_timeout; reset lock_timeout`.simple().catch(() => undefined)
     session.release()
   }
+}
+
+function explainPooled(error: unknown, directly: string): unknown {
+  if (!(error instanceof postgres.PostgresError && TIMED_OUT.includes(error.code))) return error
+  return new Error(
+    `Behind a pooler the time limits of the role end statements that take long. Run ${directly} with a URL that reaches PostgreSQL directly`,
+    { cause: error },
+  )
 }
 
 /** Connects lazily: the first query opens the first connection. */

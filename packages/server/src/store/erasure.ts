@@ -77,7 +77,11 @@ async function countDestroyed(sql: Queryable): Promise<number> {
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
-  await withoutLimits(sql, (session) => session`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`)
+  await withoutLimits(
+    sql,
+    '"set statement_timeout = 0" and "vacuum keys, key_versions, store_keys"',
+    (session) => session`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`,
+  )
   const after = await untilCounted(sql, before.least)
   return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
 }

@@ -151,7 +151,7 @@ async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise
 }
 
 async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
-  await withoutLimits(sql, async (session) => {
+  await withoutLimits(sql, '"eaas migrate"', async (session) => {
     const [index] = await session<{ is_valid: boolean }[]>`
       select indisvalid as is_valid from pg_index where indexrelid = pg_catalog.to_regclass(${name})`
     if (index?.is_valid) return
