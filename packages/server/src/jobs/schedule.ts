@@ -274,6 +274,13 @@ function createComparison(
     emit(which).catch((error: unknown) =>
       log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),
     )
+  // No comparison waits for a file that takes nothing.
+  let emitting: Promise<void> | undefined
+  const emitMeanwhile = (which: Iterable<HeadWatch>) => {
+    emitting ??= emitOrLog(which).finally(() => {
+      emitting = undefined
+    })
+  }
   let wasOverdue = false
   let wereAhead = 0
   return {
@@ -293,10 +300,13 @@ function createComparison(
         const ahead = watches.ahead(services.committer.clock)
         if (ahead.length > wereAhead) log.error({ logs: ahead.slice(0, NAMED_LOGS) }, AHEAD)
         wereAhead = ahead.length
-        await emitOrLog(isOverdue ? watches.all() : watches.alarmed())
+        emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
       }
     },
-    keepWitnessed: () => emitOrLog(watches.all()),
+    async keepWitnessed() {
+      await emitting
+      await emitOrLog(watches.all())
+    },
   }
 }
 
