@@ -52,6 +52,13 @@ const refusalsOf = async ({ id }: { id: string }) =>
     .filter(({ actor }: { actor: string }) => actor === id)
     .map(({ metadata }: { metadata: object }) => metadata)
 
+const policyVersion = async () => {
+  const { tenant_id } = owner.tenant
+  const [head] = await service.services.sql<{ policy_version: number }[]>`
+    select policy_version from heads where tenant_id = ${tenant_id}`
+  return head?.policy_version ?? 0
+}
+
 /** Has the database take the counts for those of windows before. */
 const renew = ({ id }: { id: string }, window: 'minute' | 'day') =>
   window === 'minute'
@@ -246,6 +253,37 @@ describe('an API key that expires when it is over a budget', () => {
     expect((await hash(caller)).body.code).toBe('E_BUDGET')
     await renew(caller, 'day')
     expect((await hash(elsewhere)).status).toBe(200)
+    expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
+    await other.close()
+  })
+
+  onSeveral(
+    'is said to be over it in the transaction in which it expires, and the next call does both if that fails',
+    async () => {
+      const caller = await newCaller({ unwrap: { per_minute: 1 }, when_over: 'expire' })
+      await unwrap(caller)
+      await service.services.sql.begin(async (transaction) => {
+        await transaction`select from api_keys where api_key_id = ${caller.id} for update`
+        expect((await unwrap(caller)).status).toBe(500)
+      })
+      expect(await refusalsOf(caller)).toEqual([])
+      expect((await unwrap(caller)).body.code).toBe('E_BUDGET')
+      expect((await unwrap(caller)).status).toBe(401)
+      expect(await refusalsOf(caller)).toEqual([{ limit: 1, operation: 'unwrap', window: 'minute' }])
+    },
+  )
+
+  onSeveral('does so once, whoever calls at the same time', async () => {
+    const caller = await newCaller({ unwrap: { per_day: 20 }, when_over: 'expire' })
+    const other = await startService({ database: service.database })
+    const both: Caller[] = [caller, other.caller(caller.secret)]
+    const version = await policyVersion()
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, at) => unwrap(both[at % 2] ?? caller)))
+    expect(answers.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(20)
+    expect(await policyVersion()).toBe(version + 1)
+    for (const { status } of answers) expect([200, 429, 401]).toContain(status)
+    expect(await refusalsOf(caller)).toHaveLength(1)
+    expect((await unwrap(caller)).status).toBe(401)
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
     await other.close()
   })

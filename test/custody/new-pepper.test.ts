@@ -73,7 +73,9 @@ describe('a new pepper', () => {
     const unused = await create()
     const expiring = await create({ expires_at: new Date(Date.now() + 3_600_000).toISOString() })
     const expired = await create()
-    await performAsSystem(service.services, acme.tenant.tenant_id, expireApiKey({ api_key_id: expired.id }))
+    await performAsSystem(service.services, acme.tenant.tenant_id, async (context) =>
+      expireApiKey((await context.state.findApiKeyById(expired.id)) ?? expect.unreachable())(context),
+    )
     await rotate()
     expect(await status(acme.secret)).toBe(200)
     await flush()

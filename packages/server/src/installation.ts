@@ -32,7 +32,6 @@ import { followInstallation, InstallationKey } from './runner/installation-key.j
 import { beginInstallationLog, recordMigration } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
 import { Peppers } from './runner/peppers.js'
-import { performAsSystem } from './runner/perform.js'
 import { createSearchPlaces } from './runner/search-places.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from './runner/store-keys.js'
 import { createTenantStates } from './runner/tenant-state.js'
@@ -262,7 +261,7 @@ export async function openInstallation({
       destroyWindowDays: config.destroyWindowDays,
       rotateAfterWraps: config.rotateAfterWraps,
       spentVersions: new Set(),
-      expireApiKey: ({ tenant_id, api_key_id }) => performAsSystem(services, tenant_id, expireApiKey({ api_key_id })),
+      expireApiKey,
     }
     return {
       services,

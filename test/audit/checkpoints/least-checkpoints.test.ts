@@ -1,6 +1,8 @@
 // What a server witnessed is the least that its checkpoint file gets, whatever the database shows for the one statement that lists the heads:
 // by a lock between two statements, whoever owns the database can do that.
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { constants } from 'node:fs'
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -168,6 +170,52 @@ it('what was witnessed is in the file before a round reads anything, and gets no
   await grow()
   await writeLastWitnesses()
   expect([before.at(-1), await emitted()]).toEqual([3, before])
+})
+
+describe('a file that takes nothing', { timeout: 60_000 }, () => {
+  let stuck: string
+  beforeEach(() => {
+    stuck = join(folder, 'stuck')
+    execFileSync('mkfifo', [stuck])
+  })
+  // Whoever waits for a reader has one, which is gone again.
+  afterEach(async () => (await open(stuck, constants.O_RDONLY | constants.O_NONBLOCK)).close())
+
+  it('holds up no comparison, anchor or stop', async () => {
+    const { watches } = service.services.committer
+    watches.get(tenant_id).learn({ reason: 'a drill', witness: watches.get(tenant_id).witnessed })
+    let compared = 0
+    let anchored = 0
+    const errors: string[] = []
+    const { stop, emitCheckpoints, writeLastWitnesses } = startScheduleOf(service, {
+      config: { checkpointFile: stuck },
+      sharedAlarms: {
+        compare: async () => {
+          compared += 1
+          return []
+        },
+      },
+      compareAnchored: async () => {
+        anchored += 1
+        return []
+      },
+      log: {
+        info: () => undefined,
+        warn: () => undefined,
+        error: (details: unknown) => void errors.push(String((details as { err?: Error }).err)),
+        fatal: () => undefined,
+      },
+    })
+    await expect.poll(() => compared, { timeout: 20_000 }).toBeGreaterThan(2)
+    const before = anchored
+    await expect(emitCheckpoints()).rejects.toThrow('takes nothing')
+    expect(anchored).toBeGreaterThan(before)
+    expect(errors).toContainEqual(expect.stringContaining(`${stuck} (EAAS_CHECKPOINT_FILE) takes nothing`))
+    const from = performance.now()
+    await stop()
+    await expect(writeLastWitnesses()).rejects.toThrow('takes nothing')
+    expect(performance.now() - from).toBeLessThan(5_000)
+  })
 })
 
 describe('a log that was followed in part, to an entry without a MAC of a head', () => {

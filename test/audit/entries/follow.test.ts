@@ -222,6 +222,20 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
       expect([code, stdout]).toEqual([1, ''])
     })
 
+    it('goes on after a rotation of the store key, of every log and of one', async () => {
+      const { url, taken } = await startCollector()
+      const all = follow('--all', '--cursor', cursor, '--http', url)
+      const one = follow(...ACME)
+      await expect.poll(() => taken.length > 0 && one.entries().length > 0).toBe(true)
+      expect(await runCommand(['store-key', 'rotate'], { database })).toMatchObject({ code: 0 })
+      await createKey('after the rotation')
+      const last = (await lastId()) ?? 0
+      const ids = () => taken.filter((entry) => entry.tenant_id === tenant_id).map(({ id }) => id)
+      await expect.poll(() => [ids().at(-1), one.entries().at(-1)?.id]).toEqual([last, last])
+      expect([await stopFollower(all), await stopFollower(one)]).toEqual([0, 0])
+      expect(all.errors() + one.errors()).not.toContain('store key')
+    })
+
     it('follows every log, one that comes later included, and leaves out one that was edited', async () => {
       const edited = await createTenantByCli({ database }, 'edited')
       const { url, taken, idsOf } = await startCollector()

@@ -7,12 +7,15 @@ import { hostname, userInfo } from 'node:os'
 import { INSTALLATION_ID, isUuid, isWellFormed, visible } from '@eaas/protocol'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
+import { RootKeyError } from '../crypto/root-key.js'
 import { type Installation, openInstallation } from '../installation.js'
 import { createWitnessEmitter } from '../jobs/emit-checkpoints.js'
+import { type Periodic, startPeriodic } from '../jobs/periodic.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { EntryNote, Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { STORE_KEYS_MS } from '../runner/store-keys.js'
 import { withDeadline } from '../store/deadline.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { findTenantByName, type TenantRow } from '../store/tenants.js'
@@ -47,13 +50,30 @@ export async function withServices<T>(
     onMigrationLocked: (message) => process.stderr.write(`eaas: ${message}\n`),
     onAlarm,
   })
+  const storeKeys = followStoreKeys(installation)
   try {
     if (comparesAll) await compareAll(installation)
     return await work(installation.services)
   } finally {
+    await storeKeys.stop()
     if (keepsCommitted) await keepCommitted(installation.services, config.checkpointFile)
     await installation.close()
   }
+}
+
+// As servers do: a rotation must not end a command that runs long. What else fails also fails in the work itself.
+function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
+  let told = ''
+  return startPeriodic({
+    intervalMs: STORE_KEYS_MS,
+    work: refreshStoreKeys,
+    onError(error) {
+      const message = messageOf(error)
+      if (error instanceof RootKeyError && message !== told) process.stderr.write(`eaas: ${message}\n`)
+      told = message
+    },
+    after: new Promise(() => undefined), // opening it has just read them
+  })
 }
 
 // Opening compares some logs, as a server does each second: until every one had its turn, an alarm may be missing.

@@ -12,6 +12,7 @@ import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js
 import { findGoneBack, sealedOf } from '../audit/watch/points.js'
 import type { Services } from '../runner/operation.js'
 import { findHead, listHeads } from '../store/audit.js'
+import { withDeadline } from '../store/deadline.js'
 
 const LINE_FEED = 0x0a
 
@@ -146,16 +147,69 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
   return { tenant_id, policy_version, checkpoint, ...signer, ...sealed }
 }
 
-/** Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves. */
-export function createLineWriter(file: string): (line: KeptLine) => Promise<void> {
+/** How long a line may take to be written, in milliseconds: rounds of checkpoints and the stop of a server wait for it. */
+const WRITE_DEADLINE_MS = 4_000
+
+/** Thrown where a pipe is full, say, or a file server does not answer. The line may still be written. */
+export class StuckSinkError extends Error {
+  override readonly name = 'StuckSinkError'
+
+  constructor(file: string) {
+    const sink = file === STANDARD_OUTPUT ? 'standard output' : file
+    super(
+      `${sink} (EAAS_CHECKPOINT_FILE${file === STANDARD_OUTPUT ? '=-' : ''}) takes nothing: see that what reads it, or holds it, goes on. Until then no checkpoint is kept`,
+    )
+  }
+}
+
+/** What this process writes to a file: one line at a time, so that a file that hangs holds one thread. */
+interface Sink {
+  last: Promise<void>
+  /** a line that was begun has not been written in time, and still is not */
+  isStuck: boolean
+}
+
+const sinks = new Map<string, Sink>()
+
+function sinkOf(file: string): Sink {
+  const known = sinks.get(file)
+  if (known) return known
+  const sink = { last: Promise.resolve(), isStuck: false }
+  sinks.set(file, sink)
+  return sink
+}
+
+/**
+ * Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves. One that is not
+ * written in time counts as not written. @throws StuckSinkError, at once while an earlier line is not written
+ */
+export function createLineWriter(
+  file: string,
+  { deadlineMs = WRITE_DEADLINE_MS } = {},
+): (line: KeptLine) => Promise<void> {
+  const sink = sinkOf(file)
   let isLastLineEnded = false
-  return async (line) => {
+  const append = async (line: KeptLine) => {
     if (!isLastLineEnded) await endLastLine(file)
     isLastLineEnded = false // where the disk is full, a part of the line is written
     const text = `${JSON.stringify(line)}\n`
     if (file === STANDARD_OUTPUT) await print(text)
     else await appendFile(file, text, { mode: 0o644, flush: true })
     isLastLineEnded = true
+  }
+  return async (line) => {
+    if (sink.isStuck) throw new StuckSinkError(file)
+    const { last } = sink
+    let isLate = false
+    const writing = last.then(() => (isLate ? undefined : append(line)))
+    const release = () => {
+      sink.isStuck = false
+    }
+    sink.last = writing.then(release, release)
+    await withDeadline(writing, deadlineMs, () => {
+      isLate = sink.isStuck = true
+      return new StuckSinkError(file)
+    })
   }
 }
 

@@ -6,6 +6,7 @@ import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
+import { STORE_KEYS_MS } from '../runner/store-keys.js'
 import { type Erase, MAY_NOT_VACUUM } from '../store/erasure.js'
 import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { countFormer, type Former } from '../store/peppers.js'
@@ -32,8 +33,6 @@ const ERASURE_MS = MINUTE_MS
 const CHAIN_WATCH_MS = 1_000
 /** How often digests are written again under a new pepper, in milliseconds. */
 const DIGESTS_MS = 1_000
-/** How late a store key that a rotation made may be known: it seals nothing for ten times as long. */
-const STORE_KEYS_MS = 1_000
 /** How late the time of an API key's last use may appear. */
 const API_KEY_USES_MS = MINUTE_MS
 /** How late calls without an entry may appear in their counts; what a killed process loses. */
@@ -275,6 +274,13 @@ function createComparison(
     emit(which).catch((error: unknown) =>
       log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),
     )
+  // No comparison waits for a file that takes nothing.
+  let emitting: Promise<void> | undefined
+  const emitMeanwhile = (which: Iterable<HeadWatch>) => {
+    emitting ??= emitOrLog(which).finally(() => {
+      emitting = undefined
+    })
+  }
   let wasOverdue = false
   let wereAhead = 0
   return {
@@ -294,10 +300,13 @@ function createComparison(
         const ahead = watches.ahead(services.committer.clock)
         if (ahead.length > wereAhead) log.error({ logs: ahead.slice(0, NAMED_LOGS) }, AHEAD)
         wereAhead = ahead.length
-        await emitOrLog(isOverdue ? watches.all() : watches.alarmed())
+        emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
       }
     },
-    keepWitnessed: () => emitOrLog(watches.all()),
+    async keepWitnessed() {
+      await emitting
+      await emitOrLog(watches.all())
+    },
   }
 }
 

@@ -191,13 +191,13 @@ async function unsealed(
   )
 }
 
-/** @throws Refusal E_STATE if a server could not open the new store key, under which nothing is sealed then */
+/** @throws Refusal E_STATE if a process could not open the new store key, under which nothing is sealed then */
 async function assertNotRefused({ sql }: Services, number: number): Promise<void> {
   const isRefused = (await listStoreKeys(sql)).some((row) => row.number === number && row.is_refused)
   if (!isRefused) return
   throw new Refusal(
     'E_STATE',
-    'a server that runs could not open the new store key with the root key of its settings, so nothing was sealed under it. Restart each server with the root key of now, and see that it can reach it (eaas doctor); then repeat the command',
+    'a server, or a command that runs such as eaas audit follow, could not open the new store key with the root key of its settings, so nothing was sealed under it. Restart each with the root key of now, and see that it can reach it (eaas doctor); then repeat the command',
   )
 }
 

@@ -88,13 +88,12 @@ function recordedChange({ rowKey }: TenantState, row: ApiKeyRow, changes: Partia
 }
 
 /**
- * Has an API key that is over its budget expire now; a person resumes it with another `expires_at`. @throws Refusal
- * E_NOT_FOUND
+ * Has an API key that is over its budget expire now; a person resumes it with another `expires_at`. The row is that of
+ * the state that is decided on.
  */
-export function expireApiKey({ api_key_id }: Pick<ApiKeyRow, 'api_key_id'>): Operation<void> {
-  return async ({ state, caller, services }) => {
+export function expireApiKey(row: ApiKeyRow): Operation<void> {
+  return ({ state, services }) => {
     const now = services.now()
-    const row = await getApiKey(state, api_key_id, caller)
     if (apiKeyStatus(row, now) !== 'active') return { entries: [], release: () => undefined }
     const expires_at = new Date(now).toISOString()
     return decision({ ...recordedChange(state, row, { expires_at }), release: () => undefined })

@@ -4,7 +4,7 @@
  */
 import { BUDGET_KINDS, type BudgetKind, type BudgetWindow, DETAILS, readBudgets } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import { countBudgetUse } from '../store/budget-uses.js'
+import { countBudgetUse, type Exceeded, markExceeded } from '../store/budget-uses.js'
 import type { Queryable, Sql } from '../store/db.js'
 import type { Context, Decision, EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
@@ -40,8 +40,8 @@ export interface Taken {
   counts: Readonly<Record<BudgetKind, number>>
   /** the windows that gave less than was asked of them */
   overs: Readonly<Partial<Record<BudgetKind, Over>>>
-  /** of windows that this call was the first to exceed */
-  entries: readonly EntryNote[]
+  /** the windows that this call was the first to exceed: each has an entry */
+  exceeded: readonly Exceeded[]
 }
 
 /** @throws Refusal E_BUDGET if a budget leaves nothing */
@@ -73,14 +73,14 @@ export interface BudgetCounts {
   /**
    * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. Of what the
    * budgets leave no other process takes any; a call that fails afterwards has used it. The first that exceeds a
-   * window gets an entry for it.
+   * window gets an entry for it. Where the API key then expires, that is the first whose entry is committed.
    */
   take(sql: Queryable, apiKey: BudgetedApiKey, made: Decision<unknown>, before: Taken): Promise<Taken | undefined>
 }
 
 /** Of a call that has not been decided yet. */
 export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
-  return { budgets, counts: { unwrap: 0, hash: 0 }, overs: {}, entries: [] }
+  return { budgets, counts: { unwrap: 0, hash: 0 }, overs: {}, exceeded: [] }
 }
 
 /** Counts what is taken; one per process. */
@@ -101,15 +101,15 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
 
   return {
     async take(sql, apiKey, made, before) {
-      const budgets = readBudgets(apiKey.budgets)
+      const { when_over, ...budgets } = readBudgets(apiKey.budgets)
       let taken: Taken | undefined
       for (const kind of BUDGET_KINDS) {
         const { [kind]: budget } = budgets
         const calls = countUses(made, kind) - before.counts[kind]
         if (!budget || calls <= 0) continue
-        const request = { apiKey, kind, calls, budget }
+        const request = { apiKey, kind, calls, budget, marks: when_over !== 'expire' }
         // Under the lock of the head no other connection may be waited for.
-        const { granted, over, entries } = await (sql === services
+        const { granted, over, exceeded } = await (sql === services
           ? inLine(apiKey.api_key_id, () => takeOne(sql, request))
           : takeOne(sql, request))
         taken ??= before
@@ -117,7 +117,7 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
           ...taken,
           counts: { ...taken.counts, [kind]: taken.counts[kind] + granted },
           overs: over ? { ...taken.overs, [kind]: over } : taken.overs,
-          entries: [...taken.entries, ...entries],
+          exceeded: [...taken.exceeded, ...exceeded],
         }
       }
       return taken
@@ -133,23 +133,24 @@ interface Request {
   kind: BudgetKind
   calls: number
   budget: { per_minute?: number | undefined; per_day?: number | undefined }
+  marks: boolean
 }
 
 async function takeOne(
   sql: Queryable,
-  { apiKey: { tenant_id, api_key_id }, kind, calls, budget }: Request,
-): Promise<{ granted: number; over: Over | undefined; entries: EntryNote[] }> {
+  { apiKey: { tenant_id, api_key_id }, kind, calls, budget, marks }: Request,
+): Promise<{ granted: number; over: Over | undefined; exceeded: Exceeded[] }> {
   const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
-  const use = await countBudgetUse(sql, { tenant_id, api_key_id, kind, calls, per_minute, per_day })
+  const use = await countBudgetUse(sql, { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks })
   const minute = { window: 'minute', limit: per_minute, isFirst: use.is_minute_first } as const
   const day = { window: 'day', limit: per_day, isFirst: use.is_day_first } as const
-  const entries = [minute, day]
+  const exceeded = [minute, day]
     .filter(({ isFirst }) => isFirst)
-    .map(({ window, limit }): EntryNote => ({ action: 'budget.refused', metadata: { limit, operation: kind, window } }))
-  if (use.granted === calls) return { granted: calls, over: undefined, entries }
+    .map(({ window, limit }): Exceeded => ({ kind, window, limit }))
+  if (use.granted === calls) return { granted: calls, over: undefined, exceeded }
   const { window, limit } = use.granted < use.granted_by_minute ? day : minute
   const retryAfterSeconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
-  return { granted: use.granted, over: { window, limit, retryAfterSeconds }, entries }
+  return { granted: use.granted, over: { window, limit, retryAfterSeconds }, exceeded }
 }
 
 /**
@@ -184,15 +185,37 @@ function zero({ secrets }: Decision<unknown>): void {
 async function decideOnTaken<Answer>(
   operation: Operation<Answer>,
   context: Context,
-  { counts, overs, entries }: Taken,
+  { counts, overs, exceeded }: Taken,
 ): Promise<Decision<Answer>> {
   const allowances: Allowances = { ...UNLIMITED }
   for (const kind of BUDGET_KINDS) {
     const { [kind]: over } = overs
     if (over) allowances[kind] = { left: counts[kind], over }
   }
-  const made = await refusedLater(operation, { ...context, allowances }, entries.length > 0)
-  return entries.length === 0 ? made : { ...made, entries: [...made.entries, ...entries] }
+  const made = await refusedLater(operation, { ...context, allowances }, exceeded.length > 0)
+  return exceeded.length === 0 ? made : { ...made, entries: [...made.entries, ...exceeded.map(noteOf)] }
+}
+
+function noteOf({ kind, window, limit }: Exceeded): EntryNote {
+  return { action: 'budget.refused', metadata: { limit, operation: kind, window } }
+}
+
+/**
+ * Decides that the API key expires, if this call was the first to exceed a budget that wants it so. The server does
+ * that, in the transaction of the entry about the budget.
+ */
+export async function decideExpiry(context: Context, { exceeded }: Taken): Promise<Decision<void> | undefined> {
+  const { apiKey } = context.caller
+  if (!hasBudgets(apiKey) || exceeded.length === 0) return undefined
+  if (readBudgets(apiKey.budgets).when_over !== 'expire') return undefined
+  const made = await context.services.expireApiKey(apiKey)(context)
+  return {
+    ...made,
+    async change(sql, at) {
+      for (const one of exceeded) await markExceeded(sql, apiKey, one)
+      return (await made.change?.(sql, at)) ?? {}
+    },
+  }
 }
 
 async function refusedLater<Answer>(

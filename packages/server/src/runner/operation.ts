@@ -39,8 +39,8 @@ export interface Services {
   apiKeyUses: ApiKeyUses
   unrecordedCalls: UnrecordedCalls
   budgetCounts: BudgetCounts
-  /** expires an API key that its budgets say is to */
-  expireApiKey: (apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>) => Promise<void>
+  /** has an API key expire that its budgets say is to */
+  expireApiKey: (apiKey: ApiKeyRow) => Operation<void>
   /** admits batches */
   gate: WorkGate
   /** admits the pages of exports */

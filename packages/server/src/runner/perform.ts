@@ -3,14 +3,22 @@
  * answer. If the state turns out not to be the current one, the operation decides again; no call fails
  * because its tenant changes often.
  */
-import { INSTALLATION_ID, readBudgets } from '@eaas/protocol'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/formats/chain.js'
 import { MAX_METADATA } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { type BudgetedApiKey, decideWithin, hasBudgets, nothingTaken, type Taken, UNLIMITED } from './budgets.js'
+import {
+  type BudgetedApiKey,
+  decideExpiry,
+  decideWithin,
+  hasBudgets,
+  nothingTaken,
+  type Taken,
+  UNLIMITED,
+} from './budgets.js'
 import { asSeenBy } from './listed-keys.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Caller, Context, Decision, EntryNote, EntryPosition, Operation, Services } from './operation.js'
@@ -74,7 +82,6 @@ export async function carryOut<Answer>(
       throw error
     }
     call.noteUse()
-    await call.expireIfOver()
     return await call.release()
   } finally {
     call.end()
@@ -117,13 +124,18 @@ function createCall<Answer>(
         return { entries: [], refused: new AuditWriteError('the caller stopped waiting') }
       }
       if (fault && (made.freshness ?? 'current') === 'current') throw fault
-      const { change } = made
+      const expiry = taken && (await decideExpiry(context, taken))
+      const entries = draftEntries(made.entries, caller)
+      const { length } = entries
+      if (expiry) entries.push(...draftEntries(expiry.entries, systemCaller(services)))
       return {
-        entries: draftEntries(made.entries, caller),
+        entries,
         change:
-          change &&
+          (made.change || expiry) &&
           (async (lock, at) => {
-            written = await write(services, made, { lock, at })
+            if (made.change) written = await write(services, made, { lock, at })
+            if (expiry) await write(services, expiry, { lock, at: { ...at, entry_id: at.entry_id + length } })
+            return (made.change ? length : 0) + (expiry?.entries.length ?? 0)
           }),
         encryptQuota,
       }
@@ -135,8 +147,9 @@ function createCall<Answer>(
   }
 
   function decideInBudget(context: Context, apiKey: BudgetedApiKey): Promise<Decision<Answer>> {
+    if (taken?.budgets !== apiKey.budgets) taken = nothingTaken(apiKey)
     return decideWithin(operation, context, {
-      before: taken?.budgets === apiKey.budgets ? taken : nothingTaken(apiKey),
+      before: taken,
       async take(made, before) {
         const now = await services.budgetCounts.take(context.sql, apiKey, made, before)
         taken = now ?? before
@@ -208,12 +221,6 @@ function createCall<Answer>(
       for (const [kind, calls] of decision?.unrecorded ?? []) {
         services.unrecordedCalls.count(kind, { tenant_id, api_key_id, ip_address }, now, calls)
       }
-    },
-    /** Expires the API key, if this call exceeded a budget that wants it so. The entry about that is committed. */
-    async expireIfOver(): Promise<void> {
-      const apiKey = admitted?.apiKey
-      if (!hasBudgets(apiKey) || !taken?.entries.length) return
-      if (readBudgets(apiKey.budgets).when_over === 'expire') await services.expireApiKey(apiKey)
     },
     end(): void {
       isOver = true

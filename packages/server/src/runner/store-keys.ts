@@ -11,6 +11,8 @@ import type { RootKeyProvider } from '../root-key/provider.js'
 import type { Queryable } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
 
+/** How late a store key that a rotation made may be known, in milliseconds: it seals nothing for ten times as long. */
+export const STORE_KEYS_MS = 1_000
 /** The number of a store key, which is wrapped with it: it opens as no other. */
 const NUMBER_BYTES = 4
 

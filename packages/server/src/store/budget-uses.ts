@@ -1,6 +1,6 @@
 /** What API keys used of their budgets, so that all processes count together. */
-import type { BudgetKind } from '@eaas/protocol'
-import type { Queryable } from './db.js'
+import type { BudgetKind, BudgetWindow } from '@eaas/protocol'
+import type { Queryable, Transaction } from './db.js'
 
 /** What an API key requests of a budget. */
 export interface BudgetRequest {
@@ -10,6 +10,8 @@ export interface BudgetRequest {
   calls: number
   per_minute: number
   per_day: number
+  /** whether a window that it exceeds is marked as exceeded at once; otherwise `markExceeded` does that */
+  marks: boolean
 }
 
 /** What a request was granted, by the windows of the database's clock. */
@@ -17,7 +19,7 @@ export interface BudgetUse {
   granted: number
   /** what the minute would have granted alone */
   granted_by_minute: number
-  /** whether this request is the first that the window's limit, as it is now, did not grant */
+  /** whether the window's limit, as it is now, did not grant this request, and was not marked as exceeded yet */
   is_minute_first: boolean
   is_day_first: boolean
   minute_ends_in: number
@@ -39,7 +41,7 @@ export async function countBudgetUse(sql: Queryable, request: BudgetRequest): Pr
 
 async function update(
   sql: Queryable,
-  { tenant_id, api_key_id, kind, calls, per_minute, per_day }: BudgetRequest,
+  { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks }: BudgetRequest,
 ): Promise<BudgetUse | undefined> {
   const [use] = await sql<BudgetUse[]>`
     with windows as (
@@ -55,20 +57,41 @@ async function update(
       select before.*, greatest(0, least(${calls}::bigint, ${per_minute}::bigint - in_minute)) as granted_by_minute from before
     ), days as materialized (
       select minutes.*, greatest(0, least(granted_by_minute, ${per_day}::bigint - in_day)) as granted from minutes
+    ), firsts as materialized (
+      select days.*, granted_by_minute < ${calls}::bigint and minute_over is distinct from ${per_minute}::bigint as is_minute_first,
+             granted < granted_by_minute and day_over is distinct from ${per_day}::bigint as is_day_first
+      from days
     )
     update budget_uses as b set
       minute = u.minute, in_minute = u.in_minute + u.granted_by_minute,
-      minute_over = case when u.granted_by_minute < ${calls}::bigint then ${per_minute}::bigint else u.minute_over end,
+      minute_over = case when u.is_minute_first and ${marks} then ${per_minute}::bigint else u.minute_over end,
       day = u.day, in_day = u.in_day + u.granted,
-      day_over = case when u.granted < u.granted_by_minute then ${per_day}::bigint else u.day_over end
-    from days as u
+      day_over = case when u.is_day_first and ${marks} then ${per_day}::bigint else u.day_over end
+    from firsts as u
     where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind}
-    returning u.granted, u.granted_by_minute,
-              b.minute_over is distinct from u.minute_over as is_minute_first,
-              b.day_over is distinct from u.day_over as is_day_first,
+    returning u.granted, u.granted_by_minute, u.is_minute_first, u.is_day_first,
               pg_catalog.ceil(extract(epoch from u.minute + interval '1 minute' - pg_catalog.now()))::integer as minute_ends_in,
               pg_catalog.ceil(extract(epoch from (u.day + 1)::timestamp at time zone 'UTC' - pg_catalog.now()))::integer as day_ends_in`
   return use
+}
+
+/** What an API key exceeded. */
+export interface Exceeded {
+  kind: BudgetKind
+  window: BudgetWindow
+  limit: number
+}
+
+/** Marks a window as exceeded, unless a later one has begun since. */
+export async function markExceeded(
+  sql: Transaction,
+  { tenant_id, api_key_id }: Pick<BudgetRequest, 'tenant_id' | 'api_key_id'>,
+  { kind, window, limit }: Exceeded,
+): Promise<void> {
+  const [over, used] = window === 'minute' ? ['minute_over', 'in_minute'] : ['day_over', 'in_day']
+  await sql`
+    update budget_uses set ${sql(over)} = ${limit}
+    where tenant_id = ${tenant_id} and api_key_id = ${api_key_id} and kind = ${kind} and ${sql(used)} >= ${limit}`
 }
 
 async function insert(sql: Queryable, { tenant_id, api_key_id, kind }: BudgetRequest): Promise<void> {

@@ -15,14 +15,15 @@ export class DatabaseDeadlineError extends Error {
   override readonly name = 'DatabaseDeadlineError'
 }
 
-/** Waits for `work` until a deadline, which may be over. @throws DatabaseDeadlineError */
-export async function withDeadline<T>(work: Promise<T>, ms = DATABASE_DEADLINE_MS): Promise<T> {
+/** Waits for `work` until a deadline, which may be over. @throws DatabaseDeadlineError, or what `late` makes */
+export async function withDeadline<T>(
+  work: Promise<T>,
+  ms = DATABASE_DEADLINE_MS,
+  late = (): Error => new DatabaseDeadlineError(`the database did not answer within ${ms} ms`),
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new DatabaseDeadlineError(`the database did not answer within ${ms} ms`)),
-      Math.max(0, ms),
-    )
+    timer = setTimeout(() => reject(late()), Math.max(0, ms))
   })
   try {
     return await Promise.race([work, deadline])

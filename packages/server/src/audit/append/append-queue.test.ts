@@ -48,7 +48,7 @@ describe('the appends that wait for a log', () => {
 
   it('are taken apart from changes, whichever came first: one group of the other kind passes a call at most', () => {
     const queue = new AppendQueue({ entries: 0 })
-    const change = async () => undefined
+    const change = async () => 1
     const kinds = [{}, { change }, {}, { change }, { entries: [] }, {}]
     for (const more of kinds) queue.add(appendOf(1, more)).catch(String)
     const groups = Array.from({ length: 3 }, () => queue.take().map(({ append: { change } }) => change !== undefined))
@@ -85,7 +85,7 @@ describe('an append that waits for too long', () => {
   it('is told so at its own time, and whether it may be written', async () => {
     const all = { entries: 0 }
     const queue = new AppendQueue(all)
-    const change = async () => undefined
+    const change = async () => 1
     const [begun, waits] = [told(queue.add(appendOf(1, { change }))), told(queue.add(appendOf(1)))]
     const [taken] = queue.take()
     const failed = expect(queue.whileAwaited(never())).rejects.toThrow('4000 ms')

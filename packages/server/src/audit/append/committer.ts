@@ -54,10 +54,10 @@ export interface Decided {
   entries: readonly EntryDraft[]
   /**
    * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash`
-   * are of the first of them.
+   * are of the first of them. Returns how many of the entries record a change.
    */
   change?:
-    | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<void>)
+    | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<number>)
     | undefined
   /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
   encryptQuota?: number | null | undefined
@@ -288,8 +288,7 @@ export function createCommitter({
         const first = await extension.add(entries)
         if (change) {
           if (!first) throw new Error('a change has no entry')
-          await change(lock, { entry_id: first.id, entry_hash: first.hash, created_at })
-          policy_version += entries.length // each records a change: chain.md 6
+          policy_version += await change(lock, { entry_id: first.id, entry_hash: first.hash, created_at }) // chain.md 6
         }
         meter.count(waiting.decided)
       }

@@ -1,0 +1,33 @@
+import { afterEach, expect, it, vi } from 'vitest'
+import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
+import { createLineWriter } from './emit-checkpoints.js'
+
+afterEach(() => vi.restoreAllMocks())
+
+const lineOf = (tenant_id: string) => ({ tenant_id }) as KeptLine
+
+it('a line that standard output does not take in time counts as not written, and none follows it until it is taken', async () => {
+  const taken: string[] = []
+  const waiting: (() => void)[] = []
+  vi.spyOn(process.stdout, 'write').mockImplementation(((text: string, done: () => void) => {
+    taken.push(JSON.parse(text).tenant_id)
+    waiting.push(done)
+    return false
+  }) as typeof process.stdout.write)
+  const write = createLineWriter(STANDARD_OUTPUT, { deadlineMs: 50 })
+  const other = createLineWriter(STANDARD_OUTPUT, { deadlineMs: 50 })
+
+  await expect(write(lineOf('a'))).rejects.toThrow('standard output (EAAS_CHECKPOINT_FILE=-) takes nothing')
+  await expect(write(lineOf('b'))).rejects.toThrow('takes nothing')
+  await expect(other(lineOf('c'))).rejects.toThrow('takes nothing')
+  expect(taken).toEqual(['a'])
+
+  waiting.shift()?.()
+  await new Promise((resolve) => setImmediate(resolve))
+  const both = Promise.all(['b', 'c'].map((id) => createLineWriter(STANDARD_OUTPUT)(lineOf(id))))
+  await vi.waitFor(() => expect(taken).toEqual(['a', 'b']))
+  waiting.shift()?.()
+  await vi.waitFor(() => expect(taken).toEqual(['a', 'b', 'c']))
+  waiting.shift()?.()
+  await both
+})
