@@ -2,8 +2,6 @@
 export interface Parts {
   server:
     | 'calls'
-    | 'limits'
-    | 'ivs'
     | 'tenants'
     | 'processes'
     | 'change'
@@ -15,6 +13,8 @@ export interface Parts {
     | 'idle'
     | 'growth'
     | 'peer'
+    | 'limits'
+    | 'ivs'
   audit: 'append' | 'storage' | 'scale'
   sdk: 'node' | 'rows' | 'streams' | 'first' | 'chromium'
   profile: 'profile'

@@ -5,8 +5,6 @@ import { parseArgs } from 'node:util'
 export const PARTS = {
   server: [
     'calls',
-    'limits',
-    'ivs',
     'tenants',
     'processes',
     'change',
@@ -18,6 +16,8 @@ export const PARTS = {
     'idle',
     'growth',
     'peer',
+    'limits',
+    'ivs',
   ],
   audit: ['append', 'storage', 'scale'],
   sdk: ['node', 'rows', 'streams', 'first', 'chromium'],

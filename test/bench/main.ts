@@ -34,8 +34,6 @@ type Measurements = { [Part in keyof Parts]: Record<Parts[Part], (scene: Scene) 
 const MEASUREMENTS: Measurements = {
   server: {
     calls: measureCalls,
-    limits: measureLimits,
-    ivs: measureIvs,
     tenants: measureTenants,
     processes: measureProcesses,
     change: measureChange,
@@ -47,6 +45,8 @@ const MEASUREMENTS: Measurements = {
     idle: measureIdle,
     growth: measureGrowth,
     peer: measurePeer,
+    limits: measureLimits,
+    ivs: measureIvs,
   },
   audit: { append: measureAppend, storage: measureStorage, scale: measureScale },
   sdk: { node: measureSdk, rows: measureRows, streams: measureStreams, first: measureFirst, chromium: measureChromium },

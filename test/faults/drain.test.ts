@@ -1,7 +1,10 @@
 // EAAS_DRAIN_SECONDS: a stopping server first reports itself unhealthy, and serves until the balancer must have noticed.
 // The long form, behind haproxy, is slow/drain.test.ts.
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database/database.js'
@@ -54,6 +57,17 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
     process.kill(eaas.pid, 'SIGINT')
     await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
     await eaas.stop()
+  })
+
+  it('ends in its time also where the file of checkpoints takes nothing, for which Node would wait', async () => {
+    const file = join(await mkdtemp(join(tmpdir(), 'drain-')), 'checkpoints')
+    const { database, api_key } = await databaseWithTenant()
+    const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: file } })
+    await untilHealthy(eaas)
+    await rm(file, { force: true })
+    execFileSync('mkfifo', [file])
+    expect((await callsOf(api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'not in the file' })).status).toBe(201)
+    expect((await eaas.stop()).code).toBeNull() // killed by itself
   })
 
   it('ends at SIGHUP on a terminal, as that sends it when it is closed, and elsewhere reads its files again', async () => {

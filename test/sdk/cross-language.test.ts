@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeHex, encodeHex, lengthPrefixed } from '../../packages/protocol/src/bytes.js'
 import type { EnvelopeV2 } from '../../packages/protocol/src/index.js'
-import { decodeEnvelope, encodeSealed, OpenError } from '../../packages/protocol/src/index.js'
-import { createClient, text } from '../../packages/sdk/src/index.js'
+import { decodeEnvelope, encodeSealed } from '../../packages/protocol/src/index.js'
+import { createClient, DecryptionError, text } from '../../packages/sdk/src/index.js'
 import { openExport, openText } from '../../packages/sdk/src/offline.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import vectors from '../independent/envelope.vectors.json' with { type: 'json' }
@@ -75,7 +75,7 @@ describe.each(ENGINES)('envelopes that another language sealed, with %s', (_, en
         () => engine.open(dek.slice(), iv, sealed.subarray(0, -1)),
         () => engine.open(dek.slice(), iv, sealed, lengthPrefixed(new Uint8Array(0))),
       ]) {
-        await expect(async () => opening()).rejects.toThrow(OpenError)
+        await expect(async () => opening()).rejects.toThrow(DecryptionError)
       }
     },
   )

@@ -1,12 +1,12 @@
 // The check that a size of message passes between our engines and another language, both ways; for cross-language.test.ts and test/slow.
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
-import { OpenError } from '../../packages/protocol/src/index.js'
 import type { Engine } from '../../packages/sdk/src/engines/engine.js'
 import { createNobleEngine } from '../../packages/sdk/src/engines/noble.js'
 import * as primitives from '../../packages/sdk/src/engines/noble-primitives.js'
 import { createNodeEngine } from '../../packages/sdk/src/engines/node.js'
 import { createWebEngine } from '../../packages/sdk/src/engines/web.js'
+import { DecryptionError } from '../../packages/sdk/src/errors.js'
 import { type Job, openElsewhere, sealElsewhere } from '../support/vectors/other-language.js'
 
 const nodeAead = createNodeEngine()
@@ -52,7 +52,7 @@ export async function expectExchange({
     expect(same(sealed, made)).toBe(true)
     expect(same(await engine.open(key.slice(), iv, sealed, aad), text)).toBe(true)
     if (bytes > LONG && at % 10 !== 0) continue
-    await expect(async () => engine.open(key.slice(), iv, altered(sealed, at), aad)).rejects.toThrow(OpenError)
+    await expect(async () => engine.open(key.slice(), iv, altered(sealed, at), aad)).rejects.toThrow(DecryptionError)
   }
   const ourJobs = jobs.map((job, at) => ({ ...job, text: ours[at] ?? new Uint8Array(0) }))
   const [refused, ...opened] = await openElsewhere([...ourJobs.slice(0, 1).map(alteredJob), ...ourJobs])

@@ -3,7 +3,15 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { assertOnlyFound, inBatches, type Row, refuseCall, refuseRace, UPSERT_ATTEMPTS } from '@eaas/sdk/adapter'
+import {
+  assertFoundAgain,
+  assertOnlyFound,
+  inBatches,
+  type Row,
+  refuseCall,
+  refuseRace,
+  UPSERT_ATTEMPTS,
+} from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { rewrite, run } from './conditions.js'
 import { boundToMany, takesMany } from './many-rows.js'
@@ -50,7 +58,12 @@ function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]):
 /** Runs in the transaction of a write, or in one of its own. */
 function within<T>(written: Written, change: (inner: Written) => Promise<T>): Promise<T> {
   const { on, known } = written
+  assertFoundAgain(known.sealed)
   if ('rollback' in on) return change(written)
+  if (!on.transaction) {
+    const hint = 'Write the query into its condition: inArray(users.id, db.select(…)).'
+    return refuseCall(`with() of a write of ${known.sealed.name} whose rows must be read before`, hint)
+  }
   if (isSync(on)) {
     const hint = `Read the ids first, and update each row by its own. The driver cannot wait within a transaction.`
     return refuseCall(`a write of ${known.sealed.name} whose rows must be read before`, hint)

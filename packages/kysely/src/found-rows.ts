@@ -4,6 +4,7 @@
  * with values that are sealed to it.
  */
 import {
+  assertFoundAgain,
   assertOnlyFound,
   inBatches,
   type Row,
@@ -137,6 +138,7 @@ function selectOf({ locks }: Steps, table: SealedTable, update: Node): Node {
 
 /** Selects what values are bound to, or all where other columns may say the key of a row. */
 function selectFrom(froms: readonly Node[], table: SealedTable, alias: string, locks: boolean): Node {
+  assertFoundAgain(table)
   const reference = (column: string) => ({
     kind: 'ReferenceNode',
     column: ColumnNode.create(column),

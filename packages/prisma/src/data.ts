@@ -291,7 +291,7 @@ export function isWholeChange({ field, other, isList }: Relation, args: Row): bo
   const given = Object.keys(args).filter((name) => args[name] !== undefined)
   const isWhole = given.every((name) => other.fields.has(name))
   const hasData = isPlain(args.data) && given.every((name) => name === 'where' || name === 'data')
-  if (isWhole === hasData && other.sealed) {
+  if (isWhole === hasData && (other.sealed || other.relations.has('data'))) {
     const hint = 'Write `update: { where: {}, data: { … } }`.'
     refuseCall(`an update of the relation ${field} that could be changes or { where, data }`, hint)
   }

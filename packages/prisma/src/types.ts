@@ -113,12 +113,13 @@ export function readTypes(client: object): Map<string, ModelTypes> {
     if (nullable !== undefined) optional.add(nullable)
     const [, short, characters] = /^\s*(\w+)\s.*@db\.\w*Char\((\d+)\)/.exec(bare) ?? []
     if (short !== undefined) lengths.set(short, Number(characters))
-    const [, id, together = id ?? ''] = /^\s*(?:(\w+)\s.*\s@id\b|@@id\(.*?\[([^\]]*)\])/.exec(bare) ?? []
-    ids.push(...together.split(',').flatMap((one) => /\w+/.exec(one)?.[0] ?? []))
-    const [, among] = /^\s*@@(?:unique|id)\(.*?\[([^\]]*)\]/.exec(bare) ?? []
+    const [, id] = /^\s*(\w+)\s.*\s@id\b/.exec(bare) ?? []
+    if (id !== undefined) ids.push(id)
+    const [, kind, among] = /^\s*@@(unique|id)\(.*?\[([^\]]*)\]/.exec(bare) ?? []
     if (among !== undefined) {
       const fields = among.replaceAll(/\([^)]*\)/g, '').split(',')
       const names = fields.map((one) => one.trim())
+      if (kind === 'id') ids.push(...names)
       const [, own = names.join('_')] = /\bname:\s*"([^"]+)"/.exec(line) ?? []
       uniques.set(own, names)
     }

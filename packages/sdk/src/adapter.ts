@@ -15,6 +15,7 @@ export {
   refuseUnbindable,
 } from './adapter/made-ids.js'
 export {
+  assertFoundAgain,
   assertOnlyFound,
   inBatches,
   MANY_ROWS,

@@ -3,7 +3,7 @@
  * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
  * with values that are sealed to it.
  */
-import { assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertFoundAgain, assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
@@ -107,6 +107,7 @@ async function findRows(
   { known, metadata }: Target,
   runner: QueryRunner,
 ): Promise<Row[]> {
+  assertFoundAgain(known.sealed)
   const columns = metadata.columns.filter((column) => isRead(known, column))
   const state = stateOf(builder)
   state.finding = columns.map((column) => builder.escape(column.databaseName)).join(', ')

@@ -52,6 +52,20 @@ export function inBatches<T>(rows: readonly T[]): T[][] {
 }
 
 /**
+ * Refuses a write whose rows must be read before, if no value is bound to a column by which each is found again: its
+ * condition would be none. Call it before the rows are read.
+ *
+ * @throws InvalidInputError
+ */
+export function assertFoundAgain({ name, bind }: SealedTable): void {
+  if (bind.length > 0) return
+  throw new InvalidInputError(
+    `${name}: this write must read its rows before, and \`bind: false\` leaves no column by which they are found again`,
+    'Name the column of the key in its condition, or bind values to the id.',
+  )
+}
+
+/**
  * Refuses an update that changed more rows than were read for it, since its columns of `bind` do not tell one row from
  * another. Call it within the transaction, which is then rolled back.
  *

@@ -1,4 +1,5 @@
 /** How a server that was told to stop ends within its time. */
+import { isSinkStuck } from '../jobs/emit-checkpoints.js'
 import type { Server } from '../server.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
@@ -40,7 +41,7 @@ export function closeAndExit(server: Closing): void {
   const { app } = server
   setTimeout(() => leave(server), STOP_DEADLINE_MS).unref()
   app.close().then(
-    () => process.exit(), // connections that are still open do not delay the exit
+    () => exit(), // connections that are still open do not delay the exit
     (error: unknown) => {
       app.log.error({ err: error }, 'stopping failed')
       process.exitCode = 1
@@ -52,9 +53,15 @@ export function closeAndExit(server: Closing): void {
 // answering could cut them off.
 async function leave({ app, installation, keepWitnessed }: Closing): Promise<never> {
   app.log.error('did not stop in time')
-  setTimeout(() => process.exit(1), CLOSE_DEADLINE_MS)
+  setTimeout(() => exit(1), CLOSE_DEADLINE_MS)
   await keepWitnessed()
     .then(() => installation.close())
     .catch(() => undefined)
-  process.exit(1)
+  return exit(1)
+}
+
+// A call of the system that does not return holds a thread for which `process.exit` waits.
+function exit(code?: number): never {
+  if (isSinkStuck()) process.kill(process.pid, 'SIGKILL')
+  process.exit(code)
 }

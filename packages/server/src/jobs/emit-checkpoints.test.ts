@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
-import { createLineWriter } from './emit-checkpoints.js'
+import { createLineWriter, isSinkStuck } from './emit-checkpoints.js'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -17,13 +17,16 @@ it('a line that standard output does not take in time counts as not written, and
   const write = createLineWriter(STANDARD_OUTPUT, { deadlineMs: 50 })
   const other = createLineWriter(STANDARD_OUTPUT, { deadlineMs: 50 })
 
-  await expect(write(lineOf('a'))).rejects.toThrow('standard output (EAAS_CHECKPOINT_FILE=-) takes nothing')
+  const onWritten = vi.fn()
+  await expect(write(lineOf('a'), onWritten)).rejects.toThrow('standard output (EAAS_CHECKPOINT_FILE=-) takes nothing')
   await expect(write(lineOf('b'))).rejects.toThrow('takes nothing')
   await expect(other(lineOf('c'))).rejects.toThrow('takes nothing')
   expect(taken).toEqual(['a'])
+  expect([isSinkStuck(), onWritten.mock.calls.length]).toEqual([true, 0])
 
   waiting.shift()?.()
   await new Promise((resolve) => setImmediate(resolve))
+  expect([isSinkStuck(), onWritten.mock.calls.length]).toEqual([false, 1])
   const both = Promise.all(['b', 'c'].map((id) => createLineWriter(STANDARD_OUTPUT)(lineOf(id))))
   await vi.waitFor(() => expect(taken).toEqual(['a', 'b']))
   waiting.shift()?.()

@@ -50,15 +50,17 @@ export function createCheckpointEmitter(
       )
       if (!signed) continue
       const { line, head } = signed
-      if (!written.get(tenant_id)?.some((other) => isEqual(head, other))) await write(line)
-      written.set(tenant_id, [head])
-      proven.set(tenant_id, head)
+      const setWritten = () => {
+        written.set(tenant_id, [head])
+        proven.set(tenant_id, head)
+      }
+      if (written.get(tenant_id)?.some((other) => isEqual(head, other))) setWritten()
+      else await write(line, setWritten)
     }
     for (const [tenant_id, witness] of witnessed) {
       const head = sealedOf(witness) ?? witness
       if (written.get(tenant_id)?.some((other) => isSame(head, other))) continue
-      await write(keep(services, tenant_id, head))
-      written.set(tenant_id, [head])
+      await write(keep(services, tenant_id, head), () => written.set(tenant_id, [head]))
     }
   }
 }
@@ -103,7 +105,9 @@ export function createWitnessEmitter(
         const head = witness && (sealedOf(witness) ?? witness)
         if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
           continue
-        if (!before.some((other) => isSame(head, other))) await write(keep({ signingKey, now }, tenant_id, head))
+        const setWritten = () => written.set(tenant_id, [...(written.get(tenant_id) ?? []), head])
+        if (!before.some((other) => isSame(head, other)))
+          await write(keep({ signingKey, now }, tenant_id, head), setWritten)
         heads.push(head)
       }
       written.set(tenant_id, heads)
@@ -179,14 +183,20 @@ function sinkOf(file: string): Sink {
   return sink
 }
 
+/** Whether a file takes nothing. Node's own exit would wait for it for ever. */
+export function isSinkStuck(): boolean {
+  return [...sinks.values()].some(({ isStuck }) => isStuck)
+}
+
 /**
- * Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves. One that is not
- * written in time counts as not written. @throws StuckSinkError, at once while an earlier line is not written
+ * Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves, and when
+ * `onWritten` is called, which is also called of a line that is written late: a file that is slow gets on by a line
+ * at a time. @throws StuckSinkError, at once while an earlier line is not written
  */
 export function createLineWriter(
   file: string,
   { deadlineMs = WRITE_DEADLINE_MS } = {},
-): (line: KeptLine) => Promise<void> {
+): (line: KeptLine, onWritten?: () => void) => Promise<void> {
   const sink = sinkOf(file)
   let isLastLineEnded = false
   const append = async (line: KeptLine) => {
@@ -197,11 +207,15 @@ export function createLineWriter(
     else await appendFile(file, text, { mode: 0o644, flush: true })
     isLastLineEnded = true
   }
-  return async (line) => {
+  return async (line, onWritten) => {
     if (sink.isStuck) throw new StuckSinkError(file)
     const { last } = sink
     let isLate = false
-    const writing = last.then(() => (isLate ? undefined : append(line)))
+    const writing = last.then(async () => {
+      if (isLate) return
+      await append(line)
+      onWritten?.()
+    })
     const release = () => {
       sink.isStuck = false
     }

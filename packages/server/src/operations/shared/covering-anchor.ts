@@ -45,6 +45,8 @@ export async function findCovering(
   { known, demanded }: ToLink = { known: [], demanded: [] },
 ): Promise<Covering | undefined> {
   const { sql, installationKey } = services
+  // Before the log is read: what it shows is of this time or later, and a checkpoint of later entries is signed later.
+  const created_at = new Date(services.now()).toISOString()
   const anchor = await readAnchor(sql, installationKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
   })
@@ -67,19 +69,19 @@ export async function findCovering(
       hash: covered.hash,
       index,
       proof: inclusionProof(heads.map(anchorLeaf), index),
-      signed: signPosition(services, { last_id: entry.id, hash: entry.hash }, head),
+      signed: signPosition(services, { last_id: entry.id, hash: entry.hash, created_at }, head),
     },
     links: await findLinks(services, { anchor: entry, head, known, demanded }),
   }
 }
 
 function signPosition(
-  { signingKey, now }: Services,
-  { last_id, hash }: Pick<Head, 'last_id' | 'hash'>,
+  { signingKey }: Services,
+  position: Pick<Head, 'last_id' | 'hash' | 'created_at'>,
   head: Head,
 ): string {
-  const statement = { tenant_id: INSTALLATION_ID, last_id, hash, created_at: new Date(now()).toISOString() }
-  if (head.last_id === last_id) return signCheckpoint(signingKey, statement)
+  const statement = { tenant_id: INSTALLATION_ID, ...position }
+  if (head.last_id === position.last_id) return signCheckpoint(signingKey, statement)
   return signStretch(signingKey, { ...statement, head_id: head.last_id, head_hash: head.hash })
 }
 
