@@ -34,7 +34,7 @@ describe('the types of a Prisma schema', () => {
   it.each([
     ['id String @id @db.Uuid', ['id']],
     ['id String // @id', []],
-    ['@@id([user_id, at(sort: Desc)])', ['user_id', 'at']],
+    ['@@id([user_id(length: 10, sort: Desc), at(sort: Desc)])', ['user_id', 'at']],
     ['@@id(name: "one", fields: [at, number])', ['at', 'number']],
   ])('say what identifies a row: %s', (line, ids) => {
     const schema = `model Note {\n  ${line}\n  text String\n}\nmodel Other {\n  name String @unique\n}`
