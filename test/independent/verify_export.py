@@ -246,14 +246,13 @@ def notes_of(kept, export):
                 notes.append(json.loads(text)["checkpoint"])
             except (KeyError, TypeError, ValueError):
                 pass  # a crash cut it short
-        notes = [note for note in notes if type(note) is str and NOTES["checkpoint"].fullmatch(note)]
+        notes = [note for note in notes if parsed(note)]
     else:
         notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
     demand(notes, "this is not a checkpoint of an EaaS audit log")
     header = read_beginning(export)[0]
     logs = (header and header[1], INSTALLATION)
-    read_notes = [(time, int(last_id), note) for note in dict.fromkeys(notes)
-                  for owner, last_id, _, time in [read(NOTES["checkpoint"], note, "a checkpoint")[1:5]] if owner in logs]
+    read_notes = [(time, last_id, note) for note in dict.fromkeys(notes) for owner, last_id, _, time in [parse(note)] if owner in logs]
     demand(read_notes, "there is no checkpoint of this tenant")
     return [note for _, _, note in sorted(read_notes, key=lambda known: known[:2], reverse=True)]
 
@@ -262,6 +261,22 @@ def named_of(notes, export):
     """The newest one of the export's log, or else the newest one."""
     header = read_beginning(export)[0]
     return next((note for note in notes if header and note.split("\n")[1] == header[1]), notes[0])
+
+
+def parse(note):
+    """The owner, id, h and time of a checkpoint, whose signature is not checked."""
+    _, owner, id_, h, time, signed = read(NOTES["checkpoint"], note, "a checkpoint")
+    signature = base64.b64decode(signed, validate=True)
+    demand(base64.b64encode(signature).decode() == signed, "its signature is not base64")
+    return owner, int(id_), unbase64(h, 32), time
+
+
+def parsed(note):
+    """None of what a crash cut short or somebody edited: it proves nothing."""
+    try:
+        return parse(note) if type(note) is str else None
+    except ValueError:
+        return None
 
 
 def chained(before, tenant, id_, columns):
@@ -564,8 +579,8 @@ class Kept:
     """A checkpoint that was kept. `state`: agrees, contradicts, later (signed after the export, of an entry behind its end), or None: not compared."""
 
     def __init__(self, note, tenant):
-        _, owner, id_, h, self.time, _ = NOTES["checkpoint"].fullmatch(note).groups()
-        self.note, self.owner, self.id, self.h, self.is_own, self.state = note, owner, int(id_), unbase64(h, 32), owner == tenant, None
+        self.owner, self.id, self.h, self.time = parse(note)
+        self.note, self.is_own, self.state = note, self.owner == tenant, None
 
 
 class Comparison:
@@ -573,7 +588,7 @@ class Comparison:
 
     def __init__(self, named, notes, tenant, keys):
         notes = list(dict.fromkeys([*([] if named is None else [named]), *notes]))
-        kept = [Kept(note, tenant) for note in notes if NOTES["checkpoint"].fullmatch(note)]
+        kept = [Kept(note, tenant) for note in notes if parsed(note)]
         self.given, self.keys, self.accepted = len(notes), keys, []
         self.named = next((known for known in kept if known.note == named), None)
         self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)

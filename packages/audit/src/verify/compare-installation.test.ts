@@ -176,6 +176,21 @@ describe('a file of checkpoints', () => {
     expect(stderr).toContain(`${unread}: this is not a checkpoint of an EaaS audit log`)
     expect(stderr).not.toContain(read)
   })
+
+  it.each([
+    ['hash', (note: string) => note.replace(/=\n/, '\n')],
+    ['id', (note: string) => note.replace('\n4\n', `\n${2 ** 53}\n`)],
+    ['signature', (note: string) => note.replace(/\n$/, '=\n')],
+  ])('is read but for a line whose %s was damaged, which does not count', async (_, damage) => {
+    const note = noteOf(at(log, 4), 5)
+    expect(damage(note)).not.toBe(note)
+    const kept = linesOf(damage(note), noteOf(at(log, 2), 3), noteOf(at(log, 7), 9))
+    expect((await verified(exportOf(log, 19), kept)).code).toBe(0)
+    const args = [await written(exportOf(log, 19)), ...KEY, '--checkpoint', await written(kept)]
+    const answers = [(await runAuditCommand(['verify', ...args, '--json'])).stdout]
+    if (!findObstacleToVerifier()) answers.push((await runOtherVerifier(args)).stdout)
+    for (const answer of answers) expect(JSON.parse(answer).checkpoints).toMatchObject({ given: 2, not_compared: 0 })
+  })
 })
 
 describe('what a checkpoint of the installation proves against who has the keys of the server', () => {
