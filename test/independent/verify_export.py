@@ -237,7 +237,7 @@ def read_beginning(export):
 
 
 def notes_of(kept, export):
-    """The notes of a text that are of the export's log or of the installation's, the newest first: several notes one after another, or those in
+    """The notes of a text that are of the export's log or of the installation's: several notes one after another, or those in
     the server's lines."""
     if kept.startswith("{"):
         notes = []
@@ -246,22 +246,30 @@ def notes_of(kept, export):
                 notes.append(json.loads(text)["checkpoint"])
             except (KeyError, TypeError, ValueError):
                 pass  # a crash cut it short
-        notes = [note for note in notes if type(note) is str and NOTES["checkpoint"].fullmatch(note)]
+        notes = [note for note in notes if parsed(note)]
     else:
         notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
     demand(notes, "this is not a checkpoint of an EaaS audit log")
     header = read_beginning(export)[0]
-    logs = (header and header[1], INSTALLATION)
-    read_notes = [(time, int(last_id), note) for note in dict.fromkeys(notes)
-                  for owner, last_id, _, time in [read(NOTES["checkpoint"], note, "a checkpoint")[1:5]] if owner in logs]
-    demand(read_notes, "there is no checkpoint of this tenant")
-    return [note for _, _, note in sorted(read_notes, key=lambda known: known[:2], reverse=True)]
+    notes = [note for note in dict.fromkeys(notes) if parse(note)[0] in (header and header[1], INSTALLATION)]
+    demand(notes, "there is no checkpoint of this tenant")
+    return notes
 
 
-def named_of(notes, export):
-    """The newest one of the export's log, or else the newest one."""
-    header = read_beginning(export)[0]
-    return next((note for note in notes if header and note.split("\n")[1] == header[1]), notes[0])
+def parse(note):
+    """The owner, id, h and time of a checkpoint, whose signature is not checked."""
+    _, owner, id_, h, time, signed = read(NOTES["checkpoint"], note, "a checkpoint")
+    signature = base64.b64decode(signed, validate=True)
+    demand(base64.b64encode(signature).decode() == signed, "its signature is not base64")
+    return owner, int(id_), unbase64(h, 32), time
+
+
+def parsed(note):
+    """None of what a crash cut short or somebody edited: it proves nothing."""
+    try:
+        return parse(note) if type(note) is str else None
+    except ValueError:
+        return None
 
 
 def chained(before, tenant, id_, columns):
@@ -557,15 +565,15 @@ class Rights:
 
 
 class KeptNoteError(Exception):
-    """A kept checkpoint contradicts an export and is none itself."""
+    """A kept checkpoint of the log contradicts an export and is none itself."""
 
 
 class Kept:
     """A checkpoint that was kept. `state`: agrees, contradicts, later (signed after the export, of an entry behind its end), or None: not compared."""
 
     def __init__(self, note, tenant):
-        _, owner, id_, h, self.time, _ = NOTES["checkpoint"].fullmatch(note).groups()
-        self.note, self.owner, self.id, self.h, self.is_own, self.state = note, owner, int(id_), unbase64(h, 32), owner == tenant, None
+        self.owner, self.id, self.h, self.time = parse(note)
+        self.note, self.is_own, self.state = note, self.owner == tenant, None
 
 
 class Comparison:
@@ -573,10 +581,15 @@ class Comparison:
 
     def __init__(self, named, notes, tenant, keys):
         notes = list(dict.fromkeys([*([] if named is None else [named]), *notes]))
-        kept = [Kept(note, tenant) for note in notes if NOTES["checkpoint"].fullmatch(note)]
+        kept = [Kept(note, tenant) for note in notes if parsed(note)]
         self.given, self.keys, self.accepted = len(notes), keys, []
-        self.named = next((known for known in kept if known.note == named), None)
         self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)
+        named_first = sorted(self.kept, key=lambda known: (known.note != named, not known.is_own))  # by default the newest of the log, or else the newest
+        self.named = next(iter(named_first), None)
+        demand(self.named or not notes, "none of the checkpoints is of this tenant or of the installation")
+        demand(not self.named or named is None or self.named.note == named, "the checkpoint belongs to another tenant")
+        if self.named:
+            read_note(self.named.note, keys)
         self.left = {}
         for known in self.kept:
             if known.is_own:
@@ -612,6 +625,7 @@ class Comparison:
 
     def judge(self, head, signed_at, shown):
         """`shown`: the end of the installation's log, its time, the entries that the file shows of it, and whether the anchor was compared."""
+        self.has_anchor = shown is not None
         for known in self.kept:
             if known.state:
                 continue
@@ -623,6 +637,8 @@ class Comparison:
                 known.state = "contradicts"
             elif same and compared:
                 known.state = "agrees"
+            if known.state and not known.is_own and not is_signed(known.note, self.keys):
+                known.state = None  # another installation's, in the same file
         lost = [known for known in self.kept if known.state == "contradicts" and self.is_excused(known)]
         wrong = [known for known in self.kept if known.state == "contradicts" and known not in lost]
         for known in sorted(wrong, key=lambda known: (not known.is_own, known.id)):
@@ -635,12 +651,17 @@ class Comparison:
             no_entry = f", and {NO_ENTRY}"
             demand(not known.is_own, f"entry {known.id} is not the one of the checkpoint of {known.time}: {ANOTHER_LOG}{why or no_entry}")
             demand(False, f"entry {known.id} of the installation's log is not that of the checkpoint of {known.time}: {ANOTHER_LOG}{why}")
-        for known in self.left.values():
+        silent, entries = [known for known in self.kept if known.state in (None, "later")], {}
+        for known in silent:
+            entries.setdefault((known.owner, known.id), []).append(known)
+        for known in entries.values():
+            if len({kept.h for kept in known}) == 1:
+                continue
             one, *others = [kept for kept in known if not self.find(kept) and is_signed(kept.note, self.keys)] or [None]
             for other in others:
-                demand(other.h == one.h, f"the checkpoints of {other.time} and of {one.time} state different hashes of entry {one.id}: {ANOTHER_LOG}, and {NO_ENTRY}")
-        silent = self.given - len([known for known in self.kept if known.state in ("agrees", "contradicts")])
-        return {"given": self.given, "not_compared": silent, "accepted": len(lost)}
+                where = f": {ANOTHER_LOG}, and {NO_ENTRY}" if one.is_own else f" of the installation's log: {ANOTHER_LOG}{LEAVE_OUT}"
+                demand(other.h == one.h, f"the checkpoints of {other.time} and of {one.time} state different hashes of entry {one.id}{where}")
+        return {"given": self.given, "not_compared": len(silent) + self.given - len(self.kept), "accepted": len(lost)}
 
     def is_excused(self, kept):
         """An operator accepted the loss: the log's own word, which never counts against its newest checkpoint."""
@@ -648,10 +669,10 @@ class Comparison:
         return self.find(kept) is not None and any((known.is_own or known is self.named) and self.agrees(known) for known in newer)
 
     def unused(self):
-        """The newest that could not be compared, if none that agrees was signed as late."""
+        """The newest that could not be compared, if none that agrees was signed as late. Without an anchor, none of the installation can be."""
         newest = next((known.time for known in self.kept if self.agrees(known)), None)
         return next((known for known in self.kept
-                     if newest is not None and known.state is None and known.time > newest and is_signed(known.note, self.keys)), None)
+                     if newest is not None and known.state is None and (self.has_anchor or known.is_own) and known.time > newest and is_signed(known.note, self.keys)), None)
 
 
 def is_signed(note, keys):
@@ -676,11 +697,9 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
         changes = follow(json.loads(f"[{notes or ''}]"))
         keys = keys_of(changes)
         demand(not keys or public_key in (None, *keys), "the export is of an installation whose signing keys do not include the one given")
-        demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
-        owner = tenant if checkpoint is None else read_note(checkpoint, keys or public_key)[0]
-        demand(owner in (tenant, INSTALLATION), "the checkpoint belongs to another tenant")
+        demand(public_key or checkpoint is None and not checkpoints, "a checkpoint needs the public key that it is checked by")
         comparison = Comparison(checkpoint, checkpoints or [], tenant, keys or public_key)
-        if checkpoint is not None:
+        if comparison.named:
             verdict["checkpoint"] = view(comparison.named)
         anchor, links = None, None
         verdict.update(tenant_id=tenant, after_id=last_id)
@@ -750,7 +769,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
                 demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")
             demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")
             shown = size, at, states + [link[:2] for link in links[2]] if links else states, report["compared"]
-        if checkpoint is not None and not refused:
+        if comparison.named and not refused:
             counted, named = comparison.judge(head, signed_at, shown), comparison.unused() or comparison.named
             compared = named is comparison.named and comparison.agrees(named)
             verdict.update({"checkpoints": counted} if counted["given"] > 1 else {}, checkpoint=view(named), checkpoint_compared=compared)
@@ -802,7 +821,7 @@ if __name__ == "__main__":
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
             notes = None if kept_note is None else notes_of(kept_note, export)
-            proof, named = None, notes and named_of(notes, export)
+            proof, named = None, None
             if args.witness:
                 named, proof = find_witnessed(kept_note, known and known.strip(), witnesses, export)
             answer = verify(export, known and known.strip(), named, notes, proof)

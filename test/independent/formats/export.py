@@ -860,6 +860,8 @@ def export_vectors():
          "verdict": verdict(good, checkpoint_compared=True)},
         {"name": "a whole log, with several checkpoints", "file": file, "checkpoint": kept[6], "checkpoints": [kept[1], kept[3], kept[6]],
          "verdict": verdict(good, checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 0, "accepted": 0})},
+        {"name": "a whole log, with several checkpoints of which none is named", "file": file, "checkpoints": [kept[1], kept[3], kept[6]],
+         "verdict": verdict(good, checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 0, "accepted": 0})},
         {"name": "a log after a purge, with checkpoints of before it and behind it", "file": purged.file(), "checkpoint": kept[4], "checkpoints": [kept[2], kept[4]],
          "verdict": verdict(purged, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
         {"name": "a log that accepts a rollback, with a checkpoint of what it lost", "file": lossy.file(), "checkpoint": kept[6], "checkpoints": [lost, kept[6]],
@@ -951,7 +953,10 @@ def export_vectors():
     valid += [
         {"name": "no anchor, with a checkpoint of the tenant and a newer one of the installation", "file": file, "checkpoint": kept[3],
          "checkpoints": [kept[3], linked(3)],
-         "verdict": verdict(good, checkpoint_compared=False, checkpoint=stated(3), checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+         "verdict": verdict(good, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+        {"name": "a linked anchor, with checkpoints of another installation", "file": with_links, "checkpoint": kept[3],
+         "checkpoints": [kept[3], anchored.note(OTHER_SEED, last_id=2, hash_=hashes[1]), anchored.note(OTHER_SEED, last_id=6)],
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 2, "accepted": 0})},
         {"name": "a linked anchor, with checkpoints of the tenant and of the installation", "file": with_links, "checkpoint": kept[3],
          "checkpoints": [kept[3], linked(2), linked(3), linked(5)],
          "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 4, "not_compared": 0, "accepted": 0})},
@@ -1371,11 +1376,14 @@ def export_vectors():
     def links(name, line=last + 4, checkpoint=None, anchor=went_on, **changes):
         add(f"links: {name}", good.file_with(anchor + anchored.links(**changes)), line, checkpoint)
 
-    def beside(name, note):
-        add(f"links: beside a checkpoint of the tenant, {name}", with_links, last + 4, kept[3], checkpoints=[kept[3], note])
+    def beside(name, *notes):
+        add(f"links: beside a checkpoint of the tenant, {name}", with_links, last + 4, kept[3], checkpoints=[kept[3], *notes])
 
     beside("another one of a linked entry", anchored.note(last_id=2, hash_=hashes[1]))
     beside("one behind the end of the installation's log", anchored.note(last_id=6))
+    beside("two with different hashes of an entry that is not linked", linked(4), anchored.note(last_id=4, hash_=hashes[1]))
+    add("without an anchor, beside a checkpoint of the tenant, two of the installation with different hashes of an entry", file, last + 2, kept[3],
+        checkpoints=[kept[3], linked(4), anchored.note(last_id=4, hash_=hashes[1])])
     back = Anchored(lossy)
     back_with_links = lossy.file_with(back.line(signed=back.stretch()) + back.links())
     add("a log that accepts a rollback, and its newest checkpoint is of what it lost, beside an older one of the installation", back_with_links, last + 5,
@@ -1434,6 +1442,8 @@ def export_vectors():
     add("the log was rewritten before the older of two checkpoints", rewritten.file(), last + 2, rewritten.note(), checkpoints=[kept[5], rewritten.note()])
     add("the log was rewritten before the older of two checkpoints, by a note of its end", rewritten.file(), last + 2, rewritten.note(),
         checkpoints=[kept[6], rewritten.note()])
+    add("the log was rewritten before the older of two checkpoints of which none is named", rewritten.file(), last + 2,
+        checkpoints=[kept[5], rewritten.note()])
     add("the log was cut before the older of two checkpoints", cut.file(), 6, kept[4], checkpoints=[kept[5], kept[4]])
     add("a stretch of a log whose end is not that of the older of two checkpoints", begun.file(begun.stretch(6, hashes[5])), 6, kept[4],
         checkpoints=[kept[6], kept[4]])

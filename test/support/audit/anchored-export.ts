@@ -69,9 +69,9 @@ export function at(log: readonly Entry[], id: number): Entry {
   return entry
 }
 
-/** The note of an entry of a log, as it was signed on a day. */
-export function noteOf({ tenant_id, id, hash }: Entry, on: number): string {
-  return signCheckpoint(signingKey, { tenant_id, last_id: id, hash, created_at: day(on) })
+/** The note of an entry of a log, as it was signed on a day, by default with the key of the export. */
+export function noteOf({ tenant_id, id, hash }: Entry, on: number, key = signingKey): string {
+  return signCheckpoint(key, { tenant_id, last_id: id, hash, created_at: day(on) })
 }
 
 /** The line of a checkpoint file of an installation's log that ended then, which the witness cosigned. */

@@ -24,6 +24,7 @@ import { KeptNoteError } from './compare-checkpoints.js'
 import { readKept } from './kept-checkpoint.js'
 import { splitLines } from './split-lines.js'
 import { verifyCompared } from './verify-compared.js'
+import { verifyExport } from './verify-export.js'
 
 const day = (number: number) => `2026-01-${String(number).padStart(2, '0')}T00:00:00.000Z`
 const SIGNED_AT = day(20)
@@ -231,6 +232,36 @@ describe('a rollback that an operator accepted', () => {
     expect(await printed(twice)).not.toContain('nothing before it')
     expect(await printed(log)).toMatch(/; nothing before it was rewritten, cut or rolled back\n/)
     expect(await verdictOf(log, noteOf(9))).not.toHaveProperty('accepted_rollbacks')
+  })
+})
+
+describe('checkpoints of which none is named', () => {
+  const judge = (lines: readonly string[], ...checkpoints: string[]) =>
+    verifyExport(splitLines([Buffer.from(lines.join(''))]), { publicKey, checkpoints })
+  const ofInstallation = noteOf(1, { tenant_id: INSTALLATION_ID, created_at: day(19) })
+
+  it('are compared all, and the verdict names the newest of the log', async () => {
+    expect(await judge(log, noteOf(4), noteOf(8), ofInstallation)).toMatchObject({
+      ...{ valid: true, checkpoint_compared: true, checkpoint: { id: 8 } },
+      checkpoints: { given: 3, not_compared: 1 },
+    })
+    expect(await judge(log, noteOf(4, { hash: OTHER }), noteOf(8))).toMatchObject({ valid: false, broken_at: 4 })
+    expect(await judge(log, noteOf(4, { hash: OTHER }))).toMatchObject({ valid: false, broken_at: 4 })
+  })
+
+  it('are named by the newest, if none is of the log', async () => {
+    expect(await judge(log, ofInstallation)).toMatchObject({
+      ...{ valid: true, checkpoint_compared: false, checkpoint: { tenant_id: INSTALLATION_ID } },
+    })
+  })
+
+  it('refuse an export if none can be read or is of its log', async () => {
+    for (const note of ['no note', noteOf(4, { tenant_id: '00000000-0000-4000-8000-000000000001' })])
+      expect(await judge(log, note)).toMatchObject({ valid: false, line: 1 })
+  })
+
+  it('are nothing if there are none', async () => {
+    expect(await judge(log)).toEqual(await verifyExport(splitLines([Buffer.from(log.join(''))]), { publicKey }))
   })
 })
 

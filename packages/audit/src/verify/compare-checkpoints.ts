@@ -5,19 +5,19 @@ import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } fro
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Stretch } from '../formats/stretch.js'
 import type { AcceptedRollbacks } from './accepted-rollbacks.js'
-import { byNewest } from './kept-checkpoint.js'
+import { byNewest, namedOf } from './kept-checkpoint.js'
 import { ExportFault } from './read-export.js'
 
 /** How the checkpoints that were given compare with an export that contradicts none of them. */
 export interface ComparedCheckpoints {
   given: number
-  /** those whose entries the file does not have, nor is linked to */
+  /** those whose entries the file does not have, nor is linked to; and what another installation signed */
   not_compared: number
   /** those of entries that the log lost, where an entry of the file says that an operator accepted that */
   accepted: number
 }
 
-/** Thrown for a kept checkpoint that contradicts an export, but that none of the keys signed. */
+/** Thrown for a kept checkpoint of the log that contradicts an export, but that none of the keys signed. */
 export class KeptNoteError extends CheckpointError {
   override readonly name = 'KeptNoteError'
 }
@@ -59,7 +59,7 @@ export class CheckpointComparison {
   readonly #named: Kept
   /** all, the newest first */
   readonly #kept: readonly Kept[]
-  /** those of the log itself that are not compared yet, by their entries */
+  /** those of the log itself of entries that were not read yet, by these */
   readonly #left = new Map<number, Kept[]>()
   readonly #signers: PublicKeys
   readonly #tenant_id: string
@@ -67,24 +67,28 @@ export class CheckpointComparison {
   readonly #given: number
 
   /**
-   * Signatures are checked of `named` and of those alone that the verdict rests on: there may be many thousand.
+   * Signatures are checked of the named one and of those alone that the verdict rests on: there may be many thousand.
+   * @param named by default the newest of the log, or else the newest
    * @param rollbacks of the log, complete once `judge` is called
-   * @throws CheckpointError if none of the signers signed `named`, ExportFault if it is of another log
+   * @throws CheckpointError if none of the signers signed the named one, ExportFault if it is of another log
    */
   constructor(
-    named: string,
+    named: string | undefined,
     notes: readonly string[],
     options: { tenant_id: string; signers: PublicKeys; rollbacks: AcceptedRollbacks },
   ) {
     this.#tenant_id = options.tenant_id
     this.#signers = options.signers
     this.#rollbacks = options.rollbacks
-    this.#named = { ...readCheckpoint(named, options.signers), note: named }
     const isOfLog = ({ tenant_id }: Kept) => tenant_id === options.tenant_id || tenant_id === INSTALLATION_ID
+    const given = [...new Set(named === undefined ? notes : [named, ...notes])]
+    const known = given.flatMap(parseKept).filter(isOfLog)
+    const note = named ?? namedOf(known, options.tenant_id)?.note
+    if (note === undefined) throw new ExportFault('none of the checkpoints is of this tenant or of the installation')
+    this.#named = { ...readCheckpoint(note, options.signers), note }
     if (!isOfLog(this.#named)) throw new ExportFault('the checkpoint belongs to another tenant')
-    const others = [...new Set(notes)].filter((note) => note !== named)
-    this.#given = others.length + 1
-    this.#kept = [this.#named, ...others.flatMap(parseKept).filter(isOfLog)].sort(byNewest)
+    this.#given = given.length
+    this.#kept = [this.#named, ...known.filter((other) => other.note !== note)].sort(byNewest)
     for (const kept of this.#kept)
       if (this.#isOwn(kept)) this.#left.set(kept.last_id, [...(this.#left.get(kept.last_id) ?? []), kept])
   }
@@ -116,17 +120,19 @@ export class CheckpointComparison {
   judge(end: Stretch, installation: ShownInstallation | undefined): Comparison {
     for (const kept of this.#kept) {
       if (kept.state !== undefined) continue
-      const state = this.#isOwn(kept) ? this.#stateAtEnd(kept, end) : installation && this.#stateIn(kept, installation)
+      const state = this.#isOwn(kept)
+        ? this.#stateAtEnd(kept, end)
+        : installation && this.#stateBeside(kept, installation)
       if (state) kept.state = state
     }
     const wrong = this.#kept.filter(({ state }) => state === 'contradicts')
     const excused = wrong.filter((kept) => this.#isExcused(kept))
     const [first] = wrong.filter((kept) => !excused.includes(kept)).sort((a, b) => this.#order(a, b))
     if (first) throw unsignedError(first, this.#signers) ?? this.#faultOf(first, end, installation)
-    for (const kept of this.#left.values()) this.#assertOneHash(kept)
     const silent = this.#kept.filter(({ state }) => state === undefined || state === 'later')
+    for (const kept of byEntry(silent)) this.#assertOneHash(kept)
     const unparsed = this.#given - this.#kept.length
-    const unused = this.#findUnused()
+    const unused = this.#findUnused(installation)
     return {
       named: unused ?? this.#named,
       isCompared: !unused && this.#named.state === 'agrees',
@@ -157,6 +163,12 @@ export class CheckpointComparison {
     return kept.last_id > head_id ? this.#stateBehind(kept, created_at) : undefined
   }
 
+  // Another installation's log has the same id, and its checkpoints may stand in the same file.
+  #stateBeside(kept: Kept, installation: ShownInstallation): State | undefined {
+    const state = this.#stateIn(kept, installation)
+    return state && unsignedError(kept, this.#signers) ? undefined : state
+  }
+
   // A checkpoint of the installation's log vouches for the tenant only by the anchor.
   #stateIn(kept: Kept, { head_id, created_at, known, isCovering }: ShownInstallation): State | undefined {
     if (kept.last_id > head_id) return this.#stateBehind(kept, created_at)
@@ -177,12 +189,16 @@ export class CheckpointComparison {
     return newer.some((other) => (this.#isOwn(other) || other === this.#named) && this.#isAgreeing(other))
   }
 
-  /** The newest that could not be compared, if none that agrees was signed as late. */
-  #findUnused(): Kept | undefined {
+  /**
+   * The newest that could not be compared, if none that agrees was signed as late. With a file that has no anchor, none
+   * of the installation can be.
+   */
+  #findUnused(installation: ShownInstallation | undefined): Kept | undefined {
     const newest = this.#kept.find((kept) => this.#isAgreeing(kept))
     return this.#kept.find(
       (kept) =>
         kept.state === undefined &&
+        (installation !== undefined || this.#isOwn(kept)) &&
         newest !== undefined &&
         kept.created_at > newest.created_at &&
         !unsignedError(kept, this.#signers),
@@ -196,11 +212,16 @@ export class CheckpointComparison {
 
   // The file does not have the entry: which of the two is of this log, it cannot tell.
   #assertOneHash(kept: readonly Kept[]): void {
-    const [one, ...others] = kept.filter((each) => !this.#rollbacks.find(each) && !unsignedError(each, this.#signers))
-    const other = one && others.find(({ hash }) => !equalBytes(hash, one.hash))
-    if (!other) return
+    if (!findOther(kept)) return
+    const signed = kept.filter(
+      (each) => !(this.#isOwn(each) && this.#rollbacks.find(each)) && !unsignedError(each, this.#signers),
+    )
+    const [one] = signed
+    const other = findOther(signed)
+    if (!one || !other) return
     const reason = `the checkpoints of ${other.created_at} and of ${one.created_at} state different hashes of entry ${one.last_id}`
-    throw new ExportFault(`${reason}: ${ANOTHER_LOG}, and ${NOT_ACCEPTED}`, one.last_id)
+    if (this.#isOwn(one)) throw new ExportFault(`${reason}: ${ANOTHER_LOG}, and ${NOT_ACCEPTED}`, one.last_id)
+    throw new ExportFault(`${reason} of the installation's log: ${ANOTHER_LOG}; ${LEAVE_OUT}`)
   }
 
   #faultOf(kept: Kept, end: Stretch, installation: ShownInstallation | undefined): ExportFault {
@@ -216,6 +237,23 @@ export class CheckpointComparison {
       `entry ${last_id} of the installation's log is not that of the checkpoint of ${created_at}: ${ANOTHER_LOG}${hint}`,
     )
   }
+}
+
+/** Checkpoints of one entry of one log together. */
+function byEntry(kept: readonly Kept[]): Iterable<Kept[]> {
+  const entries = new Map<string, Kept[]>()
+  for (const one of kept) {
+    const entry = `${one.tenant_id} ${one.last_id}`
+    const known = entries.get(entry)
+    if (known) known.push(one)
+    else entries.set(entry, [one])
+  }
+  return entries.values()
+}
+
+/** The first with another hash than the very first. */
+function findOther([one, ...others]: readonly Kept[]): Kept | undefined {
+  return one && others.find(({ hash }) => !equalBytes(hash, one.hash))
 }
 
 function ownFault(kept: Kept, end: Stretch, why: string): ExportFault {
@@ -247,7 +285,7 @@ export function describeCheckpoints({ given, not_compared, accepted }: ComparedC
   return [
     ...(not_compared > 0
       ? [
-          `${not_compared} of ${given} could not be compared: the file does not have their entries, nor is linked to them`,
+          `${not_compared} of ${given} could not be compared: the file does not have their entries, nor is linked to them, or another installation signed them`,
         ]
       : []),
     ...(accepted > 0

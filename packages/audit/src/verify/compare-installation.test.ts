@@ -1,4 +1,5 @@
 // Checkpoints of a tenant's log and of the installation's, all of which must agree with an export, in whatever files and order they are given.
+import { createSecretKey } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,10 +17,13 @@ import {
 } from '../../../../test/support/audit/anchored-export.js'
 import { publicKey, TENANT } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+import { signingKeyOf } from '../node/signing-key.js'
 
 const days = (...on: number[]) => on.map((on) => ({ on }))
 const KEY = ['--public-key', publicKey]
 const BY_WITNESS = ['--witness', WITNESS]
+const OTHER = new Uint8Array(32).fill(9)
+const stranger = signingKeyOf(createSecretKey(Buffer.alloc(32, 8)))
 const linesOf = (...notes: string[]) => notes.map((checkpoint) => `${JSON.stringify({ checkpoint })}\n`).join('')
 
 let folder: string
@@ -87,9 +91,41 @@ describe('a checkpoint of the installation beside another one', () => {
     )
   })
 
-  it('is unused if it is newer and the export has no anchor', async () => {
-    const kept = linesOf(noteOf(at(log, 3), 4), noteOf(at(installation, 5), 12))
-    expect(await verified(exportOf(backLog, 19), kept)).toMatchObject({ code: 5 })
+  it('is only counted if the export has no anchor and one of the tenant agrees', async () => {
+    const newer = noteOf(at(installation, 5), 12)
+    expect(await verified(exportOf(log, 19), linesOf(noteOf(at(log, 3), 4), newer))).toMatchObject({
+      code: 0,
+      text: expect.stringContaining('checkpoints 1 of 2 could not be compared'),
+    })
+    for (const kept of [linesOf(newer), linesOf(noteOf(at(log, 3), 4), newer)])
+      expect(await verified(exportOf(log, 19, undefined, 5), kept)).toMatchObject({ code: 5 })
+  })
+
+  it.each([
+    ['of a linked entry', noteOf({ ...at(installation, 3), hash: OTHER }, 6, stranger)],
+    ['of an entry behind the end', noteOf({ ...at(installation, 5), id: 9 }, 12, stranger)],
+  ])('says nothing if the key of another installation signed it: %s', async (_, foreign) => {
+    const exported = exportOf(log, 19, { installation, anchor: 5, linked: [3] })
+    expect(await verified(exported, linesOf(foreign, noteOf(at(log, 7), 9)))).toMatchObject({
+      code: 0,
+      text: expect.stringContaining('checkpoints 1 of 2 could not be compared'),
+    })
+  })
+
+  it.each([
+    ['has no anchor', undefined],
+    ['is not linked to', { installation, anchor: 5, linked: [3] }],
+  ])('contradicts another one of an entry that the export %s', async (_, anchored) => {
+    const entry = at(installation, 4)
+    const kept = (key?: typeof stranger) =>
+      linesOf(noteOf(at(log, 7), 18), noteOf(entry, 10), noteOf({ ...entry, hash: OTHER }, 11, key))
+    expect(await verified(exportOf(log, 19, anchored), kept())).toMatchObject({
+      code: 1,
+      text: expect.stringMatching(
+        /NOT valid: the checkpoints of .* state different hashes of entry 4 of the installation's log: .*give only checkpoints of it from after that/,
+      ),
+    })
+    expect(await verified(exportOf(log, 19, anchored), kept(stranger))).toMatchObject({ code: 0 })
   })
 
   it('takes nothing from a newer one that agrees, nor does one that was signed after the export', async () => {
@@ -175,6 +211,21 @@ describe('a file of checkpoints', () => {
     expect([code, stdout]).toEqual([3, ''])
     expect(stderr).toContain(`${unread}: this is not a checkpoint of an EaaS audit log`)
     expect(stderr).not.toContain(read)
+  })
+
+  it.each([
+    ['hash', (note: string) => note.replace(/=\n/, '\n')],
+    ['id', (note: string) => note.replace('\n4\n', `\n${2 ** 53}\n`)],
+    ['signature', (note: string) => note.replace(/\n$/, '=\n')],
+  ])('is read but for a line whose %s was damaged, which does not count', async (_, damage) => {
+    const note = noteOf(at(log, 4), 5)
+    expect(damage(note)).not.toBe(note)
+    const kept = linesOf(damage(note), noteOf(at(log, 2), 3), noteOf(at(log, 7), 9))
+    expect((await verified(exportOf(log, 19), kept)).code).toBe(0)
+    const args = [await written(exportOf(log, 19)), ...KEY, '--checkpoint', await written(kept)]
+    const answers = [(await runAuditCommand(['verify', ...args, '--json'])).stdout]
+    if (!findObstacleToVerifier()) answers.push((await runOtherVerifier(args)).stdout)
+    for (const answer of answers) expect(JSON.parse(answer).checkpoints).toMatchObject({ given: 2, not_compared: 0 })
   })
 })
 

@@ -61,6 +61,12 @@ export function byNewest(one: Checkpoint, other: Checkpoint): number {
   return one.created_at > other.created_at ? -1 : 1
 }
 
+/** The checkpoint that a verdict on a log names by default: the newest of the log itself, or else the newest. */
+export function namedOf<T extends Checkpoint>(notes: readonly T[], tenant_id: string): T | undefined {
+  const sorted = [...notes].sort(byNewest)
+  return sorted.find((note) => note.tenant_id === tenant_id) ?? sorted[0]
+}
+
 /** Lists the notes of some logs, the newest first. @throws CheckpointError if there is none */
 export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ...KeptNote[]] {
   const [newest, ...others] = notes.filter(({ tenant_id }) => logs.includes(tenant_id))

@@ -7,7 +7,7 @@ import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-chang
 import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { findEnd } from './exported-anchor.js'
-import { assertSameChanges, type Kept, listWitnessedLines, notesOf } from './kept-checkpoint.js'
+import { assertSameChanges, type Kept, listWitnessedLines, namedOf, notesOf } from './kept-checkpoint.js'
 import { ExportFault, isAnchor, readAnchorLine, readHeader } from './read-export.js'
 import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './verify-export.js'
 
@@ -47,8 +47,7 @@ export async function verifyCompared(
           prefer: (checkpoint) => !isLater(checkpoint, beginning),
         })
   const notes = kept === undefined || tenant_id === undefined ? [] : notesOf(kept, [tenant_id, INSTALLATION_ID])
-  const own = notes.find((note) => note.tenant_id === tenant_id)
-  const named = witnessed?.note ?? (own ?? notes[0])?.note
+  const named = witnessed?.note ?? namedOf(notes, tenant_id ?? '')?.note
   // An error of the checkpoint itself is reported as such, not as a fault of the export.
   if (named !== undefined) readCheckpoint(named, signers)
   const verdict = await verifyExport(joined(beginning, lines), {

@@ -125,7 +125,7 @@ export interface VerifyExportOptions {
    * It may be one of before or after a change of keys that the file tells of
    */
   publicKey?: PublicKeys
-  /** a checkpoint that was kept from earlier, as a note */
+  /** the checkpoint that the verdict names, as a note; by default the newest of `checkpoints`, those of the log first */
   checkpoint?: string
   /** all checkpoints that were kept of this log and of the installation's, as notes: none may contradict the file (export.md 6) */
   checkpoints?: readonly string[]
@@ -243,7 +243,7 @@ class ExportReader {
     if (this.changes.length > 0 && this.given && !this.given.some((key) => this.keys.includes(key))) {
       throw new ExportFault('the export is of an installation whose signing keys do not include the one given')
     }
-    if (this.options.checkpoint !== undefined) this.keep(this.options.checkpoint, tenant_id)
+    this.keep(tenant_id)
     this.compareWithKept()
   }
 
@@ -280,10 +280,11 @@ class ExportReader {
     this.links = readLinksLine(line)
   }
 
-  private keep(note: string, tenant_id: string): void {
+  private keep(tenant_id: string): void {
+    const { checkpoint, checkpoints = [] } = this.options
+    if (checkpoint === undefined && checkpoints.length === 0) return
     const { rollbacks, signers } = this
-    const { checkpoints = [] } = this.options
-    this.comparison = new CheckpointComparison(note, checkpoints, { tenant_id, signers, rollbacks })
+    this.comparison = new CheckpointComparison(checkpoint, checkpoints, { tenant_id, signers, rollbacks })
     Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(this.comparison.named) })
   }
 
