@@ -49,7 +49,9 @@ it(`takes one unwrap through the files that the README names, at most ${MOST_DEC
     expect([status, body.dek]).toEqual([200, dek])
   }
   await unwrap() // loads what is loaded once
-  const ran = await filesRun(unwrap)
+  const runs = [await filesRun(unwrap), await filesRun(unwrap), await filesRun(unwrap)]
+  // On a busy machine, what one of them needs was read so long ago that it is read again.
+  const ran = (runs[0] ?? []).filter((path) => runs.every((files) => files.includes(path)))
   await service.close()
   expect(deciding.length).toBeLessThanOrEqual(MOST_DECIDING)
   expect(deciding.filter((path) => !ran.includes(path) && !OTHERS.includes(path))).toEqual([])
