@@ -8,6 +8,7 @@ import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
 
 const PLAIN = 'unwrap'
+const BUDGETED = 'by an API key with a budget'
 /** So many that no call is refused. */
 const BUDGET = { unwrap: { per_minute: 1_000_000_000, per_day: 1_000_000_000 } }
 const USE = {
@@ -33,7 +34,7 @@ export async function measureLimits(scene: Scene): Promise<Findings> {
         keys: [tenant.keyId, 'customers/*'],
         allowed_ips: ['10.0.0.0/8', '127.0.0.0/8', '::1/128'],
       }),
-      'by an API key with a budget': await by({ budgets: BUDGET }),
+      [BUDGETED]: await by({ budgets: BUDGET }),
     }
     const { record, figures } = recorder()
     await interleave(
@@ -49,7 +50,8 @@ export async function measureLimits(scene: Scene): Promise<Findings> {
           what: `unwrap ${name}: CPU a call`,
           against: 'with neither',
           measured: spread(ratios(figures(name, 'cpuUs'), figures(PLAIN, 'cpuUs'))),
-          atMost: 1.05,
+          // A budget counts in the database before the answer.
+          ...(name === BUDGETED ? {} : { atMost: 1.05 }),
         }),
       ),
       tables: [
