@@ -11,7 +11,7 @@ const { url, how, rows, eaas: service } = JSON.parse(process.argv[2] ?? '')
 const eaas = createClient(service)
 const db = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 3 }) })
 
-function withEaas(bind: string[]) {
+function withEaas(bind: string[] | false) {
   const fields = { email: text({ index: 'email_index' }), nick: text(), city: text(), prefs: json() }
   const User = eaas.model({ name: 'users', key: 'users', bind, format: 'text', fields })
   const secret = db.$extends(encrypted({ User }))
@@ -69,7 +69,7 @@ function withNothing() {
 
 const APPLICATIONS: Record<string, () => Omit<Application, 'clear'>> = {
   eaas: () => withEaas(['id']),
-  unbound: () => withEaas([]),
+  unbound: () => withEaas(false),
   aws: withAws,
   plain: withNothing,
 }
