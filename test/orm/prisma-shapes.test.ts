@@ -407,16 +407,11 @@ describe('Prisma', () => {
     expect(await db.user.updateMany({ where: { city: 'x' }, data: { nick: 'all' } })).toEqual({ count: 0 })
     expect((await db.user.findMany()).map(({ nick }) => nick)).toEqual(['all', 'all'])
   })
+  const boundToCity = () =>
+    eaas.model({ name: 'users', keyId, format: 'text', bind: ['city'], fields: { nick: text().nullable() } })
   it('changes each row by itself where several share what their values are bound to', async () => {
     for (let n = 0; n < 2; n++) await db.user.create({ data: user() })
-    const options = {
-      name: 'users',
-      keyId,
-      format: 'text',
-      bind: ['city'],
-      fields: { nick: text().nullable() },
-    } as const
-    const shared = client.$extends(encrypted({ User: eaas.model(options) })).user
+    const shared = client.$extends(encrypted({ User: boundToCity() })).user
     await postgres.exec('update users set nick = null')
     expect(await shared.updateMany({ data: { nick: 'one' }, limit: 1 })).toEqual({ count: 1 })
     expect(await shared.count({ where: { nick: null } })).toBe(2)
@@ -431,14 +426,7 @@ describe('Prisma', () => {
     const other = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
     const config = (other as unknown as { _engineConfig: { inlineSchema: string } })._engineConfig
     config.inlineSchema = config.inlineSchema.replaceAll('@id', '')
-    const options = {
-      name: 'users',
-      keyId,
-      format: 'text',
-      bind: ['city'],
-      fields: { nick: text().nullable() },
-    } as const
-    const shared = other.$extends(encrypted({ User: eaas.model(options) })).user
+    const shared = other.$extends(encrypted({ User: boundToCity() })).user
     await expect(shared.updateMany({ data: { nick: SECRET } })).rejects.toThrow('users: 2 rows, and not 1, have the')
     expect(await shared.count({ where: { nick: null } })).toBe(2)
   })

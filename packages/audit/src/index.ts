@@ -36,7 +36,7 @@ export {
   type Tone,
   withNames,
 } from './report/table.js'
-export { type ComparedCheckpoints, KeptNoteError } from './verify/compare-checkpoints.js'
+export { type ComparedCheckpoints, describeStatement, KeptNoteError } from './verify/compare-checkpoints.js'
 export type { ClockAhead, EntryTimes } from './verify/entry-times.js'
 export * from './verify/exported-anchor.js'
 export * from './verify/join-exports.js'

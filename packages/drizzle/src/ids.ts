@@ -1,6 +1,6 @@
 /** The ids that PostgreSQL would make, made before the insert: encrypted values are bound to them. */
 
-import { createIdMaker, type IdMaker, type Row } from '@eaas/sdk/adapter'
+import { createIdMaker, type IdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
 import { type Column, sql } from 'drizzle-orm'
 import { type KnownTables, sqlName } from './tables.js'
 import type { Database, Written } from './writes.js'
@@ -17,6 +17,9 @@ export async function withMadeIds(
     (key) => isMade(known.columns[key]) && rows.some((row) => row[key] === undefined),
   )
   if (keys.length === 0) return { rows: [...rows], isAlways: false }
+  if (!on.execute) {
+    refuseCall(`with() of an insert into ${known.sealed.name} whose id the database makes`, 'Give the rows their ids.')
+  }
   const columns = keys.map((key) => known.nameIn(key))
   const maker = makers.get(tables) ?? createIdMaker()
   makers.set(tables, maker)

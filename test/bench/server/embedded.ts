@@ -1,4 +1,4 @@
-// The embedded database against PostgreSQL; and what a server costs that nobody calls: its start and its memory.
+// The embedded database against PostgreSQL; and what a server costs that nobody calls: its start and its memory, and two commands.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { commandCpuMs, type Database, startServer } from '../lib/process.js'
 import { type BarRow, type Findings, short, withSpread } from '../lib/report.js'

@@ -1,11 +1,8 @@
-/** The public key and the file of checkpoints that a log is verified by, and the witnesses that must have cosigned one. */
-import { INSTALLATION_ID } from '@eaas/protocol'
 import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { type Kept, listWitnessedLines, readKept } from '../verify/kept-checkpoint.js'
-import type { KeptStatement } from '../verify/verify-export.js'
 import { readGiven } from './files.js'
 
 const KEY_START = 'eaas-audit+'
@@ -78,15 +75,6 @@ export async function readAs<T>(files: string | readonly string[], read: (kept: 
  */
 export async function readKeptFiles(files: string | readonly string[]): Promise<Kept> {
   return readKept(await Promise.all([files].flat().map(async (name) => ({ name, text: await readGiven(name) }))))
-}
-
-/**
- * Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note,
- * and time.
- */
-export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
-  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
-  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
 /** The member of a JSON verdict about what witnesses cosigned; none without witnesses. */

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { PublicKeys } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
+import { describeStatement } from '../verify/compare-checkpoints.js'
 import { notesOf } from '../verify/kept-checkpoint.js'
 import { describeEntry, proveEntries, selectExport, signersOf } from '../verify/prove-entries.js'
 import { readHeader } from '../verify/read-export.js'
@@ -9,7 +10,7 @@ import { splitLines } from '../verify/split-lines.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 import { type ProofVerdict, verifyProof } from '../verify/verify-proof.js'
 import { CommandError, createNew, openGiven, readGiven } from './files.js'
-import { describeStatement, readAs } from './kept-file.js'
+import { readAs } from './kept-file.js'
 import {
   assertComparable,
   JSON_OPTION,

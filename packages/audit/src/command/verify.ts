@@ -1,9 +1,9 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
 import type { Command } from 'commander'
 import { describeRollbacks } from '../verify/accepted-rollbacks.js'
-import { describeCheckpoints } from '../verify/compare-checkpoints.js'
+import { describeCheckpoints, describeStatement } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
-import { describeStatement, describeWitnessed, viewWitnessed } from './kept-file.js'
+import { describeWitnessed, viewWitnessed } from './kept-file.js'
 import {
   assertComparable,
   CHECKPOINT_OPTION,

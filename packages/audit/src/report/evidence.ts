@@ -1,11 +1,11 @@
 /** The first page of a report: the verdict, what it rests on, and what it does not prove. Pure. */
-import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
+import { encodeHex, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
 import { describeLosses, describeRollbacks } from '../verify/accepted-rollbacks.js'
-import { describeCheckpoints } from '../verify/compare-checkpoints.js'
+import { describeCheckpoints, describeStatement } from '../verify/compare-checkpoints.js'
 import { describeAhead, type EntryTimes } from '../verify/entry-times.js'
-import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
+import type { ExportVerdict } from '../verify/verify-export.js'
 
 /** What the sheet is made of. */
 export interface EvidenceSource extends EntryTimes {
@@ -148,7 +148,7 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
     {
       name: 'Checkpoint',
       text: checkpoint
-        ? `${verdict.checkpoint_compared ? 'agrees' : 'NOT compared'}: ${describeKept(checkpoint)}`
+        ? `${verdict.checkpoint_compared ? 'agrees' : 'NOT compared'}: ${describeStatement(checkpoint)}`
         : 'none was given',
     },
     ...(verdict.checkpoints ? describeCheckpoints(verdict.checkpoints) : []).map((text) => ({
@@ -173,11 +173,6 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
         : 'none was given',
     },
   ]
-}
-
-function describeKept({ tenant_id, id, hash, signed_at }: KeptStatement): string {
-  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
-  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
 /** Whether the server alone says that the checkpoint which was compared is of the log that has the anchor. */

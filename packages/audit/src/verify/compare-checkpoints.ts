@@ -1,12 +1,13 @@
 /** Compares every checkpoint that was kept of a log, and of the installation's, with an export of it, see export.md 6. Pure. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Stretch } from '../formats/stretch.js'
 import type { AcceptedRollbacks } from './accepted-rollbacks.js'
-import { byNewest, namedOf } from './kept-checkpoint.js'
+import { byNewest, findNote, namedOf } from './kept-checkpoint.js'
 import { ExportFault } from './read-export.js'
+import type { KeptStatement } from './verify-export.js'
 
 /** How the checkpoints that were given compare with an export that contradicts none of them. */
 export interface ComparedCheckpoints {
@@ -82,7 +83,7 @@ export class CheckpointComparison {
     this.#rollbacks = options.rollbacks
     const isOfLog = ({ tenant_id }: Kept) => tenant_id === options.tenant_id || tenant_id === INSTALLATION_ID
     const given = [...new Set(named === undefined ? notes : [named, ...notes])]
-    const known = given.flatMap(parseKept).filter(isOfLog)
+    const known = given.flatMap((note): Kept | [] => findNote(note) ?? []).filter(isOfLog)
     const note = named ?? namedOf(known, options.tenant_id)?.note
     if (note === undefined) throw new ExportFault('none of the checkpoints is of this tenant or of the installation')
     this.#named = { ...readCheckpoint(note, options.signers), note }
@@ -280,6 +281,15 @@ function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, k
   return `${known}: by these times, the log was rolled back`
 }
 
+/**
+ * Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note,
+ * and time.
+ */
+export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
+  const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
+  return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
+}
+
 /** Describes what the checkpoints beside the one that a verdict names add to it; nothing if all agree. */
 export function describeCheckpoints({ given, not_compared, accepted }: ComparedCheckpoints): string[] {
   return [
@@ -294,16 +304,6 @@ export function describeCheckpoints({ given, not_compared, accepted }: ComparedC
         ]
       : []),
   ]
-}
-
-/** None of a line that a crash cut short or somebody edited: it proves nothing. */
-function parseKept(note: string): Kept[] {
-  try {
-    return [{ ...parseCheckpoint(note), note }]
-  } catch (error) {
-    if (error instanceof CheckpointError) return []
-    throw error
-  }
 }
 
 /** What to say of a checkpoint that contradicts and that none of the keys signed; undefined if one of them did. */

@@ -185,7 +185,7 @@ function splitNotes(text: string): string[] {
 const NOTE_START = new RegExp(`^(?=${ORIGIN}\\n)`, 'm')
 
 /** None of a line that a crash cut short or somebody edited: it proves nothing. */
-function findNote(note: string): KeptNote | undefined {
+export function findNote(note: string): KeptNote | undefined {
   try {
     return { ...parseCheckpoint(note), note }
   } catch (error) {

@@ -1,8 +1,8 @@
 /**
  * `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant.
  */
-import { encodePublicKey } from '@eaas/audit'
-import { describeStatement, describeWitnessed, viewWitnessed } from '@eaas/audit/command'
+import { describeStatement, encodePublicKey } from '@eaas/audit'
+import { describeWitnessed, viewWitnessed } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'

@@ -3,11 +3,10 @@
 import { rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKeys } from '@eaas/audit'
+import { describeStatement, encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKeys } from '@eaas/audit'
 import {
   assertWitnessable,
   CommandError,
-  describeStatement,
   describeWitnessed,
   EXIT_CODES,
   KEY_ID_OPTION,
