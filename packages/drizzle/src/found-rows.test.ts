@@ -1,7 +1,7 @@
 import { createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { eq } from 'drizzle-orm'
-import { text as column, integer, pgTable } from 'drizzle-orm/pg-core'
+import { text as column, integer, type PgTable, pgTable, serial } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
@@ -10,7 +10,7 @@ const people = pgTable('people', { id: integer().primaryKey(), owner: column().n
 
 let close: () => void
 let sent: string[]
-let connect: (bind: false | ['id']) => ReturnType<typeof drizzle>
+let connect: (bind: false | ['id'], table?: PgTable) => ReturnType<typeof drizzle>
 
 beforeEach(async () => {
   const eaas = createClient(createTestService())
@@ -20,7 +20,7 @@ beforeEach(async () => {
     sent.push(sql)
     return { rows: [] }
   })
-  connect = (bind) => {
+  connect = (bind, table = people) => {
     const fields = { email: text() }
     const model = eaas.model({
       name: 'people',
@@ -29,7 +29,7 @@ beforeEach(async () => {
       format: 'text',
       fields,
     } as never)
-    return encrypted(driver, [[people, model]] as never) as never
+    return encrypted(driver, [[table, model]] as never) as never
   }
 })
 afterEach(() => close())
@@ -48,4 +48,13 @@ describe('a write whose rows must be read before', () => {
     await expect(update).rejects.toThrow('with() of a write of people whose rows must be read before')
     expect(sent).toEqual([])
   })
+})
+
+it('an insert whose id the database makes is refused with a common table expression', async () => {
+  const made = pgTable('people', { id: serial().primaryKey(), owner: column().notNull(), email: column().notNull() })
+  const db = connect(['id'], made)
+  const some = db.$with('some').as(db.select({ id: made.id }).from(made))
+  const insert = async () => db.with(some).insert(made).values({ owner: 'ada', email: 'ada@x.org' })
+  await expect(insert).rejects.toThrow('with() of an insert into people whose id the database makes')
+  expect(sent).toEqual([])
 })
