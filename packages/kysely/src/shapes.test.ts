@@ -785,6 +785,18 @@ describe('Kysely', () => {
       expect(calls).toEqual(['begin', 'select', 'rollback'])
     })
   })
+  it('refuses an update of rows that must be read before if nothing is bound, by which they are found again', async () => {
+    const eaas = createClient(createTestService())
+    const fields = { email: text() }
+    const people = eaas.model({ name: 'people', keyId: (row) => row.owner as string, bind: false, fields })
+    const keyed = new Kysely<Database>({ dialect: encrypted(recording, { users: people }) })
+    rows.push({ id: 7 }, { id: 8 })
+    await expect(keyed.updateTable('users').set({ email: SECRET }).execute()).rejects.toThrow(
+      '`bind: false` leaves no column by which they are found again',
+    )
+    expect(sent).toEqual([])
+    eaas.close()
+  })
   it('refuses what is not a model', () => {
     expect(() => encrypted(recording, { users: {} as never })).toThrow(/expected a model/)
   })
