@@ -2,7 +2,7 @@
  * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also
  * works for a tenant that is not served, so that an operator learns what to do after a rollback.
  */
-import type { ExportedEntry } from '@eaas/audit'
+import { type ExportedEntry, readMetadata } from '@eaas/audit'
 import { ComputedHashes, type EntryFault } from '../audit/computed-hashes.js'
 import { alarmMac, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
 import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../audit/head-fault.js'
@@ -212,7 +212,7 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
         remedy: text,
       },
     ]
-    const { api_key_id = '', ...metadata } = metadataOf(entry)
+    const { api_key_id = '', ...metadata } = readMetadata(entry)
     const change = { api_key_id: String(api_key_id) }
     switch (action) {
       case 'api_key.revoke': {
@@ -257,8 +257,4 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
 
 function nameVersion({ key_id, key_version }: ExportedEntry): string {
   return `${key_id} ${key_version ?? 1}`
-}
-
-export function metadataOf({ metadata }: ExportedEntry): Record<string, unknown> {
-  return metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
 }

@@ -2,7 +2,7 @@
  * Finds what a tenant's log lost that took rights away and must be taken away again: revocations of API keys,
  * disablings and destructions of keys. Whatever gave rights is left to the operator. Only reads.
  */
-import type { ExportedEntry } from '@eaas/audit'
+import { type ExportedEntry, readMetadata } from '@eaas/audit'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import type { Operation, Services } from '../runner/operation.js'
@@ -11,7 +11,7 @@ import { listAcceptanceIds } from '../store/alarms.js'
 import { readEvidence } from '../store/audit-evidence.js'
 import type { KeyRow } from '../store/keys.js'
 import { destroyKey } from './destroy-key.js'
-import { diffAudit, metadataOf } from './diff-audit.js'
+import { diffAudit } from './diff-audit.js'
 import { disableKey } from './disable-key.js'
 import { revokeApiKey } from './update-api-key.js'
 
@@ -63,7 +63,7 @@ export async function planReplay(
   const steps: Step[] = []
   const wanted = new Map<string, { status: Status; entry_id: number }>()
   for (const entry of lost) {
-    const api_key_id = String(metadataOf(entry).api_key_id)
+    const api_key_id = String(readMetadata(entry).api_key_id)
     const apiKey = entry.action === 'api_key.revoke' ? apiKeys.get(api_key_id) : undefined
     if (apiKey && apiKey.revoked_at === null && !steps.some(({ id }) => id === api_key_id)) {
       const operation = revokeApiKey({ api_key_id })
@@ -86,7 +86,7 @@ function statusAfter(entry: ExportedEntry): Status | undefined {
   if (entry.action === 'key.disable') return 'disabled'
   if (entry.action === 'key.enable') return 'active'
   if (entry.action !== 'key.destroy') return undefined
-  const { step } = metadataOf(entry)
+  const { step } = readMetadata(entry)
   if (step === 'scheduled') return 'pending_destruction'
   if (step === 'completed') return 'destroyed'
   return step === 'cancelled' ? 'disabled' : undefined // a version was destroyed: what it needs first is another change
