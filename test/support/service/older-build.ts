@@ -13,9 +13,9 @@ const MIGRATIONS = 'packages/server/migrations'
 
 /** Two earlier commits. */
 export interface EarlierCommits {
-  /** the one that added the newest migration, so its build has the schema of these sources */
+  /** the last one that changed the newest migration, so its build has the schema of these sources */
   sameSchema: string
-  /** the one before it */
+  /** the one before the newest migration, which may have had another name at first */
   earlierSchema: string
 }
 
@@ -27,9 +27,11 @@ export function findEarlierCommits(): EarlierCommits | { reason: string } {
       .filter((name) => name.endsWith('.sql'))
       .sort()
       .at(-1)
-    const sameSchema = git('log', '--diff-filter=A', '--format=%H', '-1', '--', `${MIGRATIONS}/${newest}`)
-    if (sameSchema === '') return { reason: `no commit has ${newest} yet` }
-    return { sameSchema, earlierSchema: git('rev-parse', '--verify', `${sameSchema}^`) }
+    const named = `${MIGRATIONS}/${newest?.slice(0, 3)}-*.sql`
+    const [sameSchema, ...before] = git('log', '--format=%H', '--', named).split('\n')
+    if (!sameSchema) return { reason: `no commit has ${newest} yet` }
+    const first = before.at(-1) ?? sameSchema
+    return { sameSchema, earlierSchema: git('rev-parse', '--verify', `${first}^`) }
   } catch {
     return { reason: 'the sources are no clone of the repository' }
   }
