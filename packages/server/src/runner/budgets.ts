@@ -4,7 +4,13 @@
  */
 import { BUDGET_KINDS, type BudgetKind, type BudgetWindow, DETAILS, readBudgets } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import { countBudgetUse, type Exceeded, markExceeded } from '../store/budget-uses.js'
+import {
+  type BudgetRequest,
+  type BudgetUse,
+  countBudgetUse,
+  type Exceeded,
+  markExceeded,
+} from '../store/budget-uses.js'
 import type { Queryable, Sql } from '../store/db.js'
 import type { Context, Decision, EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
@@ -85,40 +91,21 @@ export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
 
 /** Counts what is taken; one per process. */
 export function createBudgetCounts(services: Sql): BudgetCounts {
-  // One statement at a time for each API key, so that none takes the connections of all others. Whoever waits behind a
-  // statement that fails has its error: one after another, they would wait for a database that does not answer.
-  const lines = new Map<string, Promise<unknown>>()
-
-  function inLine<Result>(api_key_id: string, work: () => Promise<Result>): Promise<Result> {
-    const result = (lines.get(api_key_id) ?? Promise.resolve()).then(work)
-    lines.set(api_key_id, result)
-    const leave = () => {
-      if (lines.get(api_key_id) === result) lines.delete(api_key_id)
-    }
-    result.then(leave, leave)
-    return result
-  }
-
+  const countTogether = createCommonCount(services)
   return {
     async take(sql, apiKey, made, before) {
       const { when_over, ...budgets } = readBudgets(apiKey.budgets)
+      const { tenant_id, api_key_id } = apiKey
       let taken: Taken | undefined
       for (const kind of BUDGET_KINDS) {
         const { [kind]: budget } = budgets
         const calls = countUses(made, kind) - before.counts[kind]
         if (!budget || calls <= 0) continue
-        const request = { apiKey, kind, calls, budget, marks: when_over !== 'expire' }
+        const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
+        const request = { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks: when_over !== 'expire' }
         // Under the lock of the head no other connection may be waited for.
-        const { granted, over, exceeded } = await (sql === services
-          ? inLine(apiKey.api_key_id, () => takeOne(sql, request))
-          : takeOne(sql, request))
-        taken ??= before
-        taken = {
-          ...taken,
-          counts: { ...taken.counts, [kind]: taken.counts[kind] + granted },
-          overs: over ? { ...taken.overs, [kind]: over } : taken.overs,
-          exceeded: [...taken.exceeded, ...exceeded],
-        }
+        const use = await (sql === services ? countTogether(apiKey, request) : countBudgetUse(sql, request))
+        taken = addUse(taken ?? before, use, request)
       }
       return taken
     },
@@ -128,29 +115,78 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
 /** Where a budget has no limit: more than is ever counted. */
 const UNBOUNDED = 10 ** 15
 
-interface Request {
-  apiKey: BudgetedApiKey
-  kind: BudgetKind
-  calls: number
-  budget: { per_minute?: number | undefined; per_day?: number | undefined }
-  marks: boolean
+/**
+ * Counts by one statement at a time for each API key, so that none takes the connections of all others. What is requested
+ * of a budget meanwhile is counted by the next statement together. Whoever waits behind a statement that fails has its
+ * error: one after another, they would wait for a database that does not answer.
+ */
+function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRequest) => Promise<BudgetUse> {
+  const lines = new Map<string, Promise<unknown>>()
+  /** what a statement that was not sent yet will count, by its budget */
+  const next = new Map<string, { calls: number; use: Promise<BudgetUse> }>()
+
+  function prepare(budget: string, request: BudgetRequest) {
+    const { api_key_id } = request
+    const line = lines.get(api_key_id) ?? Promise.resolve()
+    const use = line
+      .finally(() => next.delete(budget))
+      .then(() => countBudgetUse(sql, { ...request, calls: together.calls }))
+    const together = { calls: 0, use }
+    next.set(budget, together)
+    lines.set(api_key_id, use)
+    const leave = () => {
+      if (lines.get(api_key_id) === use) lines.delete(api_key_id)
+    }
+    use.then(leave, leave)
+    return together
+  }
+
+  return async ({ api_key_id, budgets }, request) => {
+    const budget = `${api_key_id} ${request.kind} ${budgets}`
+    const together = next.get(budget) ?? prepare(budget, request)
+    const before = together.calls
+    together.calls += request.calls
+    return shareOf(await together.use, request, before)
+  }
 }
 
-async function takeOne(
-  sql: Queryable,
-  { apiKey: { tenant_id, api_key_id }, kind, calls, budget, marks }: Request,
-): Promise<{ granted: number; over: Over | undefined; exceeded: Exceeded[] }> {
-  const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
-  const use = await countBudgetUse(sql, { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks })
+/** What a request gets of what was granted in common: as much as if those before it had been counted alone. */
+export function shareOf(
+  use: BudgetUse,
+  { calls, marks }: Pick<BudgetRequest, 'calls' | 'marks'>,
+  before: number,
+): BudgetUse {
+  const granted_by_minute = clamp(use.granted_by_minute - before, calls)
+  const granted = clamp(use.granted - before, granted_by_minute)
+  // A window that is marked as exceeded is so by the first request that it did not grant whole.
+  const isFirst = (grantedToAll: number) => !marks || before <= grantedToAll
+  return {
+    ...use,
+    granted,
+    granted_by_minute,
+    is_minute_first: use.is_minute_first && granted_by_minute < calls && isFirst(use.granted_by_minute),
+    is_day_first: use.is_day_first && granted < granted_by_minute && isFirst(use.granted),
+  }
+}
+
+function clamp(value: number, most: number): number {
+  return Math.max(0, Math.min(value, most))
+}
+
+function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day }: BudgetRequest): Taken {
   const minute = { window: 'minute', limit: per_minute, isFirst: use.is_minute_first } as const
   const day = { window: 'day', limit: per_day, isFirst: use.is_day_first } as const
   const exceeded = [minute, day]
     .filter(({ isFirst }) => isFirst)
     .map(({ window, limit }): Exceeded => ({ kind, window, limit }))
-  if (use.granted === calls) return { granted: calls, over: undefined, exceeded }
   const { window, limit } = use.granted < use.granted_by_minute ? day : minute
   const retryAfterSeconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
-  return { granted: use.granted, over: { window, limit, retryAfterSeconds }, exceeded }
+  return {
+    ...taken,
+    counts: { ...taken.counts, [kind]: taken.counts[kind] + use.granted },
+    overs: use.granted === calls ? taken.overs : { ...taken.overs, [kind]: { window, limit, retryAfterSeconds } },
+    exceeded: [...taken.exceeded, ...exceeded],
+  }
 }
 
 /**
