@@ -2,6 +2,7 @@
 // sdk/contract/api-keys.ts too.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { countBudgetUse } from '../../packages/server/src/store/budget-uses.js'
 import { dek } from '../support/audit/audit-scene.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
@@ -136,6 +137,22 @@ describe('a budget', () => {
     const day = { limit: 2, operation: 'unwrap', window: 'day' }
     expect(await refusalsOf(caller)).toEqual([minute, day, minute, minute])
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
+  })
+
+  it('is counted in the window in which it is taken, not in that of the beginning of a transaction', async () => {
+    const { id } = await newCaller({ unwrap: { per_minute: 3 } })
+    const left = await service.services.sql.begin(async (sql) => {
+      await sql`select pg_catalog.now()`
+      await sleep(2_100)
+      const request = { tenant_id: owner.tenant.tenant_id, api_key_id: id, kind: 'unwrap', calls: 1 } as const
+      const use = await countBudgetUse(sql, { ...request, per_minute: 3, per_day: 9, marks: true })
+      const [row] = await sql<{ by_clock: number; by_beginning: number }[]>`
+        select 60 - extract(second from pg_catalog.clock_timestamp())::float8 as by_clock,
+               60 - extract(second from pg_catalog.now())::float8 as by_beginning`
+      return { ...row, ends_in: use.minute_ends_in }
+    })
+    expect(left.by_beginning).toBeGreaterThan(left.by_clock ?? 0)
+    expect(left.ends_in).toBeLessThanOrEqual(Math.ceil((left.by_beginning ?? 0) - 2))
   })
 
   it('is not taken for calls that are refused for another reason before anything is opened', async () => {

@@ -28,7 +28,7 @@ export interface BudgetUse {
 
 /**
  * Counts a request as far as the limits grant it. The day counts what the minute grants. The lock of the row orders
- * the processes.
+ * the processes, and the clock is read under it: who waited for the lock does not bring a window back that has ended.
  */
 export async function countBudgetUse(sql: Queryable, request: BudgetRequest): Promise<BudgetUse> {
   const known = await update(sql, request)
@@ -44,15 +44,19 @@ async function update(
   { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks }: BudgetRequest,
 ): Promise<BudgetUse | undefined> {
   const [use] = await sql<BudgetUse[]>`
-    with windows as (
-      select pg_catalog.date_trunc('minute', pg_catalog.now()) as minute, (pg_catalog.now() at time zone 'UTC')::date as day
-    ), before as materialized (
-      select w.minute, w.day, case when b.minute = w.minute then b.in_minute else 0 end as in_minute,
-             case when b.day = w.day then b.in_day else 0 end as in_day,
-             case when b.minute = w.minute then b.minute_over end as minute_over,
-             case when b.day = w.day then b.day_over end as day_over
-      from budget_uses as b cross join windows as w
-      where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind} for update of b
+    with locked as materialized (
+      select * from budget_uses
+      where tenant_id = ${tenant_id} and api_key_id = ${api_key_id} and kind = ${kind} for update
+    ), timed as materialized (
+      select locked.*, pg_catalog.clock_timestamp() as at from locked
+    ), windows as (
+      select timed.*, pg_catalog.date_trunc('minute', at) as now_minute, (at at time zone 'UTC')::date as now_day from timed
+    ), before as (
+      select at, now_minute as minute, now_day as day, case when minute = now_minute then in_minute else 0 end as in_minute,
+             case when day = now_day then in_day else 0 end as in_day,
+             case when minute = now_minute then minute_over end as minute_over,
+             case when day = now_day then day_over end as day_over
+      from windows
     ), minutes as materialized (
       select before.*, greatest(0, least(${calls}::bigint, ${per_minute}::bigint - in_minute)) as granted_by_minute from before
     ), days as materialized (
@@ -70,8 +74,8 @@ async function update(
     from firsts as u
     where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind}
     returning u.granted, u.granted_by_minute, u.is_minute_first, u.is_day_first,
-              pg_catalog.ceil(extract(epoch from u.minute + interval '1 minute' - pg_catalog.now()))::integer as minute_ends_in,
-              pg_catalog.ceil(extract(epoch from (u.day + 1)::timestamp at time zone 'UTC' - pg_catalog.now()))::integer as day_ends_in`
+              pg_catalog.ceil(extract(epoch from u.minute + interval '1 minute' - u.at))::integer as minute_ends_in,
+              pg_catalog.ceil(extract(epoch from (u.day + 1)::timestamp at time zone 'UTC' - u.at))::integer as day_ends_in`
   return use
 }
 
