@@ -110,6 +110,35 @@ describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () 
     }
   })
 
+  it('are tried again after a deadlock with a transaction that has one table and waits for another', async () => {
+    const database = await freshDatabase('deadlock')
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    const sql = connect({ url: database.directUrl, max: 2 })
+    const holder = postgres(database.directUrl, { max: 1 })
+    const migrations = withMigration(`
+      set local deadlock_timeout = '1ms';
+      alter table heads add column later integer; select pg_sleep(1);
+      alter table keys add column later integer`)
+    try {
+      await migrate(sql, MIGRATIONS_DIRECTORY)
+      let migrating: Promise<number[]> | undefined
+      await holder.begin(async (transaction) => {
+        await transaction`set local deadlock_timeout = '1h'`
+        await transaction`lock table keys in access share mode`
+        migrating = migrate(sql, migrations)
+        migrating.catch(() => undefined)
+        const held = () => sql`
+          select from pg_locks where relation = 'heads'::regclass and mode = 'AccessExclusiveLock' and granted`
+        await expect.poll(held, { interval: 20 }).toHaveLength(1)
+        await transaction`lock table heads in access share mode`
+      })
+      expect(await migrating).toEqual([900])
+    } finally {
+      await Promise.all([holder.end(), sql.end()])
+      await rm(migrations, { recursive: true })
+    }
+  })
+
   it('let calls go on while somebody reads the tables, and say who', async () => {
     const service = await startService()
     const { secret } = await service.createTenant()

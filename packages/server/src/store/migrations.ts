@@ -25,6 +25,8 @@ const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
+/** Locks on the tables are held by others, of whom one may wait for this process: on a busy machine PostgreSQL sees that first. */
+const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
 /** The function of PostgreSQL that reports that a row of its catalog changed meanwhile ("tuple concurrently updated"). */
 const CHANGED_MEANWHILE = 'simple_heap_update'
 
@@ -103,7 +105,7 @@ export async function migrate(
       return await acknowledged((workIsDone) => applyMissing(sql, { migrations, complete, holders, workIsDone }))
     } catch (error) {
       // While this process waits for its turn, another one migrates.
-      if (!holders.isWatching() || (error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error
+      if (!holders.isWatching() || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
       const seen = holders.found()
       // Whom to end is not worth ending the migration for.
       const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
