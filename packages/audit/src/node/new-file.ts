@@ -1,8 +1,8 @@
 /** Makes files and folders that are there whole or not at all, and never in the place of another one. */
-import { constants, existsSync, rmSync } from 'node:fs'
-import { copyFile, type FileHandle, link, mkdir, open, rename, rm } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { copyFile, type FileHandle, link, mkdir, open, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { beforeEnd } from './before-end.js'
+import { withDraft } from './draft.js'
 import { syncDirectory } from './sync-directory.js'
 
 /** Only its owner may read it. */
@@ -21,24 +21,21 @@ export async function createFile(path: string, makeText: () => string | Promise<
 
 /** The same, where `write` writes into the file, as what is larger than the memory. */
 export async function createFileBy(path: string, write: (file: FileHandle) => Promise<void>): Promise<boolean> {
-  const draft = draftOf(path)
-  await rm(draft, { force: true }) // left by a crash: process ids are reused, in containers at every start
-  const file = await open(draft, 'wx', PRIVATE_FILE)
-  const release = beforeEnd(() => rmSync(draft, { force: true }))
-  try {
-    const exists = existsSync(path)
-    if (!exists) {
-      await write(file)
-      await file.sync()
+  return withDraft(path, async (draft) => {
+    const file = await open(draft, 'wx', PRIVATE_FILE)
+    try {
+      const exists = existsSync(path)
+      if (!exists) {
+        await write(file)
+        await file.sync()
+      }
+      const isCreated = !exists && (await giveName(draft, path).then(() => true, refuseUnlessExists))
+      await syncDirectory(dirname(path)) // also if another process made it: whatever is sealed later needs it
+      return isCreated
+    } finally {
+      await file.close()
     }
-    const isCreated = !exists && (await giveName(draft, path).then(() => true, refuseUnlessExists))
-    await syncDirectory(dirname(path)) // also if another process made it: whatever is sealed later needs it
-    return isCreated
-  } finally {
-    await file.close()
-    await rm(draft, { force: true })
-    release()
-  }
+  })
 }
 
 /**
@@ -48,11 +45,8 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
  * @returns false if there is something at the path already, which is left as it is; an empty folder is replaced
  */
 export async function createFolder(path: string, texts: ReadonlyMap<string, string>): Promise<boolean> {
-  const draft = draftOf(path)
-  await rm(draft, { recursive: true, force: true })
-  await mkdir(draft, { mode: PRIVATE_FOLDER })
-  const release = beforeEnd(() => rmSync(draft, { recursive: true, force: true }))
-  try {
+  return withDraft(path, async (draft) => {
+    await mkdir(draft, { mode: PRIVATE_FOLDER })
     for (const [name, text] of texts) {
       const file = await open(join(draft, name), 'wx', PRIVATE_FILE)
       await writeAll(file, text).finally(() => file.close())
@@ -62,10 +56,7 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
     const isCreated = await rename(draft, path).then(() => true, refuseUnlessExists)
     await syncDirectory(dirname(path))
     return isCreated
-  } finally {
-    await rm(draft, { recursive: true, force: true })
-    release()
-  }
+  })
 }
 
 /**
@@ -83,10 +74,6 @@ export function explainUnwritten(path: string, error: NodeJS.ErrnoException): st
 
 /** What creating a file calls. */
 const WRITING = ['open', 'mkdir', 'write', 'fsync', 'link', 'copyfile', 'rename']
-
-function draftOf(path: string): string {
-  return `${path}.${process.pid}.new`
-}
 
 async function writeAll(file: FileHandle, text: string): Promise<void> {
   await file.writeFile(text)

@@ -5,7 +5,7 @@
 
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { encodeBase64, KEY_BYTES } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
@@ -13,6 +13,7 @@ import { createWitnessKey, readWitnessKey } from '../formats/cosignature.js'
 import { encodeNoteKey, findBase64, type NoteKey } from '../formats/signed-note.js'
 import { createDirectory } from '../node/create-directory.js'
 import { DataDirectoryInUseError, lockDataDirectory } from '../node/data-directory-lock.js'
+import { withDraft } from '../node/draft.js'
 import { signingKeyOf } from '../node/signing-key.js'
 import { syncDirectory } from '../node/sync-directory.js'
 import type { WitnessConfig } from './config.js'
@@ -60,22 +61,22 @@ export async function createWitness({ directory, key }: WitnessConfig, name: str
   const signingKey = signingKeyOf(createSecretKey(seed))
   const noteKey = createWitnessKey(name, signingKey)
   // Made beside and renamed: a crash leaves a whole witness or none, and nothing is ever overwritten.
-  const draft = `${resolve(directory)}.${process.pid}.new`
-  await createDraft(draft, directory)
   try {
-    if (!known) await writeFile(keyPath(draft), `${encodeBase64(seed)}\n`, { mode: 0o600, flag: 'wx', flush: true })
-    await writeFile(join(draft, '.gitignore'), '*\n', { flag: 'wx', flush: true }) // keeps the key out of git
-    await writeFile(join(draft, 'logs'), LOG_LIST, { flag: 'wx', flush: true })
-    await replaceStateFile(statePath(draft), { witness: encodeNoteKey(noteKey), logs: new Map() })
-    await rename(draft, resolve(directory))
-    await syncDirectory(dirname(resolve(directory)))
+    await withDraft(resolve(directory), async (draft) => {
+      createDraft(draft, directory)
+      if (!known) await writeFile(keyPath(draft), `${encodeBase64(seed)}\n`, { mode: 0o600, flag: 'wx', flush: true })
+      await writeFile(join(draft, '.gitignore'), '*\n', { flag: 'wx', flush: true }) // keeps the key out of git
+      await writeFile(join(draft, 'logs'), LOG_LIST, { flag: 'wx', flush: true })
+      await replaceStateFile(statePath(draft), { witness: encodeNoteKey(noteKey), logs: new Map() })
+      await rename(draft, resolve(directory))
+      await syncDirectory(dirname(resolve(directory)))
+    })
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
     if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'EPERM'].includes(code)) throw error
     throw notEmpty(directory)
   } finally {
     seed.fill(0)
-    await rm(draft, { recursive: true, force: true })
   }
   return noteKey
 }
@@ -119,9 +120,8 @@ export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
 
-async function createDraft(draft: string, directory: string): Promise<void> {
+function createDraft(draft: string, directory: string): void {
   try {
-    await rm(draft, { recursive: true, force: true })
     createDirectory(draft)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException

@@ -167,9 +167,8 @@ describe('the root key of an embedded database', () => {
     }
   })
 
-  it('comes to be although a crash left half a draft, of this process id or another', async () => {
-    const drafts = [`${file}.${process.pid}.new`, `${file}.${process.pid + 1}.new`]
-    for (const draft of drafts) await writeFile(draft, TEXT.slice(0, 10))
+  it('comes to be although a crash left half a draft', async () => {
+    await writeFile(`${file}.0123456789abcdef.new`, TEXT.slice(0, 10))
     await readEmbeddedRootKey(folder, { mayCreate: true })
     expect(await readFile(file, 'utf8')).toMatch(/^[A-Za-z0-9+/]{43}=\n$/)
     expect((await stat(file)).mode & MODE).toBe(0o600)
@@ -177,7 +176,7 @@ describe('the root key of an embedded database', () => {
 
   it('is kept although a crash left a draft of another one', async () => {
     await writeFile(file, TEXT)
-    await writeFile(`${file}.${process.pid}.new`, Buffer.alloc(32, 1).toString('base64'))
+    await writeFile(`${file}.0123456789abcdef.new`, Buffer.alloc(32, 1).toString('base64'))
     expect(exported(await readEmbeddedRootKey(folder, { mayCreate: true }))).toEqual(KEY)
     expect(await readFile(file, 'utf8')).toBe(TEXT)
   })
