@@ -39,8 +39,12 @@ describe('a file that was not written', () => {
     )
   })
 
-  it('is not blamed for what failed while its text was made', () => {
-    const error = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', syscall: 'connect' })
+  it.each([
+    { code: 'ECONNREFUSED', syscall: 'connect' },
+    { code: 'EPIPE', syscall: 'write' },
+    { code: 'ECONNRESET', syscall: 'write' },
+  ])('is not blamed for what failed while its text was made: $syscall $code', (failure) => {
+    const error = Object.assign(new Error('failed'), failure)
     expect(() => explainUnwritten('/etc/eaas/kit.age', error)).toThrow(error)
   })
 })

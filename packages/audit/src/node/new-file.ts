@@ -65,15 +65,21 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
  */
 export function explainUnwritten(path: string, error: NodeJS.ErrnoException): string {
   const { code, syscall } = error
-  if (code === undefined || syscall === undefined || !WRITING.includes(syscall)) throw error
+  if (code === undefined || syscall === undefined || !isOfFile(code, syscall)) throw error
   const what = `${path} cannot be written (${code}), and nothing was.`
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return `${what} The disk of ${dirname(path)} is full: make room there, or name another path.`
   return `${what} Name a path in a folder that exists and that you may write to.`
 }
 
-/** What creating a file calls. */
-const WRITING = ['open', 'mkdir', 'write', 'fsync', 'link', 'copyfile', 'rename']
+/** What creating a file calls, besides write. */
+const CREATING = ['open', 'mkdir', 'fsync', 'link', 'copyfile', 'rename']
+/** What a write to a file ends with, and one to a connection does not. */
+const UNWRITTEN = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS']
+
+function isOfFile(code: string, syscall: string): boolean {
+  return syscall === 'write' ? UNWRITTEN.includes(code) : CREATING.includes(syscall)
+}
 
 async function writeAll(file: FileHandle, text: string): Promise<void> {
   await file.writeFile(text)
