@@ -1,4 +1,7 @@
-import { afterEach, expect, it, vi } from 'vitest'
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, it, onTestFinished, vi } from 'vitest'
 import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import { createLineWriter, isSinkStuck } from './emit-checkpoints.js'
 
@@ -33,4 +36,22 @@ it('a line that standard output does not take in time counts as not written, and
   await vi.waitFor(() => expect(taken).toEqual(['a', 'b', 'c']))
   waiting.shift()?.()
   await both
+})
+
+it('a line begins on a line of its own, whoever left the one before it cut short', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'eaas-checkpoints-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'checkpoints')
+  const write = createLineWriter(file)
+  await write(lineOf('a'))
+  await appendFile(file, '{"tenant_id":"b') // as another writer whose disk was full
+  await write(lineOf('c'))
+  await createLineWriter(file)(lineOf('d'))
+  expect((await readFile(file, 'utf8')).split('\n')).toEqual([
+    '{"tenant_id":"a"}',
+    '{"tenant_id":"b',
+    '{"tenant_id":"c"}',
+    '{"tenant_id":"d"}',
+    '',
+  ])
 })

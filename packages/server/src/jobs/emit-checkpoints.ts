@@ -3,7 +3,7 @@
  * was witnessed.
  */
 
-import { appendFile, open } from 'node:fs/promises'
+import { appendFile, open, stat } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
@@ -198,14 +198,10 @@ export function createLineWriter(
   { deadlineMs = WRITE_DEADLINE_MS } = {},
 ): (line: KeptLine, onWritten?: () => void) => Promise<void> {
   const sink = sinkOf(file)
-  let isLastLineEnded = false
   const append = async (line: KeptLine) => {
-    if (!isLastLineEnded) await endLastLine(file)
-    isLastLineEnded = false // where the disk is full, a part of the line is written
     const text = `${JSON.stringify(line)}\n`
-    if (file === STANDARD_OUTPUT) await print(text)
-    else await appendFile(file, text, { mode: 0o644, flush: true })
-    isLastLineEnded = true
+    if (file === STANDARD_OUTPUT) return print(text)
+    await appendFile(file, `${(await isCutShort(file)) ? '\n' : ''}${text}`, { mode: 0o644, flush: true })
   }
   return async (line, onWritten) => {
     if (sink.isStuck) throw new StuckSinkError(file)
@@ -227,16 +223,16 @@ export function createLineWriter(
   }
 }
 
-// A crash or a full disk may have cut the last line short: the next one must begin on a line of its own.
-async function endLastLine(file: string): Promise<void> {
-  if (file === STANDARD_OUTPUT) return
-  const handle = await open(file, 'a+', 0o644)
+// A crash or a full disk may have cut the last line short, whoever wrote it: the next one must begin on a line of its own.
+// A pipe is not opened, of which this would be a second reader.
+async function isCutShort(file: string): Promise<boolean> {
+  const found = await stat(file).catch(() => undefined) // appending says what is wrong
+  if (!found?.isFile() || found.size === 0) return false
+  const handle = await open(file)
   try {
-    const found = await handle.stat()
-    if (!found.isFile() || found.size === 0) return
     const last = Buffer.alloc(1)
     await handle.read(last, 0, 1, found.size - 1)
-    if (last[0] !== LINE_FEED) await handle.appendFile('\n')
+    return last[0] !== LINE_FEED
   } finally {
     await handle.close()
   }
