@@ -1,7 +1,6 @@
 // The output of commands: to a terminal, to a reader that closes the pipe early, and to scripts by the exit code.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -138,11 +137,14 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     const out = join(folder, 'there.ndjson')
     await writeFile(out, 'x')
     for (const [path, reason] of [
-      [out, 'it exists already, and is not overwritten'],
-      [join(folder, 'none', 'out.ndjson'), 'its folder does not exist'],
+      [out, ': it exists already, and is not overwritten'],
+      [
+        join(folder, 'none', 'out.ndjson'),
+        ' cannot be written (ENOENT), and nothing was. Name a path in a folder that exists and that you may write to.',
+      ],
     ] as const) {
       const { code, stderr } = await run('audit', 'export', '--tenant', tenant_id, '--out', path)
-      expect([code, stderr]).toEqual([1, `eaas: ${path}: ${reason}\n`])
+      expect([code, stderr]).toEqual([1, `eaas: ${path}${reason}\n`])
     }
     expect(await readFile(out, 'utf8')).toBe('x')
   })
@@ -178,7 +180,7 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     ])
   })
 
-  it('that exports leaves no part of a file when it is interrupted', async () => {
+  it.each(['SIGINT', 'SIGHUP'] as const)('that exports leaves no part of a file when %s ends it', async (signal) => {
     const tenant = await service.createTenant()
     const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
     const wrap = { op: 'wrap', key_id: id, dek: Buffer.alloc(32, 5).toString('base64') }
@@ -186,11 +188,12 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     for (let round = 0; round < 30; round++) await tenant.call('POST', '/v1/batch', { operations })
     const out = join(folder, 'out.ndjson')
     const { child, ended } = start(['audit', 'export', '--tenant', tenant.tenant.tenant_id, '--out', out])
-    while (!existsSync(out) && child.exitCode === null) await sleep(5)
-    child.kill('SIGINT')
+    const listMade = async () => (await readdir(folder)).filter((name) => name.startsWith('out.ndjson'))
+    while ((await listMade()).length === 0 && child.exitCode === null) await sleep(5)
+    child.kill(signal)
     const { code, stderr } = await ended
-    expect([code, stderr]).toEqual([1, `eaas: the export was stopped, and ${out} removed\n`])
-    expect(await readdir(folder)).not.toContain('out.ndjson')
+    expect([code, stderr]).toEqual([null, `eaas: interrupted: ${out} was not written\n`])
+    expect(await listMade()).toEqual([])
   })
 })
 

@@ -2,9 +2,9 @@
  * The files that a command is given: read, or created, with an error that says what is wrong with the path.
  */
 import { createReadStream } from 'node:fs'
-import { access, constants, type FileHandle, open, readFile, stat } from 'node:fs/promises'
+import { access, constants, type FileHandle, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { createFile, createFolder, explainUnwritten } from '../node/new-file.js'
+import { createFile, createFileBy, createFolder, explainUnwritten } from '../node/new-file.js'
 
 /** Thrown when a command cannot do what it was asked to; the message says why. */
 export class CommandError extends Error {
@@ -57,16 +57,6 @@ export async function assertFile(path: string): Promise<void> {
 }
 
 /**
- * Creates a file that only its user may read; never overwrites one. @throws CommandError if it cannot
- * be created
- */
-export function openNew(path: string): Promise<FileHandle> {
-  return open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) =>
-    refuse(path, error, { ENOENT: 'its folder does not exist' }),
-  )
-}
-
-/**
  * Creates a file that only its user may read, whole or not at all; never overwrites one. @throws CommandError
  * if it cannot be written
  */
@@ -75,6 +65,11 @@ export async function createNew(path: string, text: string): Promise<void> {
     path,
     createFile(resolve(path), () => text),
   )
+}
+
+/** The same, where `write` writes into the file, as what is larger than the memory. */
+export async function createNewBy(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
+  await assertCreated(path, createFileBy(resolve(path), write))
 }
 
 /** The same for a folder with files, by their names. */
@@ -89,9 +84,9 @@ async function assertCreated(path: string, creating: Promise<boolean>): Promise<
   if (!isCreated) refuse(path, { code: 'EEXIST' })
 }
 
-function refuse(path: string, error: unknown, reasons: typeof REASONS = {}): never {
+function refuse(path: string, error: unknown): never {
   const { code = '' } = error as NodeJS.ErrnoException
-  const reason = reasons[code] ?? REASONS[code]
+  const reason = REASONS[code]
   if (reason === undefined) throw error
   throw new CommandError(`${path}: ${reason}`)
 }

@@ -1,22 +1,21 @@
 /** `eaas audit`: reads, exports and verifies the log for the operator. */
 
-import { rm } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { describeStatement, encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKeys } from '@eaas/audit'
 import {
   assertWitnessable,
-  CommandError,
+  createNewBy,
   describeWitnessed,
   EXIT_CODES,
   KEY_ID_OPTION,
-  openNew,
   readTime,
   STANDARD_STREAM,
   viewWitnessed,
   WITNESS_OPTION,
 } from '@eaas/audit/command'
-import { explainUnwritten } from '@eaas/audit/node'
+import { beforeEnd } from '@eaas/audit/node'
 import {
   ACTIONS,
   type Action,
@@ -433,25 +432,10 @@ async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown)
   }
 }
 
-/** Codes of the system for a disk that is full, which a connection never ends with. */
-const FULL = ['ENOSPC', 'EDQUOT']
-
-// Never overwrites a file. An incomplete export is removed, after Ctrl-C too.
+// Never overwrites a file.
 async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
-  const stopping = new AbortController()
-  const stop = () => stopping.abort()
-  process.once('SIGINT', stop).once('SIGTERM', stop)
-  const file = await openNew(path)
-  try {
-    await pipeline(content, file.createWriteStream({ flush: true }), { signal: stopping.signal })
-  } catch (error) {
-    await rm(path, { force: true })
-    if (stopping.signal.aborted) throw new Refusal('E_STATE', `the export was stopped, and ${path} removed`)
-    const { code = '' } = error as NodeJS.ErrnoException
-    throw FULL.includes(code) ? new CommandError(explainUnwritten(path, error as NodeJS.ErrnoException)) : error
-  } finally {
-    process.off('SIGINT', stop).off('SIGTERM', stop)
-  }
+  const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
+  await createNewBy(path, (file) => writeFile(file, content)).finally(release)
 }
 
 /** Prints a signed statement of where a tenant's log ends. */
