@@ -1,7 +1,7 @@
 /** The file of a unix socket that the server listens on. */
+import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, lstatSync, renameSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
-import { ListenError } from '@eaas/audit/node'
+import { answers, ListenError } from '@eaas/audit/node'
 
 /**
  * Makes room for a socket where a process that ended without removing its own left one. Node does not remove it.
@@ -13,11 +13,11 @@ export async function claimSocketFile(path: string): Promise<void> {
   if (!found) return
   if (!found.isSocket())
     throw new ListenError(`Cannot listen on ${path}: it is no socket. Remove it, or set EAAS_SOCKET to another path.`)
-  if (await answers(path)) throw inUse(path)
+  if (await isTaken(path)) throw inUse(path)
   // Another process may claim it at the same time, and listen by now. So what is removed is first taken aside.
-  const aside = `${path}.${process.pid}`
+  const aside = `${path}.${randomBytes(8).toString('hex')}`
   renameSync(path, aside)
-  if (await answers(aside)) {
+  if (await isTaken(aside)) {
     linkSync(aside, path)
     rmSync(aside)
     throw inUse(path)
@@ -37,13 +37,6 @@ function inUse(path: string): ListenError {
 }
 
 // Whatever else than a refusal happens, as where this user may not connect, somebody may be there.
-function answers(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path)
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT'))
-  })
+function isTaken(path: string): Promise<boolean> {
+  return answers(path).catch(() => true)
 }
