@@ -70,6 +70,11 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
 
   it.each([
     ['another server', { text: 'EAAS_URL=https://eaas.example.org\n' }, /has the EAAS_URL of another server/],
+    [
+      'a name like an address',
+      { text: 'EAAS_URL=http://127.0.0.1.example.org\n' },
+      /has the EAAS_URL of another server/,
+    ],
     ['no URL', { text: 'EAAS_URL=elsewhere\n' }, /has the EAAS_URL of another server/],
     ['PostgreSQL', { set: { EAAS_DATABASE_URL: 'postgres://127.0.0.1/x' } }, /EAAS_DATABASE_URL is set/],
     ['other machines', { set: { EAAS_HOST: '0.0.0.0' } }, /EAAS_HOST lets other machines in/],

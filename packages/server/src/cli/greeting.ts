@@ -32,7 +32,7 @@ export function baseUrl(host: string, port: number, { isTls = false } = {}): str
 /** Whether only this machine reaches the address. */
 export function isLocal(url: string): boolean {
   const { hostname } = new URL(url)
-  return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }
 
 /**
