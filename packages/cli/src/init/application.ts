@@ -1,4 +1,5 @@
 /** The application in a folder: its sources as they are, and as they will be. */
+import { isUtf8 } from 'node:buffer'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { resolvePath } from '../files.js'
@@ -81,6 +82,10 @@ function readSources(io: Io, folder: string, sources: Map<string, string>): void
   }
 }
 
+/** @throws UsageError where it is not UTF-8: it could not be written back as it was */
 export function readIfThere(io: Io, path: string): string | undefined {
-  return existsSync(resolvePath(io, path)) ? readFileSync(resolvePath(io, path), 'utf8') : undefined
+  if (!existsSync(resolvePath(io, path))) return undefined
+  const bytes = readFileSync(resolvePath(io, path))
+  if (!isUtf8(bytes)) throw new UsageError(`${path}: it is not UTF-8. Save it as UTF-8, and run init again`)
+  return bytes.toString()
 }

@@ -389,6 +389,23 @@ describe('init elsewhere', () => {
     expect(await init([])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
   })
 
+  it('writes nothing where it would change bytes of a file that is not UTF-8, and reads past others', async () => {
+    putPrisma()
+    const latin1 = (path: string, text: string) => writeFileSync(join(folder, path), Buffer.from(text, 'latin1'))
+    latin1('src/old.js', '// caf\xe9\n')
+    for (const [path, text] of [
+      ['.env', 'NAME=caf\xe9\n'],
+      ['prisma/schema.prisma', `// caf\xe9\n${SCHEMA}`],
+    ] as const) {
+      latin1(path, text)
+      const before = files()
+      expect(await init([...OF_CUSTOMER, '--yes'])).toEqual({ code: 2, out: '', err: expect.stringContaining(path) })
+      expect([files(), readFileSync(join(folder, path), 'latin1')]).toEqual([before, text])
+      put(path, path === '.env' ? '' : SCHEMA)
+    }
+    expect((await init([...OF_CUSTOMER, '--yes'])).code).toBe(0)
+  })
+
   it('needs an application', async () => {
     expect(await init([])).toMatchObject({ code: 2, err: expect.stringContaining('there is no package.json') })
     put('package.json', '{')

@@ -61,6 +61,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     .filter(({ before, after }) => before !== after)
   if (changes.some(({ file, before }) => file === path && before !== undefined))
     throw new UsageError(`${path}: it exists already with another content, and is not replaced`)
+  for (const change of changes) assertAsRead(io, change)
   const diff = changes.flatMap(({ file, before, after }) => [...unifiedDiff(file, before, after), ''])
   await write(io.stdout, diff.map((line) => `${line.split('\t').map(visibleLine).join('\t')}\n`).join(''))
   if (changes.length > 0 && !given.yes) {
@@ -155,9 +156,15 @@ interface Change {
   after: string
 }
 
-/** @throws UsageError where the file is no longer what it was when it was read */
-async function writeChange(io: Io, { file, before, after }: Change): Promise<void> {
+/** @throws UsageError where the file is no longer what it was when it was read, or is not UTF-8 */
+function assertAsRead(io: Io, { file, before }: Change): void {
   if (readIfThere(io, file) !== before) throw new UsageError(`${file}: it was changed meanwhile. Run init again`)
+}
+
+/** @throws UsageError as `assertAsRead` does */
+async function writeChange(io: Io, change: Change): Promise<void> {
+  assertAsRead(io, change)
+  const { file, before, after } = change
   const isThere = before !== undefined
   const path = resolvePath(io, file)
   await mkdir(dirname(path), { recursive: true })
