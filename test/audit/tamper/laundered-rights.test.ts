@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { currentKey, type EntryDraft, extendChain } from '../../../packages/server/src/audit/formats/chain.js'
 import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/formats/row-mac.js'
+import { suspendTenant as suspend } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../../packages/server/src/runner/perform.js'
 import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
@@ -469,4 +470,13 @@ describe('a row that somebody put back is refused at use:', () => {
     expect((await fresh().call(owner.secret, 'GET', `/v1/keys/${id}`)).body.status).toBe('destroyed')
     expect((await server.call(owner.secret, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
   })
+})
+
+it('a suspended tenant is served by no server that finds its status as its encoding', async () => {
+  const suspended = await service.createTenant()
+  const { tenant_id } = suspended.tenant
+  await performAsSystem(service.services, tenant_id, suspend({ reason: 'court order' }))
+  await sql()`
+    update tenants set plaintext_encoding = status, status = 'active' where tenant_id = ${tenant_id} and status = 'suspended'`
+  expect((await fresh().call(suspended.secret, 'GET', '/v1/keys')).status).toBe(500)
 })

@@ -146,6 +146,10 @@ def row_mac_vectors():
     wrong("the status left out of a suspended tenant", "tenants", {**tenant, "status": "suspended"}, row_bytes("tenants", tenant))
     wrong("status and encoding exchanged", "tenants", {**tenant, "plaintext_encoding": "base64", "status": "suspended"},
           row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "suspended", "base64"]))
+    wrong("the status of a suspended tenant as its encoding", "tenants", {**tenant, "plaintext_encoding": "suspended"},
+          row_bytes("tenants", {**tenant, "status": "suspended"}))
+    wrong("the encoding of a tenant as its status", "tenants", {**tenant, "status": "base64"},
+          row_bytes("tenants", {**tenant, "plaintext_encoding": "base64"}))
     wrong("the oldest version that opens not left out where it is 1", "keys", named, row_bytes("keys", named, values=[*values, 1]))
     closed = {**named, "min_unwrap_version": 2, "min_unwrap_since": late, "destroyed_through": 1}
     wrong("the last destroyed version as a number", "keys", closed, row_bytes("keys", closed, values=[*row_values("keys", closed)[:-1], 1]))

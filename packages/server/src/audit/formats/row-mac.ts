@@ -1,11 +1,11 @@
 /** The MACs of the rows that grant rights (row-mac.md): tenants, keys, key versions, API keys. */
 import type { KeyObject } from 'node:crypto'
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, wire } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import type { TenantRow } from '../../store/tenants.js'
+import { TENANT_STATUSES, type TenantRow } from '../../store/tenants.js'
 import { equalBytes } from './chain.js'
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
@@ -37,12 +37,17 @@ export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>, cover =
 }
 
 // row-mac.md 1: rows from before these columns existed have a MAC without them.
-function unlessUtf8(encoding: TenantRow['plaintext_encoding']): string[] {
-  return encoding === 'utf8' ? [] : [encoding]
+function unlessUtf8(encoding: TenantRow['plaintext_encoding']): Column[] {
+  return encoding === 'utf8' ? [] : [oneOf(wire.PLAINTEXT_ENCODINGS, encoding)]
 }
 
-function unlessActive(status: TenantRow['status']): string[] {
-  return status === 'active' ? [] : [status]
+function unlessActive(status: TenantRow['status']): Column[] {
+  return status === 'active' ? [] : [oneOf(TENANT_STATUSES, status)]
+}
+
+/** Has a value that no server writes stand in a list, as none does in a MAC: it is not taken for the value of another column. */
+function oneOf(values: readonly string[], value: string): Column {
+  return values.includes(value) ? value : [value]
 }
 
 function unlessAll(keys: ApiKeyRow['keys']): (readonly string[])[] {
