@@ -41,7 +41,7 @@ import {
   toJson,
   toText,
 } from './input.js'
-import { holdSecrets, type Secrets } from './records/application-secret.js'
+import { holdSecrets } from './records/application-secret.js'
 import {
   demandContext,
   type OpenableParts,
@@ -51,7 +51,7 @@ import {
   sealBound,
 } from './records/bound-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
-import { readSecrets, type SecretOptions } from './records/secret-options.js'
+import { type GivenSecrets, readSecrets, type SecretOptions } from './records/secret-options.js'
 import type { Soon } from './waiting.js'
 
 export type { Context, Envelope, Purpose, WrapContext, WrappedKey } from '@eaas/protocol'
@@ -104,15 +104,16 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
   const { dek, wrapped } = options
   assertFormat(options)
   // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the
-  // call returns.
+  // call returns. Nothing is copied before everything is checked: what throws here wipes nothing.
   const header = readWrapped(wrapped)
   const aad = readFormatAad(header.key_id, options)
-  const plaintext = new Uint8Array(readValue(value))
+  if (options.secret && !aad) refuse('an envelope of format v1 has no secret', 'Leave out `envelope: 1`.')
+  const [givenValue, givenDek] = [readValue(value), readDek(dek)]
   const {
     list: [secret],
   } = holdSecrets(readSecrets(options))
-  if (secret && !aad) refuse('an envelope of format v1 has no secret', 'Leave out `envelope: 1`.')
-  const key = copyDek(dek)
+  const key = createSecret(new Uint8Array(givenDek))
+  const plaintext = new Uint8Array(givenValue)
   try {
     const engine = await selectEngine('auto')
     const iv = new Uint8Array(IV_BYTES)
@@ -138,8 +139,8 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
 export async function open(envelope: StoredEnvelope, dek: Uint8Array, options?: OpenOptions): Promise<Bytes> {
   const demand = readOpen('open()', options)
   const parts = demandContext(readEnvelope(envelope), demand)
-  const key = copyDek(dek) // before anything is awaited, as in `seal`
-  return openEnvelope(key, parts, holdSecrets(readSecrets(demand)))
+  const given = readDek(dek)
+  return openEnvelope(parts, readSecrets(demand), new Uint8Array(given)) // copied before anything is awaited, as in `seal`
 }
 
 /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `open` */
@@ -255,14 +256,14 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     const demand = readOpen('decrypt()', options)
     const parts = demandContext(readEnvelope(envelope), demand)
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected ${key_id}, got ${parts.key_id}`)
-    const secrets = holdSecrets(readSecrets(demand)) // before anything is awaited: the caller may zero them
+    const secrets = readSecrets(demand) // before anything is awaited: the caller may zero them
     const { wrapped_key, use, orUse } = parts
-    const dek = await unwrap(wrapped_key, use).catch((error: unknown) => {
+    const dek = unwrap(wrapped_key, use).catch((error: unknown) => {
       const other = orUse?.()
       if (!other) throw error
       return unwrap(wrapped_key, other)
     })
-    return openEnvelope(holdDek(dek), parts, secrets)
+    return openEnvelope(parts, secrets, dek.then(readDek))
   }
   return Object.freeze<OpenedExport>({
     keyId: key_id,
@@ -289,13 +290,17 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   })
 }
 
-/** Opens, and releases the DEK and the secrets. */
-async function openEnvelope(dek: Secret, parts: OpenableParts, secrets: Secrets): Promise<Bytes> {
+/** Opens, and zeroes the DEK and the secrets, which it takes over. */
+async function openEnvelope(parts: OpenableParts, given: GivenSecrets, dek: Soon<Uint8Array>): Promise<Bytes> {
+  const secrets = holdSecrets(given)
+  const held = [...secrets.list]
   try {
+    const key = createSecret(await dek)
+    held.push(key)
     const engine = await selectEngine('auto')
-    return (await openParts(engine, dek, parts, secrets)) as Bytes // no engine returns shared memory
+    return (await openParts(engine, key, parts, secrets)) as Bytes // no engine returns shared memory
   } finally {
-    for (const one of [dek, ...secrets.list]) one.release()
+    for (const one of held) one.release()
   }
 }
 
@@ -304,16 +309,12 @@ function readOpen(name: string, options: OpenOptions = {}): OpenOptions {
   return { ...options, ...readDemand(options) }
 }
 
-// `slice` of a Buffer would share the caller's memory.
-function copyDek(dek: unknown): Secret {
+/** Returns the caller's memory, which `slice` of a Buffer would share too: it is copied with `new Uint8Array`. */
+function readDek(dek: unknown): Uint8Array {
   const bytes = asBytes(dek)
-  if (bytes?.length === KEY_BYTES) return holdDek(new Uint8Array(bytes))
-  return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
-}
-
-function holdDek(bytes: Uint8Array): Secret {
+  if (bytes?.length !== KEY_BYTES) return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
   if (isZero(bytes)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
-  return createSecret(bytes)
+  return bytes
 }
 
 function readWrapped(wrapped: unknown): WrappedKey {

@@ -298,6 +298,45 @@ it('copies of a DEK and of a value that are sealed without a service are wiped, 
   expectWiped(openedWith.slice(-1), 1)
 })
 
+describe('copies of what a call without a service was given are wiped, where it fails', () => {
+  const filled = (byte: number) => new Uint8Array(SECRET_BYTES).fill(byte)
+  const [dek, value, secret, zeroed, short] = [filled(5), filled(6), filled(7), filled(0), new Uint8Array(3).fill(5)]
+  const wrapped = { wrapped_key: 'AAAA', key_id: '7c9e6679-7425-40de-944b-e07fc1f90ae7', key_version: 1 }
+  const exported = { ...wrapped, tenant_id: wrapped.key_id, versions: [{ version: 1, dek_hex: '08'.repeat(32) }] }
+  const secrets = [secret, short]
+  const sealing = () => seal(value, { dek, wrapped })
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['seals by format v1 with a secret', () => seal(value, { dek, wrapped, secret, envelope: 1 })],
+    ['seals with a DEK that is too short', () => seal(value, { dek: short, wrapped, secret })],
+    ['seals with a DEK that was zeroed', () => seal(value, { dek: zeroed, wrapped, secret })],
+    ['seals with a secret that is too short', () => seal(value, { dek, wrapped, secret: short })],
+    ['opens with secrets, one of which is too short', async () => open(await sealing(), dek, { secret: secrets })],
+    ['opens with a DEK that is too short', async () => open(await sealing(), short, { secret })],
+    ['opens with a DEK that was zeroed', async () => open(await sealing(), zeroed, { secret })],
+    ['opens by an export', async () => openExport(exported).decrypt(await sealing(), { secret })],
+  ])('which %s', async (_, call) => {
+    const made: Uint8Array[] = []
+    vi.stubGlobal(
+      'Uint8Array',
+      new Proxy(Uint8Array, {
+        construct(type, given) {
+          const bytes: Uint8Array = Reflect.construct(type, given)
+          made.push(bytes)
+          return bytes
+        },
+      }),
+    )
+    await expect(call().finally(() => vi.unstubAllGlobals())).rejects.toMatchObject({
+      code: expect.stringMatching(/^E_(INVALID_INPUT|DECRYPTION)$/),
+    })
+    const held = made.filter(
+      ([first = 0, ...rest]) => [5, 6, 7].includes(first) && rest.every((byte) => byte === first),
+    )
+    expect(held.map(([first]) => first)).toEqual([])
+  })
+})
+
 describe('an export', () => {
   it('wipes each DEK that it opened a value with, and its own secrets when it is closed', async () => {
     const dek = new Uint8Array(SECRET_BYTES).fill(5)

@@ -32,13 +32,12 @@ export function readSecrets(options: SecretOptions): GivenSecrets {
   const { secret, acceptWithoutSecret } = options
   assertFlag('acceptWithoutSecret', acceptWithoutSecret)
   if (secret === undefined) return { list: [], acceptWithout: false }
-  const given: readonly unknown[] = Array.isArray(secret) ? secret : [secret]
-  const list = given.map((one) => {
+  const list = [secret].flat().map((one) => {
     const bytes = asBytes(one)
-    if (bytes?.length === APPLICATION_SECRET_BYTES && !isZero(bytes)) return new Uint8Array(bytes)
+    if (bytes?.length === APPLICATION_SECRET_BYTES && !isZero(bytes)) return bytes
     const hint = 'Make it once with crypto.getRandomValues(new Uint8Array(32)), and store it beside no data.'
     throw new InvalidInputError('secret must be 32 random bytes, or a list of such', hint)
   })
   if (list.length === 0) throw new InvalidInputError('secret must not be an empty list', 'Leave out the option.')
-  return { list, acceptWithout: acceptWithoutSecret ?? false }
+  return { list: list.map((bytes) => new Uint8Array(bytes)), acceptWithout: acceptWithoutSecret ?? false }
 }
