@@ -268,7 +268,12 @@ describe('a root key in Transit', () => {
       /encrypt\/eaas was answered with 403\. Its token/,
     ],
     ['is sealed', { status: 503, body: '{"errors":["sealed"]}' }, /was answered with 503/],
-    ['answers with something else', { status: 200, body: '{"data":{}}' }, /gave no ciphertext/],
+    [
+      'answers with something else',
+      { status: 200, body: '{"data":{}}' },
+      /encrypt\/eaas was answered with something else/,
+    ],
+    ['answers with nothing', { status: 200, body: 'null' }, /something else\. The address must lead to OpenBao/],
     ['answers with no JSON', { status: 200, body: 'hello' }, /had no answer \(SyntaxError\)/],
     ['sends elsewhere', { status: 307, body: '', location: 'https://elsewhere.example' }, /had no answer/],
   ])('that %s is told of, without the token', async (_, given, message) => {
@@ -278,6 +283,29 @@ describe('a root key in Transit', () => {
     expect(error).toMatchObject({ name: 'RootKeyError', message: expect.stringMatching(message) })
     expect(JSON.stringify([error.message, error.stack])).not.toContain('secret-token')
     expect(asked.at(-1)).toEqual({ url: '/v1/team/transit/encrypt/eaas', token: 's.secret-token' })
+  })
+
+  it.each(['null', '{"data":null}', '{"data":{"plaintext":7}}', '{"data":{"plaintext":"hunter2!"}}'])(
+    'that opens to something else is told of, without it: %s',
+    async (body) => {
+      answer = { status: 200, body }
+      const provider = await open('transit', address, { ...NO_LOGIN, tokenFile })
+      const error = (await provider.unwrap(randomBytes(36)).catch((reason: Error) => reason)) as Error
+      expect(error).toMatchObject({
+        name: 'RootKeyError',
+        message: expect.stringContaining('decrypt/eaas was answered with something else'),
+      })
+      expect(error.message).not.toContain('hunter2')
+    },
+  )
+
+  it('that gives no token to an AppRole is told of', async () => {
+    answer = { status: 200, body: 'null' }
+    const provider = await open('transit', address, { ...NO_LOGIN, appRoleFile: tokenFile })
+    await expect(provider.wrap(randomBytes(36))).rejects.toMatchObject({
+      name: 'RootKeyError',
+      message: expect.stringContaining('login was answered with something else'),
+    })
   })
 })
 

@@ -1,7 +1,8 @@
 /** A key of the Transit engine of OpenBao or Vault. Asked at a start and at a rotation only, so each call logs in anew. */
 import { readFile } from 'node:fs/promises'
 import { isLoopback } from '@eaas/audit/node'
-import { decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, encodeUtf8, isBase64 } from '@eaas/protocol'
+import * as z from 'zod/mini'
 import { RootKeyError } from '../crypto/root-key.js'
 import type { RootKeyProvider } from './provider.js'
 
@@ -9,6 +10,11 @@ const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'
 /** As `localProvider` has it: what is wrapped for something else does not unwrap here. */
 const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
+
+/** What the calls answer, in so far as it is read. */
+const TOKEN = z.object({ auth: z.object({ client_token: z.string() }) })
+const WRAPPED = z.object({ data: z.object({ ciphertext: z.string() }) })
+const OPENED = z.object({ data: z.object({ plaintext: z.string().check(z.refine((text) => isBase64(text))) }) })
 
 /** How a server proves to Transit who it is: one of the two. */
 export interface TransitLogin {
@@ -36,7 +42,7 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
     )
   }
 
-  const call = async (path: string, body: object, token?: string): Promise<Record<string, Record<string, unknown>>> => {
+  const call = async <T>(path: string, schema: z.ZodMiniType<T>, body: object, token?: string): Promise<T> => {
     const fail = (what: string) => new RootKeyError(`The Transit key at ${address}: ${path} ${what}.`)
     try {
       const response = await fetch(`${origin}${api}/${path}`, {
@@ -47,7 +53,9 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
         signal: AbortSignal.timeout(PATIENCE_MS),
       })
       if (!response.ok) throw fail(`was answered with ${response.status}. ${adviceFor(path, response.status)}`)
-      return (await response.json()) as Record<string, Record<string, unknown>>
+      const answer = schema.safeParse(await response.json())
+      if (!answer.success) throw fail(`was answered with something else. ${adviceFor(path, response.status)}`)
+      return answer.data
     } catch (error) {
       if (error instanceof RootKeyError) throw error
       const { name: kind, cause } = error as Error
@@ -59,8 +67,7 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
   const logIn = async (): Promise<string> => {
     if (tokenFile !== undefined) return readLogin(tokenFile)
     const [role_id = '', secret_id = ''] = (await readLogin(appRoleFile as string)).split(/\s+/)
-    const { auth } = await call(LOGIN, { role_id, secret_id })
-    if (typeof auth?.client_token !== 'string') throw new RootKeyError(`${origin} gave no token to the AppRole.`)
+    const { auth } = await call(LOGIN, TOKEN, { role_id, secret_id })
     return auth.client_token
   }
 
@@ -69,14 +76,12 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
     name: address,
     async wrap(bytes) {
       const body = { plaintext: encodeBase64(bytes), associated_data: ASSOCIATED_DATA }
-      const { data } = await call(`${mount}/encrypt/${name}`, body, await logIn())
-      if (typeof data?.ciphertext !== 'string') throw new RootKeyError(`${address} gave no ciphertext.`)
+      const { data } = await call(`${mount}/encrypt/${name}`, WRAPPED, body, await logIn())
       return encodeUtf8(data.ciphertext)
     },
     async unwrap(wrapped) {
       const body = { ciphertext: Buffer.from(wrapped).toString(), associated_data: ASSOCIATED_DATA }
-      const { data } = await call(`${mount}/decrypt/${name}`, body, await logIn())
-      if (typeof data?.plaintext !== 'string') throw new RootKeyError(`${address} gave no plaintext.`)
+      const { data } = await call(`${mount}/decrypt/${name}`, OPENED, body, await logIn())
       return decodeBase64(data.plaintext)
     },
   }
@@ -97,6 +102,7 @@ function badAddress(): RootKeyError {
 }
 
 function adviceFor(path: string, status: number): string {
+  if (status < 300) return 'The address must lead to OpenBao or Vault itself: see what else answers there'
   if (path === LOGIN && status < 500)
     return 'The file of the AppRole must have its role_id and its secret_id, a line each'
   if (status === 403) return 'Its token may be used up, or its policy lacks update on encrypt and decrypt of the key'
