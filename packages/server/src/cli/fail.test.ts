@@ -1,4 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest'
+import { ChangedMeanwhileError } from '../operations/shared/renew-tenant.js'
 import { CreationKilledError } from '../store/embedded/cluster.js'
 import { EmbeddedStoppedError } from '../store/embedded/stopped.js'
 import { fail } from './fail.js'
@@ -14,7 +15,11 @@ it('prints the sentence of an expected error, what to do about one of the system
     printed += text
     return true
   })
-  const expected = [new EmbeddedStoppedError('RuntimeError: aborted'), new CreationKilledError('SIGKILL')]
+  const expected = [
+    new EmbeddedStoppedError('RuntimeError: aborted'),
+    new CreationKilledError('SIGKILL'),
+    new ChangedMeanwhileError('acme'),
+  ]
   for (const error of expected) fail(error)
   expect(printed).toBe(expected.map(({ message }) => `eaas: ${message}\n`).join(''))
   expect(process.exitCode).toBe(1)

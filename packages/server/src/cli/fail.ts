@@ -8,6 +8,7 @@ import { AuditWriteError } from '../audit/append-errors.js'
 import { ConfigError } from '../config.js'
 import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 import { TlsError } from '../http/tls-listener.js'
+import { ChangedMeanwhileError } from '../operations/shared/renew-tenant.js'
 import { PIN_REFUSED } from '../root-key/program.js'
 import { Refusal } from '../runner/refusal.js'
 import { RowsError, UsedDatabaseError } from '../store/all-rows.js'
@@ -30,6 +31,7 @@ import { withAdvice } from './advice.js'
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
 const EXPECTED = [
   AuditWriteError,
+  ChangedMeanwhileError,
   CheckpointError,
   CommandError,
   ConfigError,

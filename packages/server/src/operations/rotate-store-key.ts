@@ -30,6 +30,7 @@ import {
 import { TamperedRowError } from '../store/tampered-row.js'
 import { rotateKeyUnderEarlier } from './rotate-key.js'
 import { renewInstallation } from './shared/renew-installation.js'
+import { retryIfChanged } from './shared/renew-tenant.js'
 import { renewTenants } from './shared/renew-tenants.js'
 import { assertStoreKeys, listUsable } from './shared/store-keys.js'
 
@@ -87,7 +88,7 @@ export async function rotateStoreKey(
     await sleep(LOOK_MS)
   }
   const keys = rotatesKeys ? await rotateKeys(services, number, signal) : { rotated_keys: 0, unrotated_keys: [] }
-  let resealed = await renewInstallation(services, number, keepsSecrets)
+  let resealed = await retryIfChanged(() => renewInstallation(services, number, keepsSecrets))
   const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
   let before: number
   let left: number

@@ -28,7 +28,7 @@ import { renewApiKeys } from './renew-tenant.js'
  * statement about the signing key and is the first under the log's new key (chain.md 14). With `isKept` they stay. Does nothing where the store key of that number seals them already. Returns
  * the number of rows that it wrote.
  *
- * @throws OpenError, Refusal
+ * @throws OpenError, Refusal, ChangedMeanwhileError
  */
 export async function renewInstallation(services: Services, number: number, isKept: boolean): Promise<number> {
   const { sql, storeKeys, committer, installationKey, peppers } = services

@@ -19,6 +19,8 @@ import { type Page, readPages } from './pages.js'
 
 /** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
 const PAGE_ROWS = 1_000
+/** How often a renewal is tried if rows change meanwhile. */
+const ATTEMPTS = 3
 
 /** Thrown when a row changed meanwhile, as a digest does that takes a new pepper. Nothing was written. */
 export class ChangedMeanwhileError extends Error {
@@ -26,6 +28,20 @@ export class ChangedMeanwhileError extends Error {
 
   constructor(tenant_id: string) {
     super(`a row of tenant ${tenant_id} changed while its audit key was renewed: repeat the command`)
+  }
+}
+
+/**
+ * Renews again if a row changed meanwhile: an API key that takes the new pepper changes its row without locking the
+ * head. @throws ChangedMeanwhileError if it changed each time
+ */
+export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await renew()
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhileError) || attempt === ATTEMPTS) throw error
+    }
   }
 }
 

@@ -7,7 +7,7 @@ import type { Services } from '../../runner/operation.js'
 import { replaceAuditKey } from '../../store/store-keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { listTenants } from '../../store/tenants.js'
-import { ChangedMeanwhileError, renewTenant } from './renew-tenant.js'
+import { ChangedMeanwhileError, renewTenant, retryIfChanged } from './renew-tenant.js'
 
 interface RenewOptions {
   /** the number of the store key that is to seal everything */
@@ -19,8 +19,6 @@ interface RenewOptions {
 
 /** How many of the tenants whose audit key could not be renewed are named at most. */
 const MOST_NAMED = 10
-/** How often a tenant is tried if its rows change meanwhile. */
-const ATTEMPTS = 3
 
 /**
  * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals
@@ -42,7 +40,7 @@ export async function renewTenants(
       if (keepsSecrets) {
         const next = { wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key), mac }
         if (await replaceAuditKey(sql, tenant, next)) renewed += 1
-      } else if (await tryRenew(services, tenant_id, number)) renewed += 1
+      } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1
     } catch (error) {
       if (!(error instanceof Error && isOfOneTenant(error))) throw error
       if (reasons.length < MOST_NAMED) reasons.push(`Tenant ${tenant_id}: ${error.message}`)
@@ -54,15 +52,4 @@ export async function renewTenants(
 
 function isOfOneTenant(error: Error): boolean {
   return [TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError].some((kind) => error instanceof kind)
-}
-
-// An API key that takes the new pepper meanwhile changes its row without locking the head.
-async function tryRenew(services: Services, tenant_id: string, number: number): Promise<boolean> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await renewTenant(services, tenant_id, number)
-    } catch (error) {
-      if (!(error instanceof ChangedMeanwhileError) || attempt === ATTEMPTS) throw error
-    }
-  }
 }
