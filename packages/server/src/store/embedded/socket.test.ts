@@ -73,6 +73,21 @@ describe('a client that says nothing within its transaction', { timeout: 60_000 
   })
 })
 
+it('rejects a statement of its own during which PGlite throws', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-socket-'))
+  const path = join(folder, '.s.PGSQL.5432')
+  const broken = new Error('out of memory')
+  const database = { execProtocolRawStream: () => Promise.reject(broken) } as unknown as PGlite
+  const failures: Error[] = []
+  const onFailure = (error: Error) => void failures.push(error)
+  const socket = await serveOnSocket({ database, path, failure: () => failures[0], onFailure })
+  const rejected = { status: 'rejected', reason: broken }
+  expect(await Promise.allSettled([socket.run('vacuum'), socket.run('checkpoint')])).toEqual([rejected, rejected])
+  expect(failures).toEqual([broken])
+  await socket.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
 describe('a database that stops because an fsync failed', { timeout: 60_000 }, () => {
   let folder: string
   beforeAll(() => {

@@ -159,9 +159,10 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
    */
   async function step(): Promise<boolean> {
     if (failure()) return true
-    const task = turn ? undefined : tasks.shift()
+    const task = turn ? undefined : tasks[0]
     if (task) {
       await execute(message('Q', `${task.statement}\0`))
+      tasks.shift() // not before: `fail` rejects those that are left
       task.resolve()
       return true
     }
