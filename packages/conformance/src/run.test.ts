@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import { createClient } from '@eaas/sdk'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { answering, breaking } from '../../../test/support/service/breaking.js'
+import { answering, breaking, type Call } from '../../../test/support/service/breaking.js'
 import { nameOf } from './cases/case.js'
 import { CASES } from './cases.js'
 import { run } from './run.js'
@@ -217,30 +217,26 @@ describe('the command', () => {
     expect(await active()).toEqual([])
   })
 
-  it('says so where it cannot find out what is left', async () => {
+  it.each([
+    [
+      'what is left cannot be found out',
+      ({ method, path }: Call) => method === 'GET' && path === '/v1/keys',
+      /^eaas-conformance: could not be removed: keys and API keys named "conformance [a-z]{8} …"/,
+    ],
+    [
+      'a key cannot be removed',
+      ({ path }: Call) => path.endsWith('/destroy'),
+      /^eaas-conformance: could not be removed: key [0-9a-f-]{36}\n/,
+    ],
+  ])('exits with 1 where %s, and names it', async (_, isBroken, message) => {
     const fetch = breaking(service.fetch, async (call, forward) => {
       const answer = await forward()
-      return call.method === 'GET' && call.path === '/v1/keys' ? { ...answer, status: 500, body: {} } : answer
+      return isBroken(call) ? { ...answer, status: 500, body: {} } : answer
     })
-    const { code, err } = await runKit({ ...service, fetch }, HASH)
-    expect([code, err]).toEqual([
-      0,
-      expect.stringMatching(
-        /^eaas-conformance: could not be removed: keys and API keys named "conformance [a-z]{8} …"/,
-      ),
-    ])
-  })
-
-  it('names what it could not remove', async () => {
-    const fetch = breaking(service.fetch, async (call, forward) => {
-      const answer = await forward()
-      return call.path.endsWith('/destroy') ? { ...answer, status: 500, body: {} } : answer
-    })
-    const { code, err } = await runKit({ ...service, fetch }, HASH)
-    expect([code, err]).toEqual([
-      0,
-      expect.stringMatching(/^eaas-conformance: could not be removed: key [0-9a-f-]{36}\n/),
-    ])
+    const { code, out, err } = await runKit({ ...service, fetch }, HASH)
+    expect([code, err]).toEqual([1, expect.stringMatching(message)])
+    const count = err.trim().split('\n').length
+    expect(out).toContain(`\n# ${count} could not be removed\n# 2 passed, 0 failed, 0 skipped\n`)
   })
 
   it('prints no secret of an API key and no API key of its own', async () => {

@@ -24,8 +24,9 @@ so do the entries of the audit log. Use a tenant of its own, which nobody else c
 meanwhile, and an API key with every permission. The tenant's envelope_only decides
 which cases of server mode run.
 
-Exit codes: 0 all cases passed, 1 some failed, 2 usage error, 3 the server does not
-answer, or the API key or the tenant may not do what the cases need.
+Exit codes: 0 all cases passed, 1 some failed, or something could not be removed, 2 usage
+error, 3 the server does not answer, or the API key or the tenant may not do what the
+cases need.
 Ended by a signal: 128 and its number.`
 
 /** What a command works with: the streams and the end of a process, or of a test. */
@@ -109,16 +110,18 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
     io.print(tapResult(result, at))
   }
   const results = await runCases(session, { cases, signal, onResult })
-  for (const left of await session.cleanUp()) io.tell(`eaas-conformance: could not be removed: ${left}`)
+  const left = await session.cleanUp()
+  for (const one of left) io.tell(`eaas-conformance: could not be removed: ${one}`)
   if (options.json !== undefined)
     await writeFile(resolve(io.folder, options.json), writeJson({ url, version: readVersion(), started_at, results }))
   if (signal.aborted) {
     io.print('Bail out! ended by a signal\n')
     return 128 + constants.signals[signal.reason as NodeJS.Signals]
   }
+  if (left.length > 0) io.print(`# ${left.length} could not be removed\n`)
   const { passed, failed, skipped } = countOutcomes(results)
   io.print(`# ${passed} passed, ${failed} failed, ${skipped} skipped\n`)
-  return failed > 0 ? FAILED : PASSED
+  return failed > 0 || left.length > 0 ? FAILED : PASSED
 }
 
 /** Reads the URL; a path is a prefix of all calls. @throws UsageError, which repeats no password */
