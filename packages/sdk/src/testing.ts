@@ -9,7 +9,7 @@ import type { Entry } from './resources/audit.js'
 import { makeApiKey } from './testing/api-keys.js'
 import { createFailures, type TestFailure } from './testing/failures.js'
 import { NoAnswer, serve } from './testing/serve.js'
-import { noteAsSystem, randomId, type State, timeNow } from './testing/state.js'
+import { createContents, noteAsSystem, randomId, type State } from './testing/state.js'
 
 export type { Permission, ProblemCode } from '@eaas/protocol'
 export type { Entry } from './resources/audit.js'
@@ -98,20 +98,20 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     created_at: new Date(now()).toISOString(),
     monthly_encrypt_quota: monthlyEncryptQuota ?? null,
   }
-  const state: State = { tenant, keys: [], apiKeys: [], entries: [], unrecorded: [], now, destroyWindowDays }
+  const state: State = { tenant, ...createContents(), now, destroyWindowDays }
   const first = makeApiKey(state, 'first key', permissions)
   const failures = createFailures()
 
   const reset = () => {
-    state.keys = []
-    state.apiKeys = [{ ...first, permissions: [...first.permissions], created_at: timeNow(state) }]
-    state.entries = []
+    const { id, name, secret } = first
+    const apiKey = { ...makeApiKey(state, name, first.permissions), id, secret }
+    Object.assign(state, createContents(), { apiKeys: [apiKey] })
     failures.clear()
     const permissions = [...first.permissions].sort().join(' ')
-    const granted = { name: first.name, permissions, expires_at: null, allowed_ips: null }
+    const granted = { name, permissions, expires_at: null, allowed_ips: null }
     noteAsSystem(state, {
       action: 'api_key.create',
-      metadata: { api_key_id: first.id, envelope_only: envelopeOnly, ...granted },
+      metadata: { api_key_id: id, envelope_only: envelopeOnly, ...granted },
     })
     if (monthlyEncryptQuota !== undefined) {
       const metadata = { monthly_encrypt_quota: monthlyEncryptQuota, monthly_encrypt_quota_before: null }

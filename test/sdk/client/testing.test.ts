@@ -1,6 +1,7 @@
 // What the service in memory has of its own: errors on demand, its log, its end. That it answers as a real server does is
 // shown by test/sdk/contract.db.test.ts.
 import { fileURLToPath } from 'node:url'
+import { MAX_KEY_VERSIONS } from '@eaas/protocol'
 import { build } from 'esbuild'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Client, type ClientOptions, createClient, isEaasError } from '../../../packages/sdk/src/index.js'
@@ -70,6 +71,36 @@ describe('a service in memory', () => {
     expect(await connect().keys.list()).toEqual({ keys: [], count: 0 })
     expect(await codeOf(connect({ apiKey: extra.secret }).keys.list())).toBe('401 E_UNAUTHORIZED')
     expect(service.entries().map(({ id, action }) => [id, action])).toEqual([[1, 'api_key.create']])
+  })
+
+  it('has counted nothing once it is reset', async () => {
+    const hashOnce = async () => {
+      const { id } = await connect().keys.create({ name: 'counted' })
+      const [own] = (await connect().apiKeys.list()).api_keys
+      await connect().apiKeys.update(own?.id ?? '', { permissions: ['hash'], budgets: { hash: { per_day: 1 } } })
+      return codeOf(connect().hash('x', { keyId: id }))
+    }
+    expect(await hashOnce()).toBe('none')
+    service.reset()
+    expect(await connect().usage()).toMatchObject({ unrecorded: [], by_api_key: [] })
+    expect(await hashOnce()).toBe('none')
+  })
+
+  it('does what else is due where a key has as many versions as it may have', async () => {
+    let now = Date.now()
+    service = createTestService({ now: () => now })
+    const [full, doomed] = await Promise.all(['full', 'doomed'].map((name) => connect().keys.create({ name })))
+    if (!full || !doomed) throw new Error('no keys')
+    await connect().keys.setRotation(full.id, 1)
+    for (let version = 1; version < MAX_KEY_VERSIONS; version++) {
+      now += 86_400_000
+      await service.fetch(`${service.baseUrl}/health`)
+    }
+    await connect().keys.disable(doomed.id)
+    await connect().keys.destroy(doomed.id, 'doomed')
+    now += 7 * 86_400_000
+    expect((await connect().keys.get(doomed.id)).status).toBe('destroyed')
+    expect((await connect().keys.get(full.id)).current_version).toBe(MAX_KEY_VERSIONS)
   })
 
   it('gives its first API key the permissions that it was told', async () => {

@@ -255,12 +255,16 @@ function exportKey(call: Call): wire.KeyExport {
   }
 }
 
-/** Runs what is due: rotations by policy, and destructions whose waiting period is over. */
+/**
+ * Runs what is due: rotations by policy, except of a key that may have no more versions, and destructions whose waiting
+ * period is over.
+ */
 export function doDueWork(state: State): void {
   const isDue = (time: string | null) => time !== null && Date.parse(time) <= state.now()
   for (const key of state.keys) {
     const { key_id } = key
-    if (key.status === 'active' && isDue(key.next_rotation_at)) {
+    const mayRotate = key.status === 'active' && key.versions.length < MAX_KEY_VERSIONS
+    if (mayRotate && isDue(key.next_rotation_at)) {
       rotate(key, (key_version) => noteAsSystem(state, { action: 'key.rotate', key_id, key_version }))
     }
     if (key.status === 'pending_destruction' && isDue(key.destroy_at)) {

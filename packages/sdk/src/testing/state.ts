@@ -62,16 +62,24 @@ export interface TestApiKey {
   revoked: boolean
 }
 
-export interface State {
-  tenant: wire.Tenant
+/** What calls make and count. */
+export interface Contents {
   keys: TestKey[]
   apiKeys: TestApiKey[]
   entries: wire.Entry[]
   /** calls without an entry */
   unrecorded: wire.Usage['unrecorded']
+}
+
+export interface State extends Contents {
+  tenant: wire.Tenant
   /** milliseconds since 1970 */
   now: () => number
   destroyWindowDays: number
+}
+
+export function createContents(): Contents {
+  return { keys: [], apiKeys: [], entries: [], unrecorded: [] }
 }
 
 /** One call: its caller, and the id in its path. */
