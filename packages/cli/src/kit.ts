@@ -58,7 +58,7 @@ export async function openKit(io: Io, name: string): Promise<Kit> {
       throw lacking
     } catch (error) {
       if (isEaasError(error) && error.code === 'E_DECRYPTION') return problem(403, 'E_WRAPPED_KEY')
-      if (error === lacking) return problem(404, 'E_NOT_FOUND')
+      if (error instanceof CommandError) return problem(404, 'E_NOT_FOUND')
       throw error
     }
   }
