@@ -9,9 +9,12 @@ import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey, updateApiKey } from '../operations/update-api-key.js'
 import { addBudgetOptions, type BudgetOptions, chosenBudgets, describeBudgets } from './budget-options.js'
-import { commandConfig, JSON_OPTION, readList, readName, TENANT_OPTION } from './command.js'
-import { counted, print, printJson, printOnce, table } from './output.js'
+import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, TENANT_OPTION } from './command.js'
+import { counted, print, printJson, printNewApiKey, table } from './output.js'
 import { describeTenant, performIn } from './with-services.js'
+
+/** Reads permissions of API keys, or `all`. */
+export const readPermissions = permissionsOf(PERMISSIONS)
 
 /** Adds `eaas api-key` and its subcommands. */
 export function addApiKey(program: Command): void {
@@ -66,16 +69,6 @@ export function addApiKey(program: Command): void {
     .action((id, options) => apiKeyRevoke(commandConfig(), id, options))
 }
 
-/** Reads permissions of API keys, or `all`. */
-export function readPermissions(text: string): Permission[] {
-  if (text === 'all') return [...PERMISSIONS]
-  return readList(text).map((name) => {
-    const permission = PERMISSIONS.find((known) => known === name)
-    if (!permission) throw new InvalidArgumentError(`There is no permission ${name}.`)
-    return permission
-  })
-}
-
 function readKeyList(text: string): string[] {
   const list = text === 'none' ? [] : readList(text)
   const { success, error } = wire.createApiKey.safeParse({ name: 'x', permissions: [], keys: list })
@@ -116,18 +109,13 @@ async function apiKeyCreate(
     budgets: chosenBudgets(budgets) ?? null,
   }
   const { owner, answer: apiKey } = await performIn(config, tenant, createApiKey(fields))
-  const lines = json
-    ? [JSON.stringify({ ...apiKey, tenant_id: owner.tenant_id })]
-    : [
-        `API key ${visible(apiKey.name)} (${apiKey.id}) of ${describeTenant(owner)} was created. Its secret, which is shown only once:`,
-        '',
-        `  ${apiKey.secret}`,
-        '',
-      ]
-  await printOnce(
-    lines,
-    `API key ${apiKey.id} was created, but its secret could not be printed and is lost. Revoke it: ` +
-      `eaas api-key revoke ${apiKey.id} --tenant ${owner.tenant_id}`,
+  await printNewApiKey(
+    { ...apiKey, tenant_id: owner.tenant_id },
+    {
+      json,
+      what: `API key ${visible(apiKey.name)} (${apiKey.id}) of ${describeTenant(owner)}`,
+      revoke: `eaas api-key revoke ${apiKey.id} --tenant ${owner.tenant_id}`,
+    },
   )
 }
 

@@ -113,3 +113,13 @@ export function readBoolean(text: string): boolean {
 export function readList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
 }
+
+/** Returns what reads some of these permissions, or `all`. */
+export function permissionsOf<Known extends string>(known: readonly Known[], of = ''): (text: string) => Known[] {
+  const read = (name: string) => {
+    const permission = known.find((one) => one === name)
+    if (!permission) throw new InvalidArgumentError(`There is no permission ${name}${of}.`)
+    return permission
+  }
+  return (text) => (text === 'all' ? [...known] : readList(text).map(read))
+}

@@ -1,15 +1,15 @@
 /** `eaas operator-key`: API keys for operators, with which automation manages tenants over HTTP. */
 import { readId } from '@eaas/audit/command'
 import { INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import type { Config } from '../config.js'
 import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey } from '../operations/update-api-key.js'
 import type { Operation } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { commandConfig, JSON_OPTION, readList, readName } from './command.js'
-import { counted, print, printJson, printOnce, table } from './output.js'
+import { commandConfig, JSON_OPTION, permissionsOf, readList, readName } from './command.js'
+import { counted, print, printJson, printNewApiKey, table } from './output.js'
 import { withServices } from './with-services.js'
 
 /** Adds `eaas operator-key` and its subcommands. */
@@ -27,7 +27,7 @@ export function addOperatorKey(program: Command): void {
     .requiredOption(
       '--permissions <list>',
       `comma-separated, or all:  ${OPERATOR_PERMISSIONS.join(',')}`,
-      readPermissions,
+      permissionsOf(OPERATOR_PERMISSIONS, ' of operators'),
     )
     .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
     .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readList)
@@ -46,15 +46,6 @@ export function addOperatorKey(program: Command): void {
     .argument('<id>', 'id of the API key', readId)
     .addOption(JSON_OPTION)
     .action((id, options) => operatorKeyRevoke(commandConfig(), id, options))
-}
-
-function readPermissions(text: string): OperatorPermission[] {
-  if (text === 'all') return [...OPERATOR_PERMISSIONS]
-  return readList(text).map((name) => {
-    const permission = OPERATOR_PERMISSIONS.find((known) => known === name)
-    if (!permission) throw new InvalidArgumentError(`There is no permission ${name} of operators.`)
-    return permission
-  })
 }
 
 interface Format {
@@ -80,18 +71,11 @@ async function operatorKeyCreate(
 ): Promise<void> {
   const fields = { name, permissions, expires_at: expiresAt ?? null, allowed_ips: allowedIps ?? null }
   const apiKey = await perform(config, createApiKey(fields))
-  const lines = json
-    ? [JSON.stringify(apiKey)]
-    : [
-        `Operator's API key ${apiKey.name} (${apiKey.id}) was created. Its secret, which is shown only once:`,
-        '',
-        `  ${apiKey.secret}`,
-        '',
-      ]
-  await printOnce(
-    lines,
-    `API key ${apiKey.id} was created, but its secret could not be printed and is lost. Revoke it: eaas operator-key revoke ${apiKey.id}`,
-  )
+  await printNewApiKey(apiKey, {
+    json,
+    what: `Operator's API key ${apiKey.name} (${apiKey.id})`,
+    revoke: `eaas operator-key revoke ${apiKey.id}`,
+  })
 }
 
 /** Prints the operators' API keys, without their secrets. */

@@ -1,6 +1,6 @@
 /** Output of the commands of the server, beyond what they share with `eaas-audit`. */
 import { fstatSync } from 'node:fs'
-import { visibleLine } from '@eaas/protocol'
+import { visibleLine, type wire } from '@eaas/protocol'
 
 export { print, printJson, showProgress, table } from '@eaas/audit/command'
 
@@ -18,6 +18,17 @@ export function printOnce(lines: readonly string[], lost: string): Promise<void>
       resolve()
     })
   })
+}
+
+/** Prints an API key that was created, with its secret. `what` names it, and the command `revoke` revokes it. */
+export function printNewApiKey(
+  apiKey: wire.NewApiKey,
+  { json, what, revoke }: { json: boolean; what: string; revoke: string },
+): Promise<void> {
+  const { id, secret } = apiKey
+  const lines = [`${what} was created. Its secret, which is shown only once:`, '', `  ${secret}`, '']
+  const lost = `API key ${id} was created, but its secret could not be printed and is lost. Revoke it: ${revoke}`
+  return printOnce(json ? [JSON.stringify(apiKey)] : lines, lost)
 }
 
 /** Whether standard output is the stream with this device and inode, `device:inode`. */
