@@ -131,6 +131,19 @@ describe('an extended client', () => {
     expectTypeOf(write).toBeFunction()
   })
 
+  it('knows those members of a JSON field that are sealed, and takes others', () => {
+    const write = async (client: PrismaClient, eaas: Client, id: string) => {
+      const fields = { 'address.street': text() }
+      const db = client.$extends(encrypted({ Place: eaas.model({ name: 'places', key: 'x', bind: ['id'], fields }) }))
+      const place = await db.place.create({ data: { id, address: { street: 'x', city: 'y' } } })
+      expectTypeOf(place.address.street).toEqualTypeOf<string>()
+      expectTypeOf(place.address.city).toBeAny()
+      // @ts-expect-error the street is text
+      await db.place.create({ data: { id, address: { street: 7, city: 'y' } } })
+    }
+    expectTypeOf(write).toBeFunction()
+  })
+
   it('takes them in nested writes, from either side', () => {
     const write = async (db: Db, id: string, taken: Date) => {
       const where = { id }

@@ -1048,5 +1048,10 @@ describe('a data source', () => {
     encrypted(open([]), [[numbers, models.posts]])
     // @ts-expect-error: that is no model
     encrypted(open([]), [[posts, 7]])
+    const places = eaas.model({ name: 'places', keyId, bind: ['id'], fields: { 'address.street': text() } })
+    const of = <Address>() => new EntitySchema<{ id: string; address: Address }>({ name: 'Places', columns: {} })
+    encrypted(open([]), [[of<{ street: string; city: string }>(), places]])
+    // @ts-expect-error: the model's street is text
+    encrypted(open([]), [[of<{ street: number; city: string }>(), places]])
   })
 })

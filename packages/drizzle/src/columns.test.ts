@@ -122,6 +122,21 @@ describe('columns that are written by hand', () => {
     expect(() => encrypted({}, [[lacking, model]])).toThrow('has no column "noteIndex"')
   })
 
+  it('fit a model that seals some members of a JSON column, as those that are made do', () => {
+    const places = eaas.model({ name: 'places', keyId, bind: ['id'], fields: { 'address.street': text() } })
+    const address = pg.jsonb().$type<{ street: string; city: string }>().notNull()
+    expect(() => encrypted({}, [[pg.pgTable('places', { ...id, address }), places]])).not.toThrow()
+    const asNumber = pg.jsonb().$type<{ street: number; city: string }>().notNull()
+    // @ts-expect-error the column address has another type than the field of the model
+    encrypted({}, [[pg.pgTable('places', { ...id, address: asNumber }), places]])
+    const made = pg.pgTable('places', { ...id, ...encryptedColumns(pg, places) })
+    expect(() => encrypted({}, [[made, places]])).not.toThrow()
+    expectTypeOf({ id: 7, address: { street: 'x', city: 'y' } }).toExtend<typeof made.$inferInsert>()
+    expectTypeOf({ id: 7, address: { street: 7, city: 'y' } }).not.toExtend<typeof made.$inferInsert>()
+    expectTypeOf<(typeof made.$inferSelect)['address']['street']>().toEqualTypeOf<string>()
+    expectTypeOf<(typeof made.$inferSelect)['address']['city']>().toBeAny()
+  })
+
   it.each([
     ['varchar(32)', { noteIndex: pg.varchar({ length: 32 }) }],
     ['text[]', { noteIndex: pg.text().array() }],

@@ -1,6 +1,6 @@
 /** The columns of a table that hold what a model stores, made from the model. */
 import { InvalidInputError } from '@eaas/sdk'
-import { type AnyModel, createSealedTable, type Read, type StoredColumn } from '@eaas/sdk/adapter'
+import { type AnyModel, type ColumnsOf, createSealedTable, type Read, type StoredColumn } from '@eaas/sdk/adapter'
 import type { $Type, ColumnBuilderBase, NotNull } from 'drizzle-orm'
 import type * as mysql from 'drizzle-orm/mysql-core'
 import type * as pg from 'drizzle-orm/pg-core'
@@ -60,8 +60,8 @@ type AddedColumn<D extends Dialect, Name, Stored> =
       : D['json']
 /** The columns of a model, by the names of its fields, indexes and what else it fills. */
 export type EncryptedColumns<M, D extends Dialect> = {
-  [Name in keyof Of<M, 'stored'>]-?: Name extends keyof Of<M, 'plain'>
-    ? FieldColumn<D, Of<M, 'plain'>[Name], Of<M, 'stored'>[Name]>
+  [Name in keyof Of<M, 'stored'>]-?: Name extends keyof ColumnsOf<M>
+    ? FieldColumn<D, ColumnsOf<M>[Name], Of<M, 'stored'>[Name]>
     : AddedColumn<D, Name, Of<M, 'stored'>[Name]>
 }
 

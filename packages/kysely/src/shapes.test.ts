@@ -1,7 +1,7 @@
 // Whatever a query looks like, no plaintext of an encrypted column reaches the driver: it is encrypted,
 // hashed or refused. What Kysely reads and writes on a real database is tested in test/orm.
 
-import { createClient, text } from '@eaas/sdk'
+import { createClient, date, type Fields, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import {
   type ExpressionBuilder,
@@ -603,6 +603,21 @@ describe('Kysely', () => {
   })
   it.each(['app.users', '"users"', '"app"."users"'])('refuses a name that no query has: %s', (name) => {
     expect(() => encrypted(recording, { [name]: users as never })).toThrow(/is named with its schema/)
+  })
+  it('compiles where a model seals some members of a JSON column', () => {
+    interface Places {
+      places: { id: Generated<number>; address: { street: string; city: string; since: Date } | null }
+    }
+    const eaas = createClient(createTestService())
+    const modelOf = <F extends Fields>(fields: F) => eaas.model({ name: 'places', key: 'x', bind: ['id'], fields })
+    encrypted<Places>(recording, { places: modelOf({ 'address.street': text() }) })
+    encrypted<Places>(recording, { places: modelOf({ 'address.street': text(), 'address.since': date() }) })
+    // @ts-expect-error the date is no text
+    encrypted<Places>(recording, { places: modelOf({ 'address.since': text() }) })
+    // @ts-expect-error an address is an object
+    encrypted<Places>(recording, { places: modelOf({ address: text() }) })
+    // @ts-expect-error no address has this member
+    encrypted<Places>(recording, { places: modelOf({ 'address.zip': text() }) })
   })
   it('encrypts where the interface of the database names tables with their schemas', async () => {
     interface Qualified {

@@ -2,19 +2,17 @@
  * The types of what is written: where Prisma asks for the text or the JSON that is stored, a field of a model takes
  * its own type.
  */
+import type { ColumnsOf } from '@eaas/sdk/adapter'
 import type { DbNullClass, JsonNullClass, Types } from '@prisma/client/runtime/client'
-
-/** What a model tells of the rows that it seals. */
-export type PlainOf<M> = M extends { readonly '~types'?: { plain: infer P } } ? P : never
 
 /** What may be missing is stored as null. */
 export type ValueOf<T> = undefined extends T ? Exclude<T, undefined> | null : T
 
 /** The fields of a model that are not text, and their types. */
 export type ValuesOf<M> = {
-  [Field in keyof PlainOf<M> & string as PlainOf<M>[Field] extends string | null | undefined ? never : Field]: ValueOf<
-    PlainOf<M>[Field]
-  >
+  [Field in keyof ColumnsOf<M> & string as ColumnsOf<M>[Field] extends string | null | undefined
+    ? never
+    : Field]: ValueOf<ColumnsOf<M>[Field]>
 }
 
 /** The models of an extension, by their names in the schema. */

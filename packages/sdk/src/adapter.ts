@@ -4,6 +4,7 @@
  * translates between it and its ORM.
  */
 import type { Binary, Bytes } from './input.js'
+import type { OtherColumns } from './models/model-types.js'
 
 export { type Conflict, readConflict, refuseRace, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
 export {
@@ -71,9 +72,28 @@ export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
 /**
  * What a model may declare for a column whose rows have this type: for `bytes()`, a model takes more types
- * than it returns.
+ * than it returns, and of an object it may seal some members.
  */
-export type Declared<T> = T extends unknown ? (Bytes extends T ? T | Binary : T) : never
+export type Declared<T> = T extends unknown
+  ? Bytes extends T
+    ? T | Binary
+    : T extends Whole
+      ? T
+      : T extends object
+        ? { [K in keyof T]?: Declared<T[K]> | undefined }
+        : T
+  : never
+
+/** Values that have no fields inside. The first four may be branded, and then extend `object`. */
+type Whole = string | number | bigint | boolean | Binary | Date | readonly unknown[]
+
+/** The type of a column in which a model seals some members of an object: it has others too. */
+export type Holder<T> = T extends Whole ? T : T extends object ? { [K in keyof T]: Holder<T[K]> } & OtherColumns : T
+
+/** The types of a model's values by its columns, as an application sees them. */
+export type ColumnsOf<M> = M extends { readonly '~types'?: { plain: infer P; holder: infer H } }
+  ? { [Column in keyof P]: Column extends H ? Holder<P[Column]> : P[Column] }
+  : never
 
 /** What is read of a field for which a model declares this type. */
 export type Read<T> = Binary extends T ? Exclude<T, Binary> | Bytes : T

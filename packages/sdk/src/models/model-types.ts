@@ -110,6 +110,9 @@ type ShowNested<S, N extends string> = {
         : V
       : never
 } & {}
+/** The columns that hold an object with fields inside. */
+export type HolderOf<F extends Fields> = HeadOf<keyof F & string>
+type HeadOf<N> = N extends `${infer Head}.${string}` ? Head : never
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
 /**
  * The fields of a model where a row has some of them: each may be absent, and null stands for no value in

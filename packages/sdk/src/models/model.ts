@@ -17,6 +17,7 @@ import type {
   Compounds,
   Extras,
   Fields,
+  HolderOf,
   NoExtras,
   OpenedRow,
   OtherColumns,
@@ -55,7 +56,11 @@ export interface Model<
    */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
-  readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H, X> }
+  readonly '~types'?: {
+    plain: PlainOf<F>
+    stored: SealedRow<PlainOf<F>, F, C, T, H, X>
+    holder: HolderOf<F>
+  }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members
    * stay unchanged. Uses one request for the wrap and all hashes, or none. Copies a plain row at the call,
