@@ -827,6 +827,14 @@ approximate('finds by a part of a text', needs, async (scene) => {
   expect(await scene.orm.findLogs?.({ contains: 'block' })).toEqual([logs[0], logs[3]])
   expect(await scene.orm.findLogs?.({ contains: 'block', starts: 'fan' })).toEqual([logs[3]])
 })
+approximate('takes wildcards in a part for themselves, where they are escaped', needs, async ({ orm }) => {
+  const faults = ['pump_1', 'pump%1', 'pump\\1', 'pumpx1']
+  await orm.insertLogs?.(faults.map((fault, number) => ({ ...logOf({ fault }), number })))
+  for (const part of ['pump_', 'pump%', 'pump\\']) {
+    const found = await orm.findLogs?.({ starts: part, contains: part })
+    expect(found?.map(({ fault }) => fault)).toEqual([`${part}1`])
+  }
+})
 approximate('finds by a range of dates and of numbers, with its bounds', needs, async (scene) => {
   const logs = await writeLogs(scene)
   const due = [logs[1]?.due, logs[3]?.due] as [Date, Date]

@@ -27,7 +27,7 @@ import postgres from 'postgres'
 import { expect } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
 import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
-import type { Models, Orm, Place, Prefs, Tree } from './scene.js'
+import { inPattern, type Models, type Orm, type Place, type Prefs, type Tree } from './scene.js'
 
 export const users = pgTable('users', {
   id: uuid().primaryKey(),
@@ -296,8 +296,8 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     insertLogs: async (list) => db.insert(logs).values(list),
     findLogs: async ({ starts, contains, due, since, amount }, { skip, take } = {}) => {
       const where = and(
-        starts === undefined ? undefined : ilike(logs.fault, `${starts}%`),
-        contains === undefined ? undefined : like(logs.fault, `%${contains}%`),
+        starts === undefined ? undefined : ilike(logs.fault, `${inPattern(starts)}%`),
+        contains === undefined ? undefined : like(logs.fault, `%${inPattern(contains)}%`),
         due && and(gte(logs.due, due[0]), lt(logs.due, due[1])),
         since && gte(logs.due, since),
         amount && between(logs.amount, ...amount),

@@ -13,7 +13,18 @@ import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { encrypted } from '../../packages/kysely/src/index.js'
 import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
-import type { Lead, Log, Models, Orm, Person, Place, Post, Sample, User } from './scene.js'
+import {
+  inPattern,
+  type Lead,
+  type Log,
+  type Models,
+  type Orm,
+  type Person,
+  type Place,
+  type Post,
+  type Sample,
+  type User,
+} from './scene.js'
 
 interface Database {
   users: { [K in keyof User]: K extends 'prefs' ? Generated<User[K]> : User[K] } & {
@@ -295,8 +306,8 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .execute(),
     findLogs: ({ starts, contains, due, since, amount }, { skip, take } = {}) => {
       let query = db.selectFrom('logs').select(['fault', 'due', 'amount']).orderBy('number')
-      if (starts !== undefined) query = query.where('fault', 'ilike', `${starts}%`)
-      if (contains !== undefined) query = query.where('fault', 'like', `%${contains}%`)
+      if (starts !== undefined) query = query.where('fault', 'ilike', `${inPattern(starts)}%`)
+      if (contains !== undefined) query = query.where('fault', 'like', `%${inPattern(contains)}%`)
       if (due) query = query.where('due', '>=', due[0]).where('due', '<', due[1])
       if (since) query = query.where('due', '>=', since)
       if (amount) query = query.where((eb) => eb.between('amount', ...amount))

@@ -501,6 +501,11 @@ export function logOf(log: Partial<Log> = {}): Log {
   return { id: randomUUID(), fault: 'Pump blocked', due: new Date('2026-02-10'), amount: 700, ...log }
 }
 
+/** A text in a pattern of `like`, in which it stands for itself. */
+export function inPattern(text: string): string {
+  return text.replaceAll(/[%_\\]/g, '\\$&')
+}
+
 export function leadOf(lead: Partial<Lead> = {}): Lead {
   return { id: randomUUID(), mail: 'ada@x.org', note: 'note', ...lead }
 }

@@ -16,7 +16,18 @@ import {
 } from 'typeorm'
 import { encrypted } from '../../packages/typeorm/src/index.js'
 import { expectRefused, NO_COUNT, NO_OR } from './refused.js'
-import type { Lead, Log, Models, Orm, Person, Place, Post, Sample, User } from './scene.js'
+import {
+  inPattern,
+  type Lead,
+  type Log,
+  type Models,
+  type Orm,
+  type Person,
+  type Place,
+  type Post,
+  type Sample,
+  type User,
+} from './scene.js'
 
 interface UserRow extends User {
   email_index?: string | null
@@ -396,8 +407,8 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     insertLogs: (list) => db.insert(logs, list.map((log) => ({ ...log })) as never),
     findLogs: async ({ starts, contains, due, since, amount }, page = {}) => {
       const faults = [
-        ...(starts === undefined ? [] : [{ fault: ILike(`${starts}%`) }]),
-        ...(contains === undefined ? [] : [{ fault: Like(`%${contains}%`) }]),
+        ...(starts === undefined ? [] : [{ fault: ILike(`${inPattern(starts)}%`) }]),
+        ...(contains === undefined ? [] : [{ fault: Like(`%${inPattern(contains)}%`) }]),
       ]
       const query = db.createQueryBuilder(logs, 'log').select(['log.fault', 'log.due', 'log.amount'])
       for (const one of faults) query.andWhere(one)

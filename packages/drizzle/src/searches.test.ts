@@ -3,6 +3,8 @@ import { createTestService } from '@eaas/sdk/testing'
 import { like } from 'drizzle-orm'
 import { text as column, integer, pgTable } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
+import { text as columnOfSqlite, sqliteTable } from 'drizzle-orm/sqlite-core'
+import { drizzle as drizzleOfSqlite } from 'drizzle-orm/sqlite-proxy'
 import { expect, it } from 'vitest'
 import { encrypted } from './index.js'
 
@@ -43,5 +45,27 @@ it('finds the same rows each time that one search is awaited, at once and while 
   const all = [...(await Promise.all([query, query])), ...(await Promise.all(later)), await query]
   expect(all.map((rows) => rows.map(({ email }) => email))).toEqual(Array(4).fill(['ada@x.org']))
   expect(new Set(sent)).toEqual(new Set([expect.stringMatching(/where "users"\."email_start" = \$1$/)]))
+  eaas.close()
+})
+
+it('takes an escaped wildcard for itself, but on SQLite, where it is none', async () => {
+  const eaas = createClient(createTestService())
+  const { id: keyId } = await eaas.keys.create({ name: 'users' })
+  const indexKey = await eaas.createIndexKey(keyId)
+  const of = { name: 'users', keyId, indexKey, bind: false, format: 'text', fields: { email: text() } } as const
+  const model = eaas.model({ ...of, indexes: { start: { prefix: 'email', length: 3 } } })
+  const users = pgTable('users', { email: column().notNull(), start: column() })
+  const db = encrypted(
+    drizzle(async () => ({ rows: [] })),
+    [[users, model]],
+  )
+  expect(await db.select().from(users).where(like(users.email, 'ada\\_%'))).toEqual([])
+  const ofSqlite = sqliteTable('users', { email: columnOfSqlite().notNull(), start: columnOfSqlite() })
+  const sqlite = encrypted(
+    drizzleOfSqlite(async () => ({ rows: [] })),
+    [[ofSqlite, model]],
+  )
+  const search = async () => sqlite.select().from(ofSqlite).where(like(ofSqlite.email, 'ada\\_%'))
+  await expect(search()).rejects.toMatchObject({ hint: expect.stringMatching('wildcards and backslashes') })
   eaas.close()
 })

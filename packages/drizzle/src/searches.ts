@@ -103,6 +103,9 @@ function readValue(chunk: unknown): { value: unknown } | undefined {
   return typeof chunk === 'string' || typeof chunk === 'number' || chunk instanceof Date ? { value: chunk } : undefined
 }
 
+/** The columns of databases where a backslash escapes the wildcards of `like`: of SQLite it does not. */
+const ESCAPE = /^(Pg|MySql|SingleStore)/
+
 /** Reads a comparison that only an index of another kind than that of whole values answers. */
 function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boolean }) | undefined {
   const [column, word, given, then, last, ...more] = chunksOf(part)
@@ -128,7 +131,9 @@ function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boo
         "Give the field `normalize: ['lowercase']`, by which its index ignores case.",
       )
     }
-    return { known, column, query: readPattern(name, field, { operator, pattern: value.value }), isBound: false }
+    const escapes = ESCAPE.test(column.columnType)
+    const query = readPattern(name, field, { operator, pattern: value.value, escapes })
+    return { known, column, query, isBound: false }
   }
   const isSearch = operator === '=' && value.value !== null && !searches.isExact(field) && searches.hasIndex(field)
   return isSearch ? { known, column, query: value.value, isBound: false } : undefined

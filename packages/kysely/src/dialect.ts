@@ -59,6 +59,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     isPostgres: adapter instanceof PostgresAdapter,
     isSqlite: adapter instanceof SqliteAdapter,
     isSqlServer: adapter instanceof MssqlAdapter,
+    isMysql: adapter instanceof MysqlAdapter,
     known: new Map<string, ColumnTypes>(),
     ids: createIdMaker(),
   }
@@ -68,8 +69,8 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     callers,
     compiler: dialect.createQueryCompiler(),
     isPostgres: database.isPostgres,
-    locks: database.isPostgres || adapter instanceof MysqlAdapter,
-    takesDefault: database.isPostgres || database.isSqlServer || adapter instanceof MysqlAdapter, // SQLite does not
+    locks: database.isPostgres || database.isMysql,
+    takesDefault: database.isPostgres || database.isSqlServer || database.isMysql, // SQLite does not
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
   return {

@@ -68,7 +68,7 @@ async function rewriteQuery(
   const selected = (node.selections ?? returning?.selections ?? []) as readonly Node[]
   const own = await rewriteSelections(rewriter, scope, selected)
   // Rows inside of others, as those in JSON, are not filtered.
-  const { rest, asked } = takesMore && !outer ? await takeSearches(node, scope) : { rest: node, asked: [] }
+  const { rest, asked } = takesMore && !outer ? await takeSearches(rewriter, node, scope) : { rest: node, asked: [] }
   const { node: unlimited, selections, filtering } = withFiltering(rest, own, asked)
   if (filtering) assertRows(unlimited)
   node = unlimited

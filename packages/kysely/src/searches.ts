@@ -40,14 +40,18 @@ interface Asked {
 const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
 /** Takes the searches out of the condition of a select, and returns them with the rest of it. */
-export async function takeSearches(select: Node, scope: Scope): Promise<{ rest: Node; asked: Asked[] }> {
+export async function takeSearches(
+  { spellings }: Rewriter,
+  select: Node,
+  scope: Scope,
+): Promise<{ rest: Node; asked: Asked[] }> {
   const where = select.where as Node | undefined
   if (select.kind !== 'SelectQueryNode' || !where) return { rest: select, asked: [] }
   const all = conjunctsOf(where.where as Node)
   const asked: Asked[] = []
   const bounds: Asked[] = []
   const left = all.filter((part) => {
-    const one = readSearch(scope, part)
+    const one = readSearch(scope, part, spellings.escapes)
     if (one) (one.isBound ? bounds : asked).push(one)
     return !one
   })
@@ -155,7 +159,7 @@ function joined(parts: readonly Node[]): Node {
 }
 
 /** Reads a comparison that only an index of another kind than that of whole values answers. */
-function readSearch(scope: Scope, part: Node): (Asked & { isBound: boolean }) | undefined {
+function readSearch(scope: Scope, part: Node, escapes: boolean): (Asked & { isBound: boolean }) | undefined {
   if (part.kind !== 'BinaryOperationNode') return undefined
   const left = part.leftOperand as Node
   const right = part.rightOperand as Node
@@ -179,7 +183,8 @@ function readSearch(scope: Scope, part: Node): (Asked & { isBound: boolean }) | 
         "Give the field `normalize: ['lowercase']`, by which its index ignores case.",
       )
     }
-    return { source, left, query: readPattern(name, source.column, { operator, pattern: right.value }), isBound: false }
+    const query = readPattern(name, source.column, { operator, pattern: right.value, escapes })
+    return { source, left, query, isBound: false }
   }
   const isEqual = (operator === '=' || operator === '==') && right.value !== null
   return isEqual && !searches.isExact(source.column) && searches.hasIndex(source.column)

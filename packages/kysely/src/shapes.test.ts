@@ -11,6 +11,7 @@ import {
   type KyselyPlugin,
   MssqlAdapter,
   MssqlQueryCompiler,
+  MysqlAdapter,
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
@@ -100,6 +101,15 @@ beforeEach(async () => {
     new Kysely<Database>({ dialect: encrypted(recording, { users: model, user_notes: notes }), plugins })
   db = connect([])
 })
+
+async function logsModel() {
+  const eaas = createClient(createTestService())
+  const { id: keyId } = await eaas.keys.create({ name: 'logs' })
+  const indexKey = await eaas.createIndexKey(keyId)
+  const indexes = { start: { prefix: 'fault', length: 3 } } as const
+  const fields = { fault: text() }
+  return eaas.model({ name: 'logs', keyId, bind: ['id'], format: 'text', indexKey, fields, indexes })
+}
 
 const user = { id: 7, email: SECRET, city: 'London' }
 const raw = (text: string) => sql<string>`${sql.raw(text)}`
@@ -634,18 +644,26 @@ describe('Kysely', () => {
     ['fetch', (query) => query.fetch(1)],
     ['top', (query) => query.top(1)],
   ])('refuses %s, which would cut rows off before they are filtered', async (name, cut) => {
-    const eaas = createClient(createTestService())
-    const { id: keyId } = await eaas.keys.create({ name: 'logs' })
-    const indexKey = await eaas.createIndexKey(keyId)
-    const indexes = { start: { prefix: 'fault', length: 3 } } as const
-    const model = eaas.model({ name: 'logs', keyId, bind: ['id'], indexKey, fields: { fault: text() }, indexes })
-    const logs = new Kysely<Logs>({ dialect: encrypted(recording, { logs: model }) })
+    const logs = new Kysely<Logs>({ dialect: encrypted(recording, { logs: await logsModel() }) })
     const search = logs.selectFrom('logs').select(['id', 'fault']).where('fault', 'like', 'Pump%').orderBy('id')
     await expect(cut(search).execute()).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
       message: `${name} of a search that finds more rows than match is not supported where fields are encrypted`,
     })
     expect(sent).toEqual([])
+  })
+  it.each([
+    [PostgresAdapter, true],
+    [MysqlAdapter, true],
+    [SqliteAdapter, false],
+    [MssqlAdapter, false],
+  ])('takes an escaped wildcard for itself where the database does: %o, %s', async (Adapter, escapes) => {
+    const dialect = { ...recording, createAdapter: () => new Adapter() }
+    const logs = new Kysely<Logs>({ dialect: encrypted(dialect, { logs: await logsModel() }) })
+    const search = logs.selectFrom('logs').select(['id', 'fault']).where('fault', 'like', 'Pump\\_%').execute()
+    if (escapes) expect(await search).toEqual([])
+    else await expect(search).rejects.toMatchObject({ hint: expect.stringMatching('wildcards and backslashes') })
+    expect(sent).toHaveLength(escapes ? 1 : 0)
   })
   it('changes of many rows as many as `top` says', async () => {
     const sqlServer = {

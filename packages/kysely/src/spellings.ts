@@ -45,6 +45,8 @@ export interface Named {
 }
 
 export interface Spellings {
+  /** Whether a backslash escapes the wildcards of `like`. */
+  readonly escapes: boolean
   /** Makes the ids that PostgreSQL would make for rows to insert, where values are bound to them. */
   makeIds(of: Named, rows: readonly Row[]): Promise<MadeIds>
   /**
@@ -68,13 +70,17 @@ export interface Database {
   isSqlite: boolean
   /** It returns UUIDs in upper case. */
   isSqlServer: boolean
+  isMysql: boolean
   /** The types that were read before, by table. */
   known: Map<string, ColumnTypes>
   ids: IdMaker
 }
 
 /** @param run runs a query before the one that is rewritten, on its connection */
-export function createSpellings({ isPostgres, isSqlite, isSqlServer, known, ids }: Database, run: Run): Spellings {
+export function createSpellings(
+  { isPostgres, isSqlite, isSqlServer, isMysql, known, ids }: Database,
+  run: Run,
+): Spellings {
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
     const read = isPostgres ? readColumnTypes : isSqlite ? readTextColumns : undefined
     if (!read || table.bind.length === 0) return new Map()
@@ -98,6 +104,7 @@ export function createSpellings({ isPostgres, isSqlite, isSqlServer, known, ids 
   const readStored = ({ table, node }: Named, rows: readonly Row[]) => run(selectOf(node, table.bind, rows))
 
   return {
+    escapes: isPostgres || isMysql,
     async makeIds({ table, node }, rows) {
       // A part of a JSON column is given with it.
       const own = table.bind.filter((column) => table.columns.includes(column))

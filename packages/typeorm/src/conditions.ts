@@ -109,7 +109,8 @@ function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown
     const hint = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
     return refuseOperator(known.sealed.name, name, 'ILike', hint)
   }
-  return readPattern(known.sealed.name, name, { operator: type === 'like' ? 'Like' : 'ILike', pattern: value })
+  const operator = type === 'like' ? 'Like' : 'ILike'
+  return readPattern(known.sealed.name, name, { operator, pattern: value, escapes: true }) // as PostgreSQL does
 }
 
 const OPERATORS = { Equal: 'equal', Not: 'notEqual', In: 'in' }

@@ -12,7 +12,7 @@ import { getModelAccess, type ModelAccess, type NamedPath } from '../models/mode
 import { findLacking, withNull } from '../models/pick.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
-import { createSearches, type Searches } from './searches.js'
+import { createSearches, refuseUnindexed, type Searches } from './searches.js'
 
 /** A condition on the column of an index, in place of one on an encrypted field. */
 export interface IndexCondition {
@@ -296,7 +296,7 @@ export function createSealedTable(model: object): SealedTable {
     )
     if (!index) {
       const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
-      return refuseField(table, column, 'it has no index by which it could be searched alone', hint)
+      return refuseUnindexed(table, { name: column, kind: field.spec.kind }, hint)
     }
     if (index.bits !== undefined) {
       const hint = 'Search by the column that `index` of the model makes, and filter the opened rows by `matches`.'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createClient, number, text } from '../index.js'
+import { boolean, createClient, json, number, text } from '../index.js'
 import { createTestService } from '../testing.js'
 import { createSealedTable } from './sealed-table.js'
 import { joinBounds, readPage, readPattern } from './searches.js'
@@ -78,28 +78,67 @@ describe('a pattern', () => {
   it.each([
     ['ada%', { startsWith: 'ada' }],
     ['%ada%', { contains: 'ada' }],
+    ['ada\\_%', { startsWith: 'ada_' }],
+    ['%100\\%%', { contains: '100%' }],
+    ['c:\\\\\\_%', { startsWith: 'c:\\_' }],
+    ['a\\\\%', { startsWith: 'a\\' }],
+    ['a\nb%', { startsWith: 'a\nb' }],
   ])('%s is a part of a text', (pattern, expected) => {
-    expect(readPattern('users', 'name', { operator: 'like', pattern })).toEqual(expected)
+    expect(readPattern('users', 'name', { operator: 'like', pattern, escapes: true })).toEqual(expected)
   })
-  it.each(['ada', '%ada', 'a_a%', 'a%a%', '%', '%%', '', 'a\\%', 7, null])('%j is refused', (pattern) => {
-    expect(() => readPattern('users', 'name', { operator: 'like', pattern })).toThrow('cannot compare it by "like"')
+  it.each(['ada', '%ada', 'a_a%', 'a%a%', '%', '%%', '', 'a\\%', 'a\\b%', '\\%%\\', 'a\\\\_%', 7, null])(
+    '%j is refused',
+    (pattern) => {
+      for (const escapes of [true, false]) {
+        const read = () => readPattern('users', 'name', { operator: 'like', pattern, escapes })
+        expect(read).toThrow('cannot compare it by "like"')
+      }
+    },
+  )
+  it('is refused with a backslash where the database has no such escape', () => {
+    const read = () => readPattern('users', 'name', { operator: 'like', pattern: 'ada\\_%', escapes: false })
+    expect(read).toThrow('cannot compare it by "like"')
+    expect(readPattern('users', 'name', { operator: 'like', pattern: 'ada%', escapes: false })).toEqual({
+      startsWith: 'ada',
+    })
   })
 })
 
 describe('a search that no index answers', () => {
+  const FILTER = /^Filter the rows after they are decrypted\.$/
+  const peopleTable = async () => {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'people' })
+    const score = number({ index: 'score_index', range: { step: 10 } })
+    const fields = { name: text(), age: number(), score, smokes: boolean(), prefs: json<{ dark: boolean }>() }
+    const indexKey = await eaas.createIndexKey(keyId, { model: 'people' })
+    return createSealedTable(eaas.model({ name: 'people', keyId, indexKey, bind: false, fields }))
+  }
   it.each([
     [{ startsWith: 'a' }, 'name', /indexes: \{ name_start: \{ prefix: 'name'/],
     [{ contains: 'a' }, 'name', /indexes: \{ name_parts: \{ ngram: 'name'/],
     [{ gte: 1, lt: 2 }, 'age', /number\(\{ index, range: \{ step \} \}\)/],
     ['Ada', 'name', /Give the field an index/],
-  ])('is refused with what would: %j', async (query, field, hint) => {
-    const eaas = createClient(createTestService())
-    const { id: keyId } = await eaas.keys.create({ name: 'people' })
-    const fields = { name: text(), age: number() }
-    const { searches } = createSealedTable(eaas.model({ name: 'people', keyId, bind: false, fields }))
+    [{ gt: 1 }, 'score', /as \{ gte, lt \} or the like, of an ORM by two conditions, between or the like/],
+    [{ gte: 1, lt: 2 }, 'name', FILTER],
+    [{ startsWith: 'a' }, 'prefs', FILTER],
+    [{ contains: 'a' }, 'age', FILTER],
+    [true, 'smokes', FILTER],
+    [{ dark: true }, 'prefs', FILTER],
+  ])('is refused with what would: %j of %s', async (query, field, hint) => {
+    const { searches } = await peopleTable()
     await expect(searches.find(field, query)).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
       hint: expect.stringMatching(hint),
     })
+  })
+  it('is refused without an index to give where a field can have none', async () => {
+    const { planEqual } = await peopleTable()
+    const refused = { message: 'people.smokes is encrypted: a field of boolean cannot have an index' }
+    expect(() => planEqual('smokes', '=', [true])).toThrow(expect.objectContaining(refused))
+    expect(() => planEqual('smokes', '=', [true])).toThrow(
+      expect.objectContaining({ hint: expect.stringMatching(FILTER) }),
+    )
+    expect(() => planEqual('name', '=', ['Ada'])).toThrow('it has no index by which it could be searched alone')
   })
 })

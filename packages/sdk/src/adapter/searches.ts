@@ -3,6 +3,7 @@
  * and truncated ones. What they find is filtered after it was opened.
  */
 import { isMissing, type Row } from '../input.js'
+import type { FieldKind } from '../models/fields.js'
 import type { ModelAccess, NamedIndex } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
@@ -50,7 +51,10 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const plan: Searches['plan'] = (field, query, operator = namesIn(query)[0]) => {
     const kinds = kindsFor(query)
     const own = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
-    if (own.length === 0) refuseSearch(table, field, { query, operator })
+    if (own.length === 0) {
+      const kind = access.fields.find(({ name }) => name === field)?.spec.kind
+      refuseSearch(table, { name: field, kind }, { query, operator })
+    }
     // Of alike ones the first: while the index key is changed, not all rows have the new column yet.
     const isAlike = (one: NamedIndex, other: NamedIndex) => one.kind === other.kind && one.length === other.length
     const firsts = own.filter((one, at) => own.findIndex((other) => isAlike(one, other)) === at)
@@ -81,18 +85,27 @@ export function createSearches(model: object, access: ModelAccess, table: string
 }
 
 /**
- * Reads the patterns `beginning%` and `%part%` of `like`. @throws InvalidInputError for a pattern with other
+ * Reads the patterns `beginning%` and `%part%` of `like`. `escapes` tells whether the database takes `\%`, `\_` and
+ * `\\` for the characters themselves, without a clause `escape`. @throws InvalidInputError for a pattern with other
  * wildcards
  */
 export function readPattern(
   table: string,
   field: string,
-  { operator, pattern }: { operator: string; pattern: unknown },
+  { operator, pattern, escapes }: { operator: string; pattern: unknown; escapes: boolean },
 ): unknown {
-  const [, before, text] = /^(%?)([^%_\\]+)%$/.exec(String(pattern)) ?? []
-  if (text === undefined) {
-    refuseOperator(table, field, operator, "Write the pattern 'beginning%' or '%part%', without other wildcards.")
+  const shape = escapes ? /^(%?)((?:[^%_\\]|\\[%_\\])+)%$/ : /^(%?)([^%_\\]+)%$/
+  const [, before, part] = shape.exec(String(pattern)) ?? []
+  if (part === undefined) {
+    const hint = escapes ? ': write a backslash before each %, _ and \\ of the text' : ' and backslashes'
+    refuseOperator(
+      table,
+      field,
+      operator,
+      `Write the pattern 'beginning%' or '%part%', without other wildcards${hint}.`,
+    )
   }
+  const text = part.replaceAll(/\\(.)/g, '$1')
   return before === '' ? { startsWith: text } : { contains: text }
 }
 
@@ -136,22 +149,48 @@ function namesIn(query: unknown): string[] {
   return typeof query === 'object' && query !== null && !(query instanceof Date) ? Object.keys(query) : []
 }
 
-/** @throws InvalidInputError with a hint that says which index would answer it */
+/** The kinds of fields that can have an index, by its kind. */
+const INDEXABLE: Readonly<Record<string, readonly (FieldKind | undefined)[]>> = {
+  exact: ['text', 'number', 'date'],
+  prefix: ['text'],
+  ngram: ['text'],
+  range: ['number', 'date'],
+}
+
+/** Refuses a search for whole values of a field that has no index of them. @throws InvalidInputError */
+export function refuseUnindexed(table: string, { name, kind }: Searched, hint: string): never {
+  if (INDEXABLE.exact?.includes(kind)) {
+    refuseField(table, name, 'it has no index by which it could be searched alone', hint)
+  }
+  refuseField(table, name, `a field of ${kind} cannot have an index`, FILTER_HINT)
+}
+
+const FILTER_HINT = 'Filter the rows after they are decrypted.'
+
+interface Searched {
+  name: string
+  kind: FieldKind | undefined
+}
+
+/** @throws InvalidInputError with a hint that says which index would answer it, where the field can have that */
 function refuseSearch(
   table: string,
-  field: string,
+  field: Searched,
   { query, operator = '' }: { query: unknown; operator: string | undefined },
 ): never {
-  const [kind = ''] = kindsFor(query)
+  const { name, kind } = field
+  const [index = ''] = kindsFor(query)
   const declared: Readonly<Record<string, string>> = {
-    prefix: `Declare an index of its beginning: indexes: { ${field}_start: { prefix: '${field}', length: 3 } }.`,
-    ngram: `Declare an index of its parts, and read before what that gives away: indexes: { ${field}_parts: { ngram: '${field}', … } }.`,
+    prefix: `Declare an index of its beginning: indexes: { ${name}_start: { prefix: '${name}', length: 3 } }.`,
+    ngram: `Declare an index of its parts, and read before what that gives away: indexes: { ${name}_parts: { ngram: '${name}', … } }.`,
     range: "Declare an index of buckets: date({ index, range: 'month' }) or number({ index, range: { step } }).",
   }
-  const declare = declared[kind]
-  if (declare === undefined)
-    refuseField(table, field, 'it has no index by which it could be searched alone', 'Give the field an index.')
-  refuseOperator(table, field, operator, `${declare} Or filter the rows after they are decrypted.`)
+  const declare = declared[index]
+  if (declare === undefined) refuseUnindexed(table, field, 'Give the field an index.')
+  const hint = INDEXABLE[index]?.includes(kind)
+    ? `${declare} Or filter the rows after they are decrypted.`
+    : FILTER_HINT
+  refuseOperator(table, name, operator, hint)
 }
 
 /**

@@ -95,7 +95,10 @@ export function readRange(field: PlacedField, value: unknown): FieldRange | unde
   const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
   const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
   if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
-    throw new InvalidInputError(`${name}: a range has one lower and one upper bound`, 'Pass { gte, lt }, or the like.')
+    throw new InvalidInputError(
+      `${name}: a range has one lower and one upper bound`,
+      'Give both: as { gte, lt } or the like, of an ORM by two conditions, between or the like.',
+    )
   for (const bound of [lower, upper]) makeFieldText(field, bound)
   return { lower, upper, openBelow: gte === undefined, openAbove: lte === undefined }
 }
