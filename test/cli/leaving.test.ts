@@ -121,4 +121,30 @@ describe.runIf(backend() === 'postgres' && findOrInstallAge())('the page about l
     expect(await sql`select id, email, phone from opened order by id`).toEqual(before)
     expect(readFileSync(join(dir.path, 'sealed.csv'), 'utf8')).not.toMatch(/example/)
   })
+
+  it('opens fields of every kind in Python, also inside an object and bound to two columns', async () => {
+    const model = `import { boolean, bytes, date, json, number, text } from '@eaas/sdk'
+export default (eaas) => eaas.model({ name: 'visits', key: 'people', bind: ['tenant', 'id'], acceptPlaintext: true, warn: false,
+  fields: { smokes: boolean(), note: text({ pad: 32 }), photo: bytes(), kilos: number({ pad: 8 }), born: date(), prefs: json(), 'address.street': text() } })`
+    writeFileSync(join(dir.path, 'models/visits.mjs'), model)
+    const [tenant, id, note, photo, born] = ['a/b', 7, 'é, "x"', '/wD/AA==', '1815-12-10T00:00:00.000Z']
+    const plain = { smokes: true, note, photo, kilos: 61.5, born, prefs: { dark: [1, null] } }
+    const columns = Object.keys(plain)
+    await sql.unsafe(
+      `create table visits (tenant text, id int primary key, address jsonb, ${columns.join(' jsonb, ')} jsonb)`,
+    )
+    const jsons = { ...plain, address: { street: '12 Main St', city: 'Paris' } }
+    const given = Object.entries(jsons).map(([name, value]) => [name, sql.json(value as never)])
+    await sql`insert into visits ${sql({ tenant, id, ...Object.fromEntries(given) })}`
+    await bash('npx @eaas/cli backfill models/visits.mjs --table visits')
+    const selected = `tenant, id, ${columns.join(', ')}, address->>'street' as "address.street", address->>'city' as city`
+    const opened = await bash(
+      `psql "$DATABASE_URL" -q <<< ${JSON.stringify(`\\copy (select ${selected} from visits) to visits.csv csv header`)}
+       python3 open_table.py kit.age ada.key visits tenant,id smokes note photo:bytes kilos born prefs address.street < visits.csv`,
+      { EAAS_URL: '', EAAS_API_KEY: '' },
+    )
+    expect(readFileSync(join(dir.path, 'visits.csv'), 'utf8')).not.toMatch(/Main|true|61\.5|dark/)
+    const values = `a/b,7,true,"é, ""x""",${photo},61.5,${born},"{""dark"":[1,null]}",12 Main St,Paris`
+    expect(opened).toBe(`tenant,id,${columns.join(',')},address.street,city\n${values}\n`)
+  })
 })
