@@ -227,6 +227,10 @@ describe('tenants', () => {
     expect((await tenant.call('GET', '/v1/keys')).body).toMatchObject({ code: 'E_TENANT_SUSPENDED' })
     expect((await operator.call('POST', `${path}/resume`, { reason: 'paid' })).body).toMatchObject({ status: 'active' })
     expect((await tenant.call('GET', '/v1/keys')).status).toBe(200)
+    await operator.call('POST', `${path}/resume`, {}) // changes nothing
+    await operator.call('POST', `${path}/resume`, { reason: 'case 4711' })
+    const told = (await entriesOf(tenant.tenant.tenant_id)).map(({ told }) => told.reason)
+    expect(told).toEqual([undefined, 'not paid', 'paid', 'case 4711'])
   })
 
   it('have a quota, an encoding and server mode that can be changed, and keep what is not named', async () => {

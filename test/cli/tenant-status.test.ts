@@ -123,6 +123,38 @@ describe('eaas tenant suspend', { timeout: 120_000 }, () => {
     await expectSound(tenant_id)
   })
 
+  it('records a reason though the status stays, and without one writes nothing and says so', async () => {
+    const { tenant, call } = await service.createTenant()
+    const { tenant_id, name } = tenant
+    const say = async (...args: string[]) =>
+      (await eaas('tenant', ...args)).stdout.replace(`Tenant ${name} (${tenant_id}) `, '')
+    await json('tenant', 'suspend', name)
+    expect(await say('suspend', name)).toBe(
+      'is suspended already: all of its calls are refused. Nothing was recorded.\n',
+    )
+    expect(await say('suspend', name, '--reason', 'case 4711')).toBe(
+      'is suspended already: all of its calls are refused. The reason was recorded.\n',
+    )
+    await json('tenant', 'resume', name)
+    expect(await say('resume', name)).toBe('is active already. Nothing was recorded.\n')
+    expect(await say('resume', name, '--reason', 'case 4712')).toBe('is active already. The reason was recorded.\n')
+    const { logs } = (await call('GET', '/v1/audit?action=tenant.update')).body
+    const told = logs.map(({ metadata }: { metadata: Record<string, string> }) => [metadata.status, metadata.reason])
+    expect(told.reverse()).toEqual([
+      ['suspended', undefined],
+      ['suspended', 'case 4711'],
+      ['active', undefined],
+      ['active', 'case 4712'],
+    ])
+    const { stdout } = await eaas('audit', 'list', '--installation', '--limit', '4', '--json')
+    const own = JSON.parse(stdout).logs
+    expect(own.map(({ action }: { action: string }) => action).reverse()).toEqual(
+      ['suspend', 'suspend', 'resume', 'resume'].map((change) => `installation.tenant_${change}`),
+    )
+    await expectSound(tenant_id)
+    expect(await json('audit', 'verify', '--installation')).toMatchObject({ valid: true })
+  })
+
   it('lets no call through that is under way: the log has none between the two entries', async () => {
     const owner = await service.createTenant()
     const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body

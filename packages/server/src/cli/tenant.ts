@@ -212,12 +212,17 @@ async function tenantSetStatus(
   { change, json, ...reason }: Format & Reason & { change: 'suspend' | 'resume' },
 ): Promise<void> {
   const operation = change === 'suspend' ? suspendTenant(reason) : resumeTenant(reason)
-  const { answer: changed } = await performIn(config, tenant, operation)
-  if (json) printJson(changed)
-  else
-    print(
-      `Tenant ${changed.name} (${changed.tenant_id}) is ${changed.status}${change === 'suspend' ? ': all of its calls are refused' : ''}.`,
-    )
+  let before: string | undefined
+  const { answer: changed } = await performIn(config, tenant, (context) => {
+    before = context.state.tenant.status // the last decision counts
+    return operation(context)
+  })
+  if (json) return printJson(changed)
+  const { name, tenant_id, status } = changed
+  const effect = change === 'suspend' ? ': all of its calls are refused' : ''
+  if (before !== status) return print(`Tenant ${name} (${tenant_id}) is ${status}${effect}.`)
+  const recorded = reason.reason === undefined ? 'Nothing' : 'The reason'
+  print(`Tenant ${name} (${tenant_id}) is ${status} already${effect}. ${recorded} was recorded.`)
 }
 
 /**
