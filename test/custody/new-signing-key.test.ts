@@ -27,9 +27,9 @@ import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { findInstance } from '../../packages/server/src/store/instance.js'
 import { findObstacleToVerifier, verifyByBoth } from '../audit/verify/other-verifier.js'
 import { rotateAged } from '../support/custody/rotation.js'
-import { backend } from '../support/database/database.js'
-import { runAuditCommand } from '../support/service/command-host.js'
-import { type Caller, type Service, startService } from '../support/service/service.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { runAuditCommand, runCommand } from '../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 import { startWitness } from '../support/service/witness.js'
 
 const obstacle = findObstacleToVerifier()
@@ -160,6 +160,54 @@ describe('the file of checkpoints', () => {
     const gone = await readKeptFile(file, before, { isThorough: true })
     expect(gone.faults).toEqual([])
     expect(gone.witnesses.get(acme.tenant.tenant_id)?.last_id).toBe(3)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('a backup of before the rotation', { timeout: 60_000 }, () => {
+  let restored: TestDatabase
+  const file = (name: string) => join(folder, name)
+  const eaas = (...args: string[]) => runCommand(args, { database: restored, rootKey: ROOT_KEY })
+  const log = () => ['--tenant', acme.tenant.name]
+
+  beforeEach(async () => {
+    restored = service.database
+    const backup = file(randomBytes(4).toString('hex'))
+    await eaas('backup', backup, '--plain')
+    await rotateAged(service)
+    await acme.call('POST', '/v1/keys', { name: 'later' })
+    await rm(file('lines'), { force: true })
+    await createCheckpointEmitter(service.services, file('lines'), (error) => expect(error).toBeUndefined())()
+    await writeFile(file('tenant'), (await eaas('audit', 'checkpoint', ...log())).stdout)
+    await writeFile(file('installation'), (await eaas('audit', 'checkpoint', '--installation')).stdout)
+    restored = await freshDatabase('of_before')
+    expect((await eaas('restore', backup)).code).toBe(0)
+  })
+
+  it('is compared with what has the statement of the later key', async () => {
+    for (const of of [log(), ['--all']]) {
+      const { code, stdout } = await eaas('audit', 'verify', ...of, '--checkpoint', file('lines'))
+      expect([of, code, stdout]).toEqual([of, 1, expect.stringContaining('behind_checkpoint')])
+    }
+    const { code, stdout } = await eaas('audit', 'diff', '--all', '--checkpoint', file('lines'), '--json')
+    const outcomes = JSON.parse(stdout).logs.map(({ outcome }: { outcome: string }) => outcome)
+    expect([code, outcomes]).toEqual([1, ['different', 'different']])
+    await writeFile(file('export'), await exported())
+    expect((await eaas('audit', 'diff', ...log(), '--export', file('export'))).code).toBe(1)
+    const byEarlier = ['verify', file('export'), '--public-key', before, '--checkpoint', file('tenant')]
+    expect(await runAuditCommand(byEarlier)).toMatchObject({ code: 6, stdout: expect.stringContaining('agrees') })
+  })
+
+  it.each([
+    ['verify', '--all', 'installation'],
+    ['verify', '--installation', 'installation'],
+    ['diff', '--installation', 'installation'],
+    ['diff', '--all', 'tenant'],
+  ])('says why it is not compared with a checkpoint alone: %s %s', async (command, of, checkpoint) => {
+    const { code, stdout, stderr } = await eaas('audit', command, of, '--checkpoint', file(checkpoint))
+    expect([code, stderr]).toEqual([3, expect.stringContaining('before the signing key was replaced')])
+    if (checkpoint === 'installation') return
+    expect(stdout).toMatch(/^installation .* not compared +the file has no checkpoint of it$/m)
+    expect(stdout).toMatch(/ not compared +no key of this installation signed the checkpoints of it$/m)
   })
 })
 

@@ -8,6 +8,7 @@ import {
   encodeNoteKey,
   isSignedBy,
   type NoteKey,
+  OtherSignerError,
   readNoteKey,
   signatureLine,
 } from './signed-note.js'
@@ -75,7 +76,7 @@ export function openNote(note: string, publicKeys: PublicKeys): string {
     .flat()
     .map(readPublicKey)
     .find(({ id }) => equalBytes(signature.subarray(0, id.length), id))
-  if (!key) throw new CheckpointError('the checkpoint was signed by another key')
+  if (!key) throw new OtherSignerError('the checkpoint was signed by another key')
   if (!isSignedBy(key, encodeUtf8(text), signature.subarray(key.id.length))) {
     throw new CheckpointError('the checkpoint was altered: its signature does not verify')
   }

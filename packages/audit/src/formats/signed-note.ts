@@ -24,6 +24,11 @@ export class CheckpointError extends Error {
   override readonly name: string = 'CheckpointError'
 }
 
+/** Thrown when none of the given keys signed. */
+export class OtherSignerError extends CheckpointError {
+  override readonly name = 'OtherSignerError'
+}
+
 /** A public key under its name. */
 export interface NoteKey {
   name: string

@@ -7,6 +7,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
+import { LATER_KEY } from '../recovery-page.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -56,7 +57,8 @@ export async function auditDiffAll(config: Config, { checkpoint, json }: DiffAll
   if (json) printJson({ same: different.length + uncompared.length === 0, public_key, logs: verdicts.map(view) })
   else print(...describe(verdicts, file))
   if (different.length === 0 && uncompared.length > 0) {
-    throw new Refusal('E_VALIDATION', `${counted(uncompared.length, 'log')} could not be compared`)
+    const advice = uncompared.some(({ detail }) => detail === NOT_SIGNED) ? `. ${LATER_KEY}` : ''
+    throw new Refusal('E_VALIDATION', `${counted(uncompared.length, 'log')} could not be compared${advice}`)
   }
   return different.length === 0
 }
@@ -93,6 +95,8 @@ async function compareAll(
   return verdicts
 }
 
+const NOT_SIGNED = 'no key of this installation signed the checkpoints of it'
+
 async function compareOne(
   services: Services,
   { tenant_id, name }: FoundTenant,
@@ -100,14 +104,16 @@ async function compareOne(
 ): Promise<Verdict> {
   const log = { tenant_id, name }
   try {
-    const diff = await diffAudit(services, tenant_id, { checkpoints: kept.of(tenant_id), onProgress })
+    const checkpoints = kept.of(tenant_id)
+    const diff = await diffAudit(services, tenant_id, { checkpoints, onProgress })
     if (isDifferent(diff)) return { ...log, outcome: 'different', diff, detail: describeDiff(diff) }
     if (diff.witnessed_through > 0) return { ...log, outcome: 'same', diff }
-    const detail =
+    const unsigned = kept.logs.includes(tenant_id) ? NOT_SIGNED : 'the file has no checkpoint of it'
+    const left =
       diff.accepted_through === null
         ? 'no checkpoint of an entry that was not purged'
         : 'no checkpoint but of entries that were purged or whose loss was accepted'
-    return { ...log, outcome: 'not compared', diff, detail }
+    return { ...log, outcome: 'not compared', diff, detail: checkpoints.length === 0 ? unsigned : left }
   } catch (error) {
     const outcome = error instanceof TamperedRowError ? 'different' : 'not compared'
     return { ...log, outcome, detail: messageOf(error) }

@@ -31,8 +31,12 @@ export interface VerifyAllCommand {
 export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAllCommand): Promise<boolean> {
   const progress = showProgress('verified')
   const { verdicts, unverified, witnessed, coverage, public_key } = await withServices(config, async (services) => {
-    const { note, witnessed } = await readKept(services, INSTALLATION_ID, file)
-    const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, services)
+    const {
+      note,
+      signers = services.signingKey.publicKeys,
+      witnessed,
+    } = await readKept(services, INSTALLATION_ID, file)
+    const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, signers)
     const result = await verifyAll(services, {
       checkpoint,
       onProgress: (name, entries) => progress(`${name}: ${entries} entries`),

@@ -329,8 +329,8 @@ async function auditVerify(
   const { owner, answer, witnessed, checkpoint, public_key } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
-    const { note, witnessed } = await readKept(services, tenant_id, { checkpoint: file, witness })
-    const answer = await performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
+    const { note, signers, witnessed } = await readKept(services, tenant_id, { checkpoint: file, witness })
+    const answer = await performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note, signers }))
     const { valid, verified_entries } = answer
     await recordOperation(services, { action: 'installation.verify', metadata: { tenant_id, valid, verified_entries } })
     const kept = viewKept(note)

@@ -20,12 +20,15 @@ import {
 import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { KeptHead } from '../audit/formats/chain.js'
-import { readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
+import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
+import { LATER_KEY } from '../recovery-page.js'
 import type { Services } from '../runner/operation.js'
 
 /** What to verify a log by. */
 export interface Kept {
   note?: string
+  /** the keys that may have signed it */
+  signers?: PublicKeys
   /** what the demanded witnesses cosigned */
   witnessed?: Witnessed
 }
@@ -38,8 +41,9 @@ export async function readKept(
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
   if (witness === undefined) {
-    const [{ note }] = notesOf(await readKeptFiles(checkpoint), [tenant_id])
-    return { note }
+    const kept = await readKeptFiles(checkpoint)
+    const [{ note }] = notesOf(kept, [tenant_id])
+    return { note, signers: signersOf(signingKey, kept) }
   }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
   return { note: witnessed.note, witnessed }
@@ -67,19 +71,28 @@ export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
   file: string,
 ): Promise<KeptCheckpoints> {
-  const { notes } = parseKept(await readGiven(file))
+  const kept = parseKept(await readGiven(file))
+  const { notes } = kept
+  const signers = signersOf(signingKey, kept)
   const groups = groupByLog(notes)
   return {
     logs: [...groups.keys()],
-    of: (tenant_id) => (groups.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signingKey.publicKeys)),
+    of: (tenant_id) => (groups.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signers)),
     faultOf: (tenant_id) => {
       const contents = groups.has(tenant_id)
-        ? "checkpoints of it that this installation's key did not sign"
+        ? `checkpoints of it that this installation's key did not sign. ${LATER_KEY}`
         : describeKept(notes)
       const log = tenant_id === INSTALLATION_ID ? "the installation's log" : "this tenant's log"
       return `${file} must have a checkpoint of ${log}, but has ${contents}`
     },
   }
+}
+
+/** The installation's keys, and those that replaced them by the statements in a file (key-change.md 4). */
+function signersOf({ publicKeys }: Services['signingKey'], { changes }: ReturnType<typeof parseKept>): PublicKeys {
+  const keys = new Set<string>(publicKeys)
+  for (const note of new Set(changes)) addSuccessor(keys, note)
+  return [...keys]
 }
 
 function groupByLog(notes: readonly KeptNote[]): Map<string, KeptNote[]> {

@@ -1,11 +1,12 @@
 /** Verifies the tenant's audit chain in the database. Writes no entry. */
 
-import { type Checkpoint, CheckpointError, readCheckpoint } from '@eaas/audit'
+import { type Checkpoint, CheckpointError, OtherSignerError, type PublicKeys, readCheckpoint } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
 import type { AuditKey } from '../audit/formats/chain.js'
 import { isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
+import { LATER_KEY } from '../recovery-page.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { shareVerification } from '../runner/shared-verification.js'
@@ -19,6 +20,8 @@ export interface VerifyScope {
   through_id?: number | undefined
   /** a signed checkpoint that was kept from earlier */
   checkpoint?: string | undefined
+  /** the keys that may have signed it; by default those of the installation */
+  signers?: PublicKeys | undefined
   onProgress?: ((entries: number) => void) | undefined
   /** aborted when nobody waits for the answer any more */
   signal?: AbortSignal | undefined
@@ -27,11 +30,12 @@ export interface VerifyScope {
 /**
  * Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run
  */
-export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
+export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
   return async ({ state, services }) => {
-    const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, state.tenant.tenant_id, services)
     const { auditKey } = state
     const { tenant_id } = state.tenant
+    const keys = signers ?? services.signingKey.publicKeys
+    const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, tenant_id, keys)
     const { after_id, through_id } = scope
     return {
       entries: [],
@@ -83,17 +87,14 @@ async function assertStretch(
 }
 
 /** Reads a checkpoint of a log that was kept from earlier. @throws Refusal E_VALIDATION */
-export function readKeptCheckpoint(
-  note: string,
-  tenant_id: string,
-  { signingKey }: Pick<Services, 'signingKey'>,
-): Checkpoint {
+export function readKeptCheckpoint(note: string, tenant_id: string, signers: PublicKeys): Checkpoint {
   try {
-    const kept = readCheckpoint(note, signingKey.publicKeys)
+    const kept = readCheckpoint(note, signers)
     if (kept.tenant_id !== tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
     return kept
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error
-    throw new Refusal('E_VALIDATION', `checkpoint: ${error.message}`)
+    const advice = error instanceof OtherSignerError ? `. ${LATER_KEY}` : ''
+    throw new Refusal('E_VALIDATION', `checkpoint: ${error.message}${advice}`)
   }
 }

@@ -124,10 +124,15 @@ async function addSuccessors(file: string, ownKeys: readonly string[]): Promise<
     const note = findMember(text, 'key_change')
     if (note === undefined || note === last) continue
     last = note
-    const change = findKeyChange(note)
-    if (change && keys.has(change.from)) keys.add(change.to)
+    addSuccessor(keys, note)
   }
   return [...keys]
+}
+
+/** Adds the key that replaced one of these, if the note is a statement of that. */
+export function addSuccessor(keys: Set<string>, note: string): void {
+  const change = findKeyChange(note)
+  if (change && keys.has(change.from)) keys.add(change.to)
 }
 
 function findMember(text: string, name: keyof KeptLine): string | undefined {
