@@ -49,6 +49,10 @@ describe('eaas key', { timeout: 120_000 }, () => {
     expect((await key('update', id, '--tenant', 'acme', '--min-unwrap-version', '0')).stderr).toMatch(
       /number of a version/,
     )
+    expect(await key('destroy', 'orders', '--tenant', 'acme', '--confirm', 'orders')).toMatchObject({
+      code: 1,
+      stderr: 'eaas: the key is active: to destroy it must be disabled (eaas key disable)\n',
+    })
     expect(await json('disable', id)).toMatchObject({ status: 'disabled' })
 
     const wrong = await key('destroy', 'orders', '--tenant', 'acme', '--confirm', 'order')

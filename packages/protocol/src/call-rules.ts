@@ -21,12 +21,13 @@ export function findKeyRule(call: KeyCall): KeyRule {
 
 /** Finds why a key in this state refuses the call; undefined if it answers. */
 export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: ProblemCode; detail: string } | undefined {
-  const { to, states } = findKeyRule(call)
+  const { to, states, unchanged = [] } = findKeyRule(call)
   if (states.includes(status)) return undefined
   // A code of its own, so that an application can tell erased data, which no retry and no restored envelope
   // brings back.
   if (status === 'destroyed') return { code: 'E_KEY_DESTROYED', detail: DETAILS.E_KEY_DESTROYED.key }
-  return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, states) }
+  const changed = states.filter((state) => !unchanged.includes(state))
+  return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, changed) }
 }
 
 /** The codes with which a call on a key may be refused because of the key. */

@@ -223,7 +223,13 @@ async function keyDestroy(
   key: string,
   { tenant, confirm, json }: OfTenant & { confirm: string },
 ): Promise<void> {
-  printKey(await onKey(config, { tenant, key }, (key_id) => destroyKey({ key_id, confirm })), { json })
+  const destroyed = onKey(config, { tenant, key }, (key_id) => destroyKey({ key_id, confirm }))
+  printKey(await destroyed.catch(nameDisable), { json })
+}
+
+function nameDisable(error: unknown): never {
+  if (!(error instanceof Refusal && error.code === 'E_STATE')) throw error
+  throw new Refusal(error.code, `${error.message} (eaas key disable)`)
 }
 
 /** Destroys a closed version of a key; `confirm` must be the key's name. */
