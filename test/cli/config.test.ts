@@ -56,6 +56,17 @@ describe('eaas config', () => {
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/^eaas: port in /)])
   })
 
+  it('finds a misspelt variable wrong, and none of the SDK', async () => {
+    const checked = await runCommandIn({ EAAS_AUDIT_RETENTION_MONTH: '3' }, ['config', 'check'])
+    expect(checked).toMatchObject({
+      code: 1,
+      stdout: 'The configuration is not valid.\n',
+      stderr: 'eaas: the server has no variable EAAS_AUDIT_RETENTION_MONTH; see eaas start --help\n',
+    })
+    const others = { EAAS_URL: 'http://localhost', EAAS_API_KEY: 'eaas_sk_', EAAS_WITNESS_PORT: '1' }
+    expect(await runCommandIn(others, ['config', 'check'])).toMatchObject({ code: 0, stderr: '' })
+  })
+
   it('prints the schema', async () => {
     const { stdout } = await runCommandIn({}, ['config', 'schema'])
     expect(JSON.parse(stdout)).toMatchObject({ type: 'object', additionalProperties: false })

@@ -42,7 +42,7 @@ async function check(config: Config): Promise<boolean> {
   for (const { ok = true, warning, detail } of results) {
     if (!ok || warning) print(`${ok ? 'WARN ' : 'WRONG'}  ${detail}`)
   }
-  const isValid = results.every(({ ok }) => ok !== false)
+  const isValid = results.every(({ ok }) => ok !== false) && config.unknownVariables.length === 0
   print(
     isValid
       ? 'The configuration is valid. eaas doctor examines the database and the rest.'
