@@ -139,6 +139,9 @@ export interface VerifyExportOptions {
 
 const PROGRESS_ENTRIES = 50_000
 
+/** What to do about a key that did not sign a genuine file: the file may be older than the key. */
+export const IF_REPLACED = '; if the operator replaced the key since, give the earlier one'
+
 /**
  * Verifies the lines of an export, each without its line feed. Never throws because of the file's content:
  * the verdict reports it. @throws KeptNoteError if one of `checkpoints` contradicts it and was not signed
@@ -241,7 +244,9 @@ class ExportReader {
     Object.assign(this.verdict, { tenant_id, after_id })
     this.changes = followKeyChanges(header.key_changes)
     if (this.changes.length > 0 && this.given && !this.given.some((key) => this.keys.includes(key))) {
-      throw new ExportFault('the export is of an installation whose signing keys do not include the one given')
+      throw new ExportFault(
+        `the export is of an installation whose signing keys do not include the one given${IF_REPLACED}`,
+      )
     }
     this.keep(tenant_id)
     this.compareWithKept()
@@ -358,7 +363,7 @@ class ExportReader {
       throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
     }
     if (given && keys.length === 0 && !given.includes(signer)) {
-      throw new ExportFault('the export names a different public key from the one given')
+      throw new ExportFault(`the export names a different public key from the one given${IF_REPLACED}`)
     }
     verdict.trusted_key = given?.includes(signer) ?? false
     if (!given || verdict.trusted_key) return

@@ -10,7 +10,7 @@ import { verifyInclusion } from '../formats/merkle.js'
 import { type EntryTree, PROOF_FORMAT, type Proof, readEntryTree, writeProof } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { type ExportedEntry, ExportFault, entrySchema, hash, integer, parse, text } from './read-export.js'
-import { type KeptStatement, viewCheckpoint } from './verify-export.js'
+import { IF_REPLACED, type KeptStatement, viewCheckpoint } from './verify-export.js'
 
 const proofSchema = z.strictObject({
   format: z.literal(PROOF_FORMAT),
@@ -103,7 +103,7 @@ function readKeys(proof: Proof, given: readonly string[] | undefined, verdict: P
   verdict.trusted_key = given?.includes(proof.public_key) ?? false
   if (!given || verdict.trusted_key) return keys.length > 0 ? keys : [proof.public_key]
   const known = keys.findLastIndex((key) => given.includes(key))
-  if (known < 0) throw new ExportFault('the file names a different public key from the one given')
+  if (known < 0) throw new ExportFault(`the file names a different public key from the one given${IF_REPLACED}`)
   verdict.key_changes = changes.slice(known)
   return keys
 }
