@@ -6,6 +6,8 @@ describe('the hint of a refusal', () => {
     [400, 'E_VALIDATION', /detail/],
     [401, 'E_UNAUTHORIZED', /API key.*log in/],
     [403, 'E_MISSING_PERMISSION', /permissions/],
+    [403, 'E_TENANT_SUSPENDED', /operator.* resume/],
+    [403, 'E_IP_NOT_ALLOWED', /address.* list/],
     [403, 'E_NOT_ALLOWED', /broker/],
     [403, 'E_CROSS_SITE', /broker/],
     [403, 'E_WRAPPED_KEY', /backup/],

@@ -36,6 +36,10 @@ export function apiHint({
       return `Wait for ${retryAfterSeconds ?? 'some'} seconds, or have the budget of the API key raised.`
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
+    case 'E_TENANT_SUSPENDED':
+      return 'Ask the operator, who alone can resume the tenant. No data is lost.'
+    case 'E_IP_NOT_ALLOWED':
+      return 'Call from an address on the list of the API key, or have that list extended.'
     case 'E_BODY_TOO_LARGE':
       return 'Send less at once, or raise the limit of the service or proxy.'
     case 'E_WRAPPED_KEY':
