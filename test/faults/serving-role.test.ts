@@ -91,6 +91,18 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect(await doctor(owner)).toMatch(/^WARN +rights +this role may change audit entries.*eaas migrate --role/m)
   })
 
+  it('is not warned of the tables of keys that their owner vacuumed, until a row of them changes', async () => {
+    const erasure = async () => /^\S+ +erasure .*$/m.exec((await runCommand(['doctor'], { database })).stdout)?.[0]
+    const vacuumed = async () => {
+      await sql`vacuum keys, key_versions, store_keys`
+      return erasure()
+    }
+    const poll = { timeout: 20_000, interval: 500 }
+    await expect.poll(vacuumed, poll).toMatch(/^ok +erasure +this role may not vacuum .*, but they were vacuumed/)
+    await sql`update keys set updated_at = updated_at`
+    await expect.poll(erasure, poll).toMatch(/^WARN +erasure +this role may not vacuum/)
+  })
+
   it('says after a destruction that it may not remove what the key left, and that the owner can', async () => {
     const server = await startServer({ database })
     await expect.poll(() => server.log).toContain('this role may not vacuum keys, key_versions and store_keys')

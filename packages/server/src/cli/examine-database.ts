@@ -9,7 +9,7 @@ import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { AcceptedSchema } from '../operations/accept-schema.js'
 import { openProvider } from '../root-key/open-provider.js'
 import type { Sql } from '../store/db.js'
-import { MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
+import { isVacuumed, MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
@@ -230,7 +230,11 @@ export async function examineRights({ sql }: Store, { auditRetentionMonths }: Co
 /** Whether servers remove what destroyed keys leave in the tables. */
 export async function examineErasure(sql: Sql): Promise<Result> {
   if (await mayVacuum(sql)) return { detail: 'this role may vacuum the tables of keys after a destruction' }
-  return { warning: true, detail: MAY_NOT_VACUUM }
+  if (!(await isVacuumed(sql))) return { warning: true, detail: MAY_NOT_VACUUM }
+  return {
+    detail:
+      'this role may not vacuum the tables of keys, but they were vacuumed, and have had no earlier versions of rows since, as PostgreSQL counts',
+  }
 }
 
 /** Whether a power cut can lose an acknowledged entry. */

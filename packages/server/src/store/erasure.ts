@@ -64,6 +64,12 @@ export async function mayVacuum(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
+/** Whether the tables of keys were vacuumed, and have no earlier versions of rows since, as PostgreSQL counts. */
+export async function isVacuumed(sql: Queryable): Promise<boolean> {
+  const { least, dead } = await findVacuums(sql)
+  return least > 0 && dead === 0
+}
+
 async function countDestroyed(sql: Queryable): Promise<number> {
   const [row] = await sql<{ versions: number }[]>`
     select (select pg_catalog.count(*) from key_versions where wrapped_kek is null)::integer
