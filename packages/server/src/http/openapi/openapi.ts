@@ -35,8 +35,9 @@ hashes are only counted.
 
 Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are problem documents (RFC 9457) with a stable \`code\`.
 Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
-read). Unknown fields of a body are ignored; new fields may appear in answers. A call that lists query parameters refuses any other
-with 400; a call that lists none ignores them. A caller may send \`X-Request-Id\` and \`traceparent\`, which then are in the answer and
+read). Unknown fields of a body are ignored, a misspelt one too: compare the answer, such as an API key's \`keys\` and \`allowed_ips\`, with
+what you sent. New fields may appear in answers. A call that lists query parameters refuses any other with 400; a call that lists none
+ignores them. A caller may send \`X-Request-Id\` and \`traceparent\`, which then are in the answer and
 in the audit entries.`
 
 type Json = Record<string, unknown>
