@@ -64,8 +64,13 @@ async function examine(io: Io, eaas: Client, key: string | undefined): Promise<F
   })
   if (!answers) return findings
   await check('API key', async () => {
-    const { name } = await eaas.tenant({ signal })
-    return `it belongs to the tenant ${name}`
+    try {
+      const { name } = await eaas.tenant({ signal })
+      return `it belongs to the tenant ${name}`
+    } catch (error) {
+      if (!isEaasError(error) || error.code !== 'E_API' || error.problem !== 'E_MISSING_PERMISSION') throw error
+      return `the service knows it; its tenant is not shown: ${error.detail}` // least rights have no keys:read
+    }
   })
   if (key === undefined) return findings
   await check('round trip', async () => {

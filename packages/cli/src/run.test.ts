@@ -472,6 +472,18 @@ describe('doctor', () => {
     expect(printed).not.toContain(service.apiKey)
   })
 
+  it('needs no right to read keys', async () => {
+    const eaas = createClient(service)
+    const { secret } = await eaas.apiKeys.create({ name: 'app', permissions: ['wrap', 'unwrap'] })
+    eaas.close()
+    const env = { EAAS_URL: service.baseUrl, EAAS_API_KEY: secret }
+    const printed = String(await done(command(['doctor', '--key', keyId], undefined, { env })))
+    expect(printed).toMatch(
+      /^ok {4}API key: the service knows it; its tenant is not shown: missing permission: keys:read$/m,
+    )
+    expect(printed).toMatch(/^ok {4}round trip: /m)
+  })
+
   it('says which step fails, and what to do', async () => {
     service.failNext({ operation: 'wrap', code: 'E_STATE' })
     const { code, out } = await command(['doctor', '--key', 'files', '--json'])
