@@ -170,6 +170,7 @@ describe('eaas', () => {
     ['--budgets', 'unwrap=0/day', 'budgets.unwrap.per_day'],
     ['--budgets', 'unwrap=1.5/day', 'is no budget'],
     ['--budgets', 'wrap=1/day', 'wrap=1/day is no budget'],
+    ['--budgets', 'unwrap=5/hour', 'unwrap=5/hour is no budget; write a list per minute or day, such as'],
     ['--budgets', 'hash=1/day,hash=2/day', 'two budgets of hash a day'],
     ['--budgets', 'hash=1/day,', 'An empty item is no budget'],
     ['--budgets', '', 'is no budget'],

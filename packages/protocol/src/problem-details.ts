@@ -104,7 +104,7 @@ export const DETAILS = {
   E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of ${quota} encrypt calls a month is used up` },
   E_BUDGET: {
     call: (kind: string, window: string, limit: number) =>
-      `the budget of this API key, ${limit} ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'} a ${window}, is used up; the next ${window} of UTC renews it`,
+      `the budget of this API key for ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'}, ${limit} a ${window}, is used up; the next ${window} of UTC renews it`,
   },
   E_HEADERS_TOO_LARGE: { headers: 'the headers are too large' },
   E_INTERNAL: {

@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { readList } from './command.js'
 
 const ITEM = new RegExp(`^(${BUDGET_KINDS.join('|')})=(\\d{1,15})/(${BUDGET_WINDOWS.join('|')})$`)
-const FORM = "such as 'unwrap=600/minute,unwrap=50000/day,hash=1000/day'"
+const FORM = `per ${BUDGET_WINDOWS.join(' or ')}, such as 'unwrap=600/minute,unwrap=50000/day,hash=1000/day'`
 
 /** What the options say; the word stays a word because the parser takes null for a missing value. */
 export interface BudgetOptions {
