@@ -15,6 +15,7 @@ import {
   MODULE_HELP,
   type OpenTable,
   type TableOptions,
+  tellOldIndexKeys,
   withTable,
 } from './table-command.js'
 
@@ -71,13 +72,14 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   else if (work === 'check') await print(io, describeCheck(name, report), ...describeCounts(report))
   else await print(io, describe(name, report, dryRun))
   if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
+  const isKeyLeft = work === 'rewrap' && tellOldIndexKeys(io, report.found)
   assertNoFailures(
     io,
     report.failed,
     report.failures,
     work === 'check' ? 'do not open' : 'failed, and stay as they were',
   )
-  if (report.contended > 0) throw new CommandError('the table is not done')
+  if (report.contended > 0 || isKeyLeft) throw new CommandError('there is more to do')
 }
 
 interface Run {

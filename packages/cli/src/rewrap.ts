@@ -1,5 +1,6 @@
 /** `rewrap`: has the data key wrapped under the current version of its key. The ciphertext stays as it is. */
 
+import { decodeTextForm, type WrappedKey } from '@eaas/protocol'
 import { rewrapStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
 import {
@@ -14,7 +15,7 @@ import { withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'
 import { readEnvelope, readFirstLine } from './inspect.js'
-import type { Io } from './io.js'
+import { ArgumentsError, type Io } from './io.js'
 import { type KeyVersions, readKeyVersions, tellDifference } from './key-versions.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, writing } from './output.js'
 import { showProgress } from './progress.js'
@@ -27,7 +28,7 @@ export function addRewrap(program: Command, io: Io): void {
     .summary('move encrypted data to the current version of its key')
     .usage('[file] [options]')
     .description(
-      'Has the data key of an encrypted stream, or of the text or the JSON of an envelope, wrapped under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
+      'Has the data key of an encrypted stream, or of the text or the JSON of an envelope, or an index key, wrapped under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
     )
     .argument('[file]')
     .option('--context <name=value>', 'of a value that a model sealed: its context. May be repeated', collect)
@@ -70,9 +71,14 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
         return { before: readKeyVersions(readFirstLine(content.head)), after: after ?? {} }
       }
       const text = await content.readText()
-      const rewrapped = await eaas.rewrap(text, { ...context, signal })
+      const isIndexKey = text.startsWith('eaas.index.')
+      if (isIndexKey && given.context) throw new ArgumentsError('--context is for a value, and no index key')
+      const rewrapped = await (isIndexKey
+        ? eaas.rewrapIndexKey(text, { signal })
+        : eaas.rewrap(text, { ...context, signal }))
       await output.write(`${rewrapped}\n`)
-      return { before: readKeyVersions(readEnvelope(text)), after: readKeyVersions(readEnvelope(rewrapped)) }
+      const versionsIn = (text: string) => readKeyVersions(isIndexKey ? readIndexKey(text) : readEnvelope(text))
+      return { before: versionsIn(text), after: versionsIn(rewrapped) }
     })
     const versionOf = ({ key_version, claimed_key_version }: KeyVersions) => key_version ?? claimed_key_version
     const result = { out, key_version_before: versionOf(before), key_version: versionOf(after) }
@@ -80,4 +86,9 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
     await report(io, { given, out }, result, line)
     tellDifference(io, before)
   })
+}
+
+/** The wrapped key in the text of an index key that the SDK has read. */
+function readIndexKey(text: string): WrappedKey {
+  return decodeTextForm(text.slice(text.lastIndexOf('.') + 1)).wrapped
 }

@@ -3,7 +3,14 @@
 import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
-import { type AnyModel, type BackfillProgress, postgresTable, type RowFailure, type TableSource } from './backfill.js'
+import {
+  type AnyModel,
+  type BackfillProgress,
+  postgresTable,
+  type RowFailure,
+  type TableCounts,
+  type TableSource,
+} from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
 import { ArgumentsError, CommandError, type Io, tell } from './io.js'
 import { findSdk, loadModule } from './model-module.js'
@@ -143,6 +150,14 @@ export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed }: B
 function describeSeconds(seconds: number): string {
   const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60]
   return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
+}
+
+/** Shows on standard error which index keys are left, and returns whether there are any: no run rewraps them. */
+export function tellOldIndexKeys(io: Io, { oldIndexKeys: count }: TableCounts): boolean {
+  if (count === 0) return false
+  const what = `index keys of the model under an old version of their key: ${count}`
+  tell(io, `${what}. Renew the text of each by eaas-cli rewrap, and give the model the new one`)
+  return true
 }
 
 /** Shows the rows that failed on standard error. @throws CommandError if there are any */

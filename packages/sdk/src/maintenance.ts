@@ -185,7 +185,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
   await definition.named?.find(deps.findKey)
   const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)
-  const found = createCounts(definition)
+  const found = createCounts(definition, versions)
   const shop = { definition, read, counts: found, rows, deps, signal }
   return {
     found,

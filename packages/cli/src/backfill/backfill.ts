@@ -110,7 +110,7 @@ export async function backfill(
 /**
  * Reads a whole table and counts in which form its values are; with `open` also opens each row and compares
  * its indexes. Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under
- * the current version of its key, and every index is there. Options and errors as of `backfill`; needs
+ * the current version of its key, as are its index keys, and every index is there. Options and errors as of `backfill`; needs
  * `keys:read`, and with `open` also `unwrap`, and `hash` where the service makes the indexes.
  *
  * @example

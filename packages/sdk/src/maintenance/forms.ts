@@ -1,5 +1,5 @@
 /** In which form each value of a row is stored, told without opening it, and the counts of a table. */
-import { wrappingVersion } from '@eaas/protocol'
+import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { looksSealed } from '../models/accepted-unsealed.js'
@@ -53,9 +53,14 @@ export interface TableCounts {
   rows: number
   /**
    * The rows in which something is to do, whatever the work: a value or an index that is not as the model
-   * stores it now.
+   * stores it now. And the `oldIndexKeys`.
    */
   left: number
+  /**
+   * The model's index keys that an old version of their key wrapped. `rewrapIndexKey` of a client renews the text of
+   * one; no work on rows does.
+   */
+  oldIndexKeys: number
   fields: Record<string, FieldCounts>
   indexes: Record<string, IndexCounts>
 }
@@ -78,12 +83,15 @@ export interface RowForms {
 /** The current versions of the model's keys. */
 export type Versions = ReadonlyMap<string, number>
 
-export function createCounts({ fields, columns }: Definition): TableCounts {
+export function createCounts({ fields, columns, indexKey }: Definition, versions: Versions): TableCounts {
   const field = () => ({ empty: 0, plaintext: 0, v1: 0, v2: 0, oldVersion: 0, formerKey: 0, unreadable: 0 })
   const index = () => ({ empty: 0, present: 0, missing: 0, other: 0, wrong: 0 })
+  const indexKeys = new Set([indexKey, ...columns.map((column) => column.indexKey)])
+  const oldIndexKeys = [...indexKeys].filter((one) => one && isWrappedByOld(one.wrapped, versions)).length
   return {
     rows: 0,
-    left: 0,
+    left: oldIndexKeys,
+    oldIndexKeys,
     fields: Object.fromEntries(fields.map(({ name }) => [name, field()])),
     indexes: Object.fromEntries(columns.map(({ column }) => [column, index()])),
   }
@@ -137,6 +145,10 @@ export function isUnreadable({ fields, seal }: RowForms): boolean {
   return [...fields.values()].some(({ form }) => form === 'unreadable')
 }
 
+function isWrappedByOld(wrapped: WrappedKey, versions: Versions): boolean {
+  return wrappingVersion(wrapped) < (versions.get(wrapped.key_id) ?? 0)
+}
+
 function formOf(definition: Definition, row: Row, { name, path }: PlacedField, versions: Versions): Found {
   const found = (form: Found['form'], isOld = false, isFormer = false) => ({ form, isOld, isFormer })
   try {
@@ -148,7 +160,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
     const parts = readEnvelopeAt(row, path, definition.header, place)
     const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
-    const isOld = wrappingVersion(parts) < (versions.get(key_id) ?? 0)
+    const isOld = isWrappedByOld(parts, versions)
     // What lacks the client's secret is sealed again, as what is under a former key.
     const lacksSecret = definition.hasSecret && commitment !== undefined && !parts.needsSecret
     return found(commitment ? 'v2' : 'v1', isOld, lacksSecret || key_id !== definition.keyOf({}, 0))

@@ -401,7 +401,7 @@ function readLocal(
   if (read.model !== '' && read.model !== model) {
     throw new InvalidInputError(
       `indexKey belongs to the model ${JSON.stringify(read.model)}`,
-      'Make one for this model.',
+      'Make one for this model with createIndexKey().',
     )
   }
   if (!keyIds || keyIds.has(read.wrapped.key_id)) return read
@@ -410,7 +410,10 @@ function readLocal(
 
 function foreignIndexKey({ wrapped: { key_id } }: IndexKey): InvalidInputError {
   const message = `indexKey was made under the key ${key_id}, which is not the model's`
-  return new InvalidInputError(message, "Make one under the model's key, or name its key in `formerKeyIds`.")
+  return new InvalidInputError(
+    message,
+    "Make one under the model's key with createIndexKey(), or name its key in `formerKeyIds`.",
+  )
 }
 
 /** Reads the columns under the index key before. @throws InvalidInputError naming what is wrong */

@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient, date, type Fetch, type Field, InvalidInputError, number, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
+import { createTestService } from '../testing.js'
 import { readIndexKey, writeIndexKey } from './index-key.js'
 import vectors from './local-index.vectors.json' with { type: 'json' }
 
@@ -388,7 +389,12 @@ describe('an index key is refused', () => {
 
   it('by another model than the one that it was made for', async () => {
     const indexKey = await indexKeyOf('orders')
-    expect(() => connect().model({ ...definition(), indexKey })).toThrow('indexKey belongs to the model "orders"')
+    expect(() => connect().model({ ...definition(), indexKey })).toThrow(
+      expect.objectContaining({
+        message: 'indexKey belongs to the model "orders"',
+        hint: expect.stringContaining('createIndexKey()'),
+      }),
+    )
     expect(() => connect().model({ ...definition(), name: 'orders', indexKey })).not.toThrow()
   })
 
@@ -398,6 +404,23 @@ describe('an index key is refused', () => {
     expect(() => connect().model({ ...definition(), keyId: other, indexKey })).toThrow(`under the key ${keyId}`)
     const moved = connect().model({ ...definition(), keyId: other, formerKeyIds: [keyId], indexKey })
     expect(await moved.index({ name: 'ada' })).toMatchObject({ name_index: expect.any(String) })
+  })
+
+  it.each([
+    ['E_VERSION_TOO_OLD', 'Lower min_unwrap_version of the key, rewrap'],
+    ['E_VERSION_DESTROYED', 'createIndexKey()'],
+    ['E_KEY_DESTROYED', 'createIndexKey()'],
+  ] as const)('where its version no longer opens, and says what repairs that: %s', async (code, remedy) => {
+    const service = createTestService()
+    const eaas = createClient(service)
+    const { id: keyId } = await eaas.keys.create({ name: 'users' })
+    const indexKey = await eaas.createIndexKey(keyId)
+    service.failNext({ operation: 'unwrap', code })
+    const error = await failure(eaas.model({ ...definition(), keyId, indexKey }).index({ name: 'ada' }))
+    expect(error).toMatchObject({ code: 'E_API', problem: code, hint: expect.stringContaining(remedy) })
+    expect(error.message).toMatch(/^could not open the index key: POST /)
+    expect(error.hint).not.toContain('deleted')
+    eaas.close()
   })
 
   it('by a model of format v1, whose indexes others share', async () => {

@@ -79,7 +79,7 @@ async function unwrapIndexKey({ batcher, envelopes, closed, onClose }: Deps, giv
   const secrets = secretsFor(given, envelopes.secrets)
   // An index key opens as one alone: nobody who may open rows can compute indexes by it (local-index.md 1).
   const bytes = await batcher.unwrap({ ...wrapped, use: useOfIndex(model) }).catch((error: unknown) => {
-    throw isEaasError(error) && error.code === 'E_DECRYPTION' ? refused(error) : error
+    throw explain(error)
   })
   const key = createSecret(bytes)
   const engine = envelopes.engine()
@@ -124,10 +124,22 @@ function createMacs(engine: Engine, key: Secret, mixing: { keyId: string; secret
   }
 }
 
+const FAILED = 'could not open the index key: '
+const REMEDY = 'Restore its text, or make another by createIndexKey() and index the rows again.'
+
+/** Says of an error that it is about the index key. Rows open without it, so that it is gone deletes nothing. */
+function explain(error: unknown): unknown {
+  if (!isEaasError(error)) return error
+  if (error.code === 'E_DECRYPTION') return refused(error)
+  if (error.code !== 'E_API') return error
+  const isGone = error.problem.endsWith('DESTROYED')
+  return Object.assign(error, { message: FAILED + error.message }, isGone && { hint: REMEDY })
+}
+
 function refused(cause?: unknown): DecryptionError {
   return new DecryptionError(undefined, {
-    message: 'could not open the index key: altered, or of another key or tenant',
-    hint: 'Restore its text, or make another and index the rows again.',
+    message: `${FAILED}altered, or of another key or tenant`,
+    hint: REMEDY,
     cause,
   })
 }
