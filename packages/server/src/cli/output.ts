@@ -22,7 +22,7 @@ export function printOnce(lines: readonly string[], lost: string): Promise<void>
 
 /** Prints an API key that was created, with its secret. `what` names it, and the command `revoke` revokes it. */
 export function printNewApiKey(
-  apiKey: wire.NewApiKey,
+  apiKey: wire.NewApiKey & { tenant_id?: string },
   { json, what, revoke }: { json: boolean; what: string; revoke: string },
 ): Promise<void> {
   const { id, secret } = apiKey

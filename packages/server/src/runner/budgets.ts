@@ -115,6 +115,12 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
 /** Where a budget has no limit: more than is ever counted. */
 const UNBOUNDED = 10 ** 15
 
+/** Requests of one budget that one statement counts. */
+interface Together {
+  calls: number
+  use: Promise<BudgetUse>
+}
+
 /**
  * Counts by one statement at a time for each API key, so that none takes the connections of all others. What is requested
  * of a budget meanwhile is counted by the next statement together. Whoever waits behind a statement that fails has its
@@ -123,15 +129,15 @@ const UNBOUNDED = 10 ** 15
 function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRequest) => Promise<BudgetUse> {
   const lines = new Map<string, Promise<unknown>>()
   /** what a statement that was not sent yet will count, by its budget */
-  const next = new Map<string, { calls: number; use: Promise<BudgetUse> }>()
+  const next = new Map<string, Together>()
 
-  function prepare(budget: string, request: BudgetRequest) {
+  function prepare(budget: string, request: BudgetRequest): Together {
     const { api_key_id } = request
-    const line = lines.get(api_key_id) ?? Promise.resolve()
-    const use = line
+    const before = lines.get(api_key_id) ?? Promise.resolve()
+    const use = before
       .finally(() => next.delete(budget))
-      .then(() => countBudgetUse(sql, { ...request, calls: together.calls }))
-    const together = { calls: 0, use }
+      .then((): Promise<BudgetUse> => countBudgetUse(sql, { ...request, calls: together.calls }))
+    const together: Together = { calls: 0, use }
     next.set(budget, together)
     lines.set(api_key_id, use)
     const leave = () => {
