@@ -8,6 +8,7 @@ import { decryptStream, encryptStream, openRange } from '../../../packages/sdk/s
 import { useService } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY, problem, send } from '../../../packages/sdk/src/test-support/service.js'
 import { chunked, collect } from '../../../packages/sdk/src/test-support/stream-bytes.js'
+import { loadOn } from '../../support/platforms/platform.js'
 
 const SECRET_BYTES = 32
 const ROWS = [{ a: '1' }, { a: '2' }]
@@ -306,30 +307,30 @@ describe('copies of what a call without a service was given are wiped, where it 
   const secrets = [secret, short]
   const sealing = () => seal(value, { dek, wrapped })
 
-  it.each<[string, () => Promise<unknown>]>([
-    ['seals by format v1 with a secret', () => seal(value, { dek, wrapped, secret, envelope: 1 })],
-    ['seals with a DEK that is too short', () => seal(value, { dek: short, wrapped, secret })],
-    ['seals with a DEK that was zeroed', () => seal(value, { dek: zeroed, wrapped, secret })],
-    ['seals with a secret that is too short', () => seal(value, { dek, wrapped, secret: short })],
-    ['opens with secrets, one of which is too short', async () => open(await sealing(), dek, { secret: secrets })],
-    ['opens with a DEK that is too short', async () => open(await sealing(), short, { secret })],
-    ['opens with a DEK that was zeroed', async () => open(await sealing(), zeroed, { secret })],
-    ['opens by an export', async () => openExport(exported).decrypt(await sealing(), { secret })],
+  type Offline = typeof import('../../../packages/sdk/src/offline.js')
+  it.each<[string, (offline: Offline) => Promise<unknown>]>([
+    ['seals by format v1 with a secret', ({ seal }) => seal(value, { dek, wrapped, secret, envelope: 1 })],
+    ['seals with a DEK that is too short', ({ seal }) => seal(value, { dek: short, wrapped, secret })],
+    ['seals with a DEK that was zeroed', ({ seal }) => seal(value, { dek: zeroed, wrapped, secret })],
+    ['seals with a secret that is too short', ({ seal }) => seal(value, { dek, wrapped, secret: short })],
+    ['opens with a secret that is too short', async ({ open }) => open(await sealing(), dek, { secret: secrets })],
+    ['opens with a DEK that is too short', async ({ open }) => open(await sealing(), short, { secret })],
+    ['opens with a DEK that was zeroed', async ({ open }) => open(await sealing(), zeroed, { secret })],
+    ['opens by an export', async ({ openExport }) => openExport(exported).decrypt(await sealing(), { secret })],
   ])('which %s', async (_, call) => {
     const made: Uint8Array[] = []
-    vi.stubGlobal(
-      'Uint8Array',
-      new Proxy(Uint8Array, {
-        construct(type, given) {
-          const bytes: Uint8Array = Reflect.construct(type, given)
-          made.push(bytes)
-          return bytes
-        },
-      }),
-    )
-    await expect(call().finally(() => vi.unstubAllGlobals())).rejects.toMatchObject({
+    const Noting = new Proxy(Uint8Array, {
+      construct(type, given) {
+        const bytes: Uint8Array = Reflect.construct(type, given)
+        made.push(bytes)
+        return bytes
+      },
+    })
+    const source = new URL('../../../packages/sdk/src/offline.ts', import.meta.url)
+    await expect(call(await loadOn<Offline>({ Uint8Array: Noting }, source))).rejects.toMatchObject({
       code: expect.stringMatching(/^E_(INVALID_INPUT|DECRYPTION)$/),
     })
+    expect(made.length).toBeGreaterThan(0)
     const held = made.filter(
       ([first = 0, ...rest]) => [5, 6, 7].includes(first) && rest.every((byte) => byte === first),
     )
