@@ -5,6 +5,7 @@ import { fromText } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import {
   type Lead,
+  type LogSearch,
   leadOf,
   logOf,
   type Orm,
@@ -858,6 +859,22 @@ approximate('fills a page, and counts, by what is right alone', needs, async (sc
 approximate('refuses what no index answers, and says which would', needs, async (scene) => {
   const error = await failure((async () => scene.orm.findLogs?.({ due: [new Date(0), undefined as never] }))())
   expect(error.message).toMatch(/due"?: a range has one lower and one upper bound/)
+})
+
+approximate('takes no object in place of a value for a part or a range', ['insertLogs', 'findLogs'], async (scene) => {
+  const [log] = await writeLogs(scene)
+  const sent: NonNullable<LogSearch['sent']>[] = [
+    { fault: { startsWith: log?.fault } },
+    { fault: { contains: log?.fault } },
+    { amount: { gte: 0, lt: 1_000 } },
+    { amount: { gt: -1, lte: 1_000 } },
+    { due: { gte: new Date(0), lt: new Date(4e12) } },
+    { fault: ['pump'] },
+  ]
+  for (const one of sent) {
+    const error = await failure((async () => scene.orm.findLogs?.({ sent: one }))())
+    expect(error.message).toMatch(/is encrypted: it (can only be equal to a value of its own type|has no index)/)
+  }
 })
 
 const others = area('what is not encrypted')

@@ -294,13 +294,14 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .values({ label })
         .onConflictDoUpdate({ target: madeOf(table).label, set: { label: changed } }),
     insertLogs: async (list) => db.insert(logs).values(list),
-    findLogs: async ({ starts, contains, due, since, amount }, { skip, take } = {}) => {
+    findLogs: async ({ starts, contains, due, since, amount, sent = {} }, { skip, take } = {}) => {
       const where = and(
         starts === undefined ? undefined : ilike(logs.fault, `${inPattern(starts)}%`),
         contains === undefined ? undefined : like(logs.fault, `%${inPattern(contains)}%`),
         due && and(gte(logs.due, due[0]), lt(logs.due, due[1])),
         since && gte(logs.due, since),
         amount && between(logs.amount, ...amount),
+        ...Object.entries(sent).map(([field, value]) => eq(logs[field as 'fault'], value as string)),
       )
       const query = db.select({ fault: logs.fault, due: logs.due, amount: logs.amount }).from(logs).where(where)
       const ordered = query.orderBy(logs.number).$dynamic()

@@ -304,13 +304,14 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .insertInto('logs')
         .values(logs as never)
         .execute(),
-    findLogs: ({ starts, contains, due, since, amount }, { skip, take } = {}) => {
+    findLogs: ({ starts, contains, due, since, amount, sent = {} }, { skip, take } = {}) => {
       let query = db.selectFrom('logs').select(['fault', 'due', 'amount']).orderBy('number')
       if (starts !== undefined) query = query.where('fault', 'ilike', `${inPattern(starts)}%`)
       if (contains !== undefined) query = query.where('fault', 'like', `%${inPattern(contains)}%`)
       if (due) query = query.where('due', '>=', due[0]).where('due', '<', due[1])
       if (since) query = query.where('due', '>=', since)
       if (amount) query = query.where((eb) => eb.between('amount', ...amount))
+      for (const [field, value] of Object.entries(sent)) query = query.where(field as 'fault', '=', value as string)
       if (take !== undefined) query = query.limit(take)
       return (skip === undefined ? query : query.offset(skip)).execute()
     },

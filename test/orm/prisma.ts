@@ -71,12 +71,13 @@ function sampleOf({ data, amount, taken, good, tree }: Partial<Sample>) {
 }
 
 /** Prisma types JSON, of which these are values of the model. */
-function whereOf({ starts, contains, due, since, amount }: LogSearch): Prisma.LogWhereInput {
+function whereOf({ starts, contains, due, since, amount, sent = {} }: LogSearch): Prisma.LogWhereInput {
   const fault = { startsWith: starts, contains }
   return {
     ...((starts ?? contains) ? { fault } : {}),
     ...(due ? { AND: [due[0], since ?? []].flat().map((gte) => ({ due: { gte, lt: due[1] } })) } : {}),
     ...(amount ? { amount: { gte: amount[0], lte: amount[1] } } : {}),
+    ...Object.fromEntries(Object.entries(sent).map(([field, equals]) => [field, { equals }])),
   } as never
 }
 

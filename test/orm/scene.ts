@@ -86,6 +86,8 @@ export interface LogSearch {
   since?: Date
   /** From the first to the second. */
   amount?: readonly [number, number]
+  /** Equal to what an application was sent in place of a value. */
+  sent?: Partial<Record<keyof Omit<Log, 'id'>, unknown>>
 }
 
 /** `tickets` have a serial id, `drafts` a uuid by the database's default, `locals` one by a default of the client. */

@@ -405,7 +405,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       return db.upsert(entity, { label } as never, ['label_index'])
     },
     insertLogs: (list) => db.insert(logs, list.map((log) => ({ ...log })) as never),
-    findLogs: async ({ starts, contains, due, since, amount }, page = {}) => {
+    findLogs: async ({ starts, contains, due, since, amount, sent }, page = {}) => {
       const faults = [
         ...(starts === undefined ? [] : [{ fault: ILike(`${inPattern(starts)}%`) }]),
         ...(contains === undefined ? [] : [{ fault: Like(`%${inPattern(contains)}%`) }]),
@@ -415,6 +415,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       const lower = [due?.[0] ?? [], since ?? []].flat().map((one) => MoreThanOrEqual(one))
       if (due) query.andWhere({ due: And(...lower, LessThan(due[1])) })
       if (amount) query.andWhere({ amount: Between(...amount) })
+      if (sent) query.andWhere(sent)
       const found = await query.orderBy('log.number').limit(page.take).offset(page.skip).getMany()
       return found.map(({ fault, due, amount }) => ({ fault, due, amount }))
     },

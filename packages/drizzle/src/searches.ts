@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
  * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
  */
-import { joinBounds, namesInSql, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, namesInSql, type Query, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
 import { isBlank, type Rewriting, textOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
@@ -11,7 +11,7 @@ import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 export interface Asked {
   known: KnownTable
   column: Column
-  query: unknown
+  query: Query
 }
 
 const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
@@ -136,5 +136,5 @@ function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boo
     return { known, column, query, isBound: false }
   }
   const isSearch = operator === '=' && value.value !== null && !searches.isExact(field) && searches.hasIndex(field)
-  return isSearch ? { known, column, query: value.value, isBound: false } : undefined
+  return isSearch ? { known, column, query: { equal: value.value }, isBound: false } : undefined
 }

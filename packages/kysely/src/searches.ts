@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
  * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
  */
-import { joinBounds, type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, type Query, type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import {
   AliasNode,
   AndNode,
@@ -34,7 +34,7 @@ export interface Filtering {
 interface Asked {
   source: Source
   left: Node
-  query: unknown
+  query: Query
 }
 
 const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
@@ -137,7 +137,7 @@ export function withFiltering(
   }
 }
 
-function isRight({ table }: Instance, row: Row, { column, query }: { column: string; query: unknown }): boolean {
+function isRight({ table }: Instance, row: Row, { column, query }: { column: string; query: Query }): boolean {
   return table.searches.matches(row, [{ field: column, query }])
 }
 
@@ -188,6 +188,6 @@ function readSearch(scope: Scope, part: Node, escapes: boolean): (Asked & { isBo
   }
   const isEqual = (operator === '=' || operator === '==') && right.value !== null
   return isEqual && !searches.isExact(source.column) && searches.hasIndex(source.column)
-    ? { source, left, query: right.value, isBound: false }
+    ? { source, left, query: { equal: right.value }, isBound: false }
     : undefined
 }

@@ -4,6 +4,7 @@
 import {
   BOUNDS,
   type Filter,
+  type Query,
   type Row,
   refuseField,
   refuseOperator,
@@ -142,7 +143,7 @@ async function compare(table: SealedTable, field: string, { filter, filters }: C
     const { column, values } = await table.findEqual(field, name, isList ? (value as unknown[]) : [value])
     return [{ [column]: { [operator]: isList ? values : values[0] } }]
   })
-  const found = searches.queries.map((query) => search(table, field, { filter: query, filters }))
+  const found = searches.queries.map((query) => search(table, field, query, filters))
   return (await Promise.all([...all, ...found])).flat()
 }
 
@@ -162,24 +163,24 @@ function searchesIn(table: SealedTable, field: string, given: readonly [string, 
     queries: [
       ...(bounds.length > 0 ? [Object.fromEntries(bounds)] : []),
       ...parts.map(([operator, value]) => ({ [operator]: value })),
-    ],
+    ] as Query[],
   }
 }
 
 async function equals(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
-  if (!table.searches.isExact(field) && filters) return search(table, field, { filter, filters })
+  if (!table.searches.isExact(field) && filters) return search(table, field, { equal: filter }, filters)
   const { column, values } = await table.findEqual(field, '=', [filter])
   return [{ [column]: values[0] }]
 }
 
 /** Searches by an index that finds more rows than match. */
-async function search(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
-  const conditions = await table.searches.find(field, filter)
+async function search(table: SealedTable, field: string, query: Query, filters: Filter[] | undefined): Promise<Row[]> {
+  const conditions = await table.searches.find(field, query)
   if (!filters) {
     const hint = searchHint('Search so in findMany, findFirst or count, alone or within AND.')
     refuseField(table.name, field, 'its index finds more rows than match, which cannot be filtered here', hint)
   }
-  filters.push({ field, query: filter })
+  filters.push({ field, query })
   return conditions.map(({ column, by, values }) => {
     if (by === 'equal') return { [column]: values[0] }
     return { [column]: by === 'in' ? { in: values } : { hasEvery: values } }

@@ -45,6 +45,7 @@ export {
   BOUNDS,
   type Filter,
   joinBounds,
+  type Query,
   readPage,
   readPattern,
   type SearchCondition,

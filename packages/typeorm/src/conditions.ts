@@ -3,7 +3,15 @@
  * answer.
  */
 
-import { isClosedSql, joinBounds, namesInSql, type Row, readPattern, refuseOperator } from '@eaas/sdk/adapter'
+import {
+  isClosedSql,
+  joinBounds,
+  namesInSql,
+  type Query,
+  type Row,
+  readPattern,
+  refuseOperator,
+} from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
 import { once, Pending } from './pending.js'
@@ -80,7 +88,7 @@ function searchRanges(builder: Builder, located: Located, operators: readonly Fi
 }
 
 /** Searches by an index that finds more rows than match: they are filtered after they are opened. */
-function search(builder: Builder, located: Located, operator: string, query: unknown): Condition {
+function search(builder: Builder, located: Located, operator: string, query: Query): Condition {
   const { known, name, alias, quote } = located
   const { searches } = known.sealed
   const type = capitalized(operator)
@@ -98,7 +106,7 @@ function search(builder: Builder, located: Located, operator: string, query: unk
   return { operator: COMPARED[first.by], parameters: [quote(first.column), parameter] }
 }
 
-function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown>): unknown {
+function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown>): Query {
   if (type === 'between') {
     const [gte, lte] = value as unknown as [unknown, unknown]
     return { gte, lte }

@@ -12,7 +12,7 @@ import { getModelAccess, type ModelAccess, type NamedPath } from '../models/mode
 import { findLacking, withNull } from '../models/pick.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
-import { createSearches, refuseUnindexed, type Searches } from './searches.js'
+import { createSearches, refuseUnindexed, type Searches, wholeValue } from './searches.js'
 
 /** A condition on the column of an index, in place of one on an encrypted field. */
 export interface IndexCondition {
@@ -309,13 +309,9 @@ export function createSealedTable(model: object): SealedTable {
       column: index.column,
       async hash() {
         const rows = await access.load()
-        const found = await Promise.all(values.map((value) => rows.index({ [field.name]: value })))
-        return found.map(({ [index.column]: hash }) => {
-          // A part of a text, or a range, has other columns.
-          if (typeof hash === 'string') return hash
-          const hint = 'Pass one, and no object such as { startsWith }.'
-          return refuseField(table, column, 'it can only be equal to a value of its own type', hint)
-        })
+        const queries = values.map((value) => ({ [field.name]: wholeValue(table, column, value) }))
+        const found = await Promise.all(queries.map((query) => rows.index(query)))
+        return found.map(({ [index.column]: hash }) => hash as string)
       },
     }
   }

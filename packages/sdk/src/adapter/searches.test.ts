@@ -118,13 +118,13 @@ describe('a search that no index answers', () => {
     [{ startsWith: 'a' }, 'name', /indexes: \{ name_start: \{ prefix: 'name'/],
     [{ contains: 'a' }, 'name', /indexes: \{ name_parts: \{ ngram: 'name'/],
     [{ gte: 1, lt: 2 }, 'age', /number\(\{ index, range: \{ step \} \}\)/],
-    ['Ada', 'name', /Give the field an index/],
+    [{ equal: 'Ada' }, 'name', /Give the field an index/],
     [{ gt: 1 }, 'score', /as \{ gte, lt \} or the like, of an ORM by two conditions, between or the like/],
     [{ gte: 1, lt: 2 }, 'name', FILTER],
     [{ startsWith: 'a' }, 'prefs', FILTER],
     [{ contains: 'a' }, 'age', FILTER],
-    [true, 'smokes', FILTER],
-    [{ dark: true }, 'prefs', FILTER],
+    [{ equal: true }, 'smokes', FILTER],
+    [{ equal: { dark: true } }, 'prefs', FILTER],
   ])('is refused with what would: %j of %s', async (query, field, hint) => {
     const { searches } = await peopleTable()
     await expect(searches.find(field, query)).rejects.toMatchObject({

@@ -2,7 +2,7 @@
  * Searches by the indexes that find more rows than match: of buckets, of the beginning of a text, of its parts,
  * and truncated ones. What they find is filtered after it was opened.
  */
-import { isMissing, type Row } from '../input.js'
+import { isMissing, isObject, isValidDate, type Row } from '../input.js'
 import type { FieldKind } from '../models/fields.js'
 import type { ModelAccess, NamedIndex } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
@@ -16,11 +16,20 @@ export interface SearchCondition {
   values: string[]
 }
 
+/**
+ * What is searched for: a value, a part of a text, or a range with both bounds. Each is named, so that no object
+ * in place of a value passes for a part or a range.
+ */
+export type Query =
+  | { equal: unknown }
+  | { startsWith: unknown }
+  | { contains: unknown }
+  | { gte?: unknown; gt?: unknown; lte?: unknown; lt?: unknown }
+
 /** What opened rows must match. */
 export interface Filter {
   field: string
-  /** A value, a part of a text, or a range with both bounds. */
-  query: unknown
+  query: Query
 }
 
 export interface Searches {
@@ -34,9 +43,9 @@ export interface Searches {
    * Lists the columns by one of which rows are searched, and how it is compared, for an ORM that builds its SQL
    * before it can wait. `operator` is its name in errors. @throws InvalidInputError where the field has no such index
    */
-  plan(field: string, query: unknown, operator?: string): Pick<SearchCondition, 'column' | 'by'>[]
+  plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>[]
   /** Returns the conditions by which rows are searched. @throws InvalidInputError where the field has no such index */
-  find(field: string, query: unknown): Promise<SearchCondition[]>
+  find(field: string, query: Query): Promise<SearchCondition[]>
   /** Whether an opened row matches all filters. */
   matches(row: Row, filters: readonly Filter[]): boolean
 }
@@ -48,7 +57,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const indexesOf = (field: string) =>
     access.columns.filter(({ fields }) => fields.length === 1 && fields[0]?.name === field)
   const isExact = (field: string) => indexesOf(field).some(({ kind, bits }) => kind === 'exact' && bits === undefined)
-  const plan: Searches['plan'] = (field, query, operator = namesIn(query)[0]) => {
+  const plan: Searches['plan'] = (field, query, operator = Object.keys(query)[0]) => {
     const kinds = kindsFor(query)
     const own = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
     if (own.length === 0) {
@@ -71,7 +80,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
     plan,
     async find(field, query) {
       const planned = plan(field, query)
-      const found = await (await access.load()).index({ [field]: query })
+      const found = await (await access.load()).index({ [field]: askFor(table, field, query) })
       return planned.flatMap((one) => {
         const value = found[one.column]
         return value === undefined ? [] : [{ ...one, values: [value].flat() as string[] }]
@@ -79,7 +88,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
     },
     matches: (row, filters) =>
       filters.every(({ field, query }) => {
-        return !isMissing(getAt(row, field.split('.'))) && matches(row, { [field]: query })
+        return !isMissing(getAt(row, field.split('.'))) && matches(row, { [field]: askFor(table, field, query) })
       }),
   }
 }
@@ -93,7 +102,7 @@ export function readPattern(
   table: string,
   field: string,
   { operator, pattern, escapes }: { operator: string; pattern: unknown; escapes: boolean },
-): unknown {
+): Query {
   const shape = escapes ? /^(%?)((?:[^%_\\]|\\[%_\\])+)%$/ : /^(%?)([^%_\\]+)%$/
   const [, before, part] = shape.exec(String(pattern)) ?? []
   if (part === undefined) {
@@ -118,7 +127,7 @@ export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
  *
  * @param isSame whether two of them search the same column
  */
-export function joinBounds<S extends { query: unknown }>(
+export function joinBounds<S extends { query: Query }>(
   bounds: readonly S[],
   isSame: (one: S, other: S) => boolean,
 ): S[] {
@@ -134,19 +143,25 @@ export function joinBounds<S extends { query: unknown }>(
   })
 }
 
-function kindsFor(query: unknown): string[] {
-  const names = namesIn(query)
-  if (names.includes('startsWith')) return ['prefix']
-  if (names.includes('contains')) return ['ngram']
+/** What the model is asked. @throws InvalidInputError for an object that it would take for a part or a range */
+function askFor(table: string, field: string, query: Query): unknown {
+  return 'equal' in query ? wholeValue(table, field, query.equal) : query
+}
+
+/** Returns a value that a model cannot take for a part or a range. @throws InvalidInputError */
+export function wholeValue(table: string, field: string, value: unknown): unknown {
+  if (!isObject(value) || isValidDate(value)) return value
+  return refuseField(table, field, 'it can only be equal to a value of its own type', 'Pass one, and no object.')
+}
+
+function kindsFor(query: Query): string[] {
+  if ('startsWith' in query) return ['prefix']
+  if ('contains' in query) return ['ngram']
   return isRange(query) ? ['range'] : ['exact', 'range']
 }
 
-function isRange(query: unknown): boolean {
-  return namesIn(query).some((name) => BOUNDS.includes(name))
-}
-
-function namesIn(query: unknown): string[] {
-  return typeof query === 'object' && query !== null && !(query instanceof Date) ? Object.keys(query) : []
+function isRange(query: Query): boolean {
+  return Object.keys(query).some((name) => BOUNDS.includes(name))
 }
 
 /** The kinds of fields that can have an index, by its kind. */
@@ -176,7 +191,7 @@ interface Searched {
 function refuseSearch(
   table: string,
   field: Searched,
-  { query, operator = '' }: { query: unknown; operator: string | undefined },
+  { query, operator = '' }: { query: Query; operator: string | undefined },
 ): never {
   const { name, kind } = field
   const [index = ''] = kindsFor(query)
