@@ -8,7 +8,7 @@ import {
   type WrapContext,
   type wire,
 } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
+import { InvalidInputError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
 import { assertId, assertPage, readTime } from './input.js'
@@ -94,18 +94,27 @@ export default function createAudit(http: Http): Audit {
     async *entries(given = {}) {
       assertOptions('audit.entries()', given, [...FILTER, 'signal'])
       const { order = 'desc', after_id = 0, ...options } = given
-      let after = after_id
-      let oldest = Number.POSITIVE_INFINITY
+      const isAscending = order === 'asc'
+      const follows = (id: number, other: number) => (isAscending ? id > other : id < other)
+      let last = isAscending ? after_id : Number.POSITIVE_INFINITY
+      let known = 0
       for (let offset = 0; ; offset += MAX_LISTED_ENTRIES) {
-        const page = { ...options, order, after_id: after, limit: MAX_LISTED_ENTRIES }
-        const { logs } = await list(order === 'asc' ? page : { ...page, offset })
-        for (const entry of logs) {
-          after = order === 'asc' ? entry.id : after
-          if (order === 'desc' && entry.id >= oldest) continue // already seen: an entry added meanwhile moved it to this page
-          oldest = entry.id
+        const page = { ...options, order, limit: MAX_LISTED_ENTRIES }
+        const { logs, total } = await list(isAscending ? { ...page, after_id: last } : { ...page, after_id, offset })
+        // Newest first, entries that are added meanwhile move those that were seen to this page.
+        const more = logs.filter(({ id }) => follows(id, last))
+        const isWhole = logs.length === MAX_LISTED_ENTRIES
+        const isStuck = isWhole && more.length === 0 && total <= known
+        const before = isAscending ? last : Number.POSITIVE_INFINITY
+        if (isStuck || !logs.every(({ id }, at) => follows(id, logs[at - 1]?.id ?? before))) {
+          throw new ProtocolError('GET /v1/audit: the answer violates the contract: its entries do not go on', 200)
+        }
+        for (const entry of more) {
+          last = entry.id
           yield entry
         }
-        if (logs.length < MAX_LISTED_ENTRIES) return
+        if (!isWhole) return
+        known = total
       }
     },
     async verify(options) {

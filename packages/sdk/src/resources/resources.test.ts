@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
 import { failure, useService } from '../test-support/clients.js'
-import { API_KEY, problem, send, TENANT_ID } from '../test-support/service.js'
+import { API_KEY, auditEntry, problem, send, TENANT_ID } from '../test-support/service.js'
+import type { EntriesOptions } from './audit.js'
 
 const service = useService()
 let eaas: Client
@@ -184,6 +185,9 @@ describe('audit', () => {
   })
 })
 
+const range = (first: number, last: number) =>
+  Array.from({ length: Math.abs(last - first) + 1 }, (_, at) => first + (last < first ? -at : at))
+
 describe('audit entries', () => {
   beforeEach(() => {
     service.auditEntries = 250
@@ -211,6 +215,38 @@ describe('audit entries', () => {
     }
     expect(ids).toEqual(Array.from({ length: 250 }, (_, at) => 250 - at))
   })
+
+  it('go on newest first where more than a page is added meanwhile', async () => {
+    const ids: number[] = []
+    for await (const entry of eaas.audit.entries()) if (ids.push(entry.id) % 100 === 0) service.auditEntries += 120
+    expect(ids).toEqual(range(250, 1))
+  })
+
+  it.each<[string, EntriesOptions, number[]]>([
+    ['the same page again, newest first', {}, range(250, 151)],
+    ['the same page again, oldest first', { order: 'asc' }, range(1, 100)],
+    ['the last one that was seen', { order: 'asc', after_id: 30 }, range(30, 40)],
+    ['one many times', {}, Array(100).fill(5)],
+    ['those of the other order', { order: 'asc' }, range(40, 31)],
+    ['a newer one after an older one', {}, [9, 7, 8]],
+  ])(
+    'refuse %s',
+    async (_, options, ids) => {
+      service.intercept = (_, response) => {
+        const body = { logs: ids.map(auditEntry), count: ids.length, total: 1_000, limit: 100, offset: 0 }
+        send(response, { status: 200, body })
+        return true
+      }
+      const read = async () => {
+        for await (const { id } of eaas.audit.entries(options)) expect(ids).toContain(id)
+      }
+      await expect(read()).rejects.toMatchObject({
+        code: 'E_PROTOCOL',
+        message: expect.stringContaining('/v1/audit: '),
+      })
+    },
+    2_000,
+  )
 
   it('refuse a wrong filter before any network', async () => {
     const entries = eaas.audit.entries({ order: 'up' as 'asc' })

@@ -306,7 +306,7 @@ function present(key: ServiceKey) {
   return { ...names, current_version: version, key_version: version }
 }
 
-function auditEntry(id: number) {
+export function auditEntry(id: number) {
   const tenant_id = TENANT_ID
   const rest = { key_id: null, key_version: null, actor: 'system', ip_address: null, metadata: { a: [1] } }
   return { id, tenant_id, action: 'key.create', created_at: new Date().toISOString(), ...rest }
