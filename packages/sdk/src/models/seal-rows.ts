@@ -90,7 +90,6 @@ function assertPicked({ fields, columns, names }: Definition, whole: Definition,
     if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
     assertNoLookalike(row, field, names, index)
   }
-  if (fields.length === 0) return
   const lacking = findLacking(whole, isPicked)
   if (lacking) refuse(lacking.field, lacking.message)
   const stale = whole.columns.find(
