@@ -34,8 +34,11 @@ export interface Batcher {
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
   /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it. */
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
-  /** Has a text hashed: 64 lower-case hexadecimal digits. */
-  hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
+  /**
+   * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those of which it was made, which no error may
+   * show either.
+   */
+  hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
 }
 
 interface BatcherOptions {
@@ -62,8 +65,9 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
     async rewrap({ wrapped_key, key_id, use }, signal) {
       return run({ op: 'rewrap', key_id, body: { wrapped_key, ...stated(use) }, signal })
     },
-    async hash(value, key_id, signal) {
-      const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets: [value], signal })
+    async hash(value, key_id, signal, values = []) {
+      const secrets = [value, ...values]
+      const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets, signal })
       return hash
     },
   }

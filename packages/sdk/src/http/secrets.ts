@@ -2,7 +2,7 @@
 import { isWellFormed } from '@eaas/protocol'
 import { isObject, kindOf } from '../input.js'
 
-/** Shorter secrets are left in: removing them would damage any sentence. */
+/** Shorter secrets are removed where they stand alone: within words they would damage any sentence. */
 const MIN_SECRET = 4
 
 /** How deep nested causes are checked. */
@@ -20,7 +20,14 @@ export function spellingsOf(secrets: readonly string[]): readonly string[] {
 
 /** Removes secrets from a text. `hidden` are their spellings. */
 export function hide(text: string, hidden: readonly string[]): string {
-  return hidden.reduce((shown, secret) => shown.replaceAll(secret, '[removed]'), text)
+  return hidden.reduce(
+    (shown, secret) =>
+      shown.replaceAll(secret, (found, at: number) => {
+        const beside = shown.charAt(at - 1) + shown.charAt(at + secret.length)
+        return secret.length < MIN_SECRET && /\w/.test(beside) ? found : '[removed]'
+      }),
+    text,
+  )
 }
 
 /** Replaces control characters and halves of characters in a text by blanks. */
@@ -31,7 +38,7 @@ export function toPrintable(text: string): string {
 function spell(secret: string): string[] {
   const url = isWellFormed(secret) ? encodeURIComponent(secret) : secret
   const spellings = new Set([secret, toPrintable(secret), JSON.stringify(secret).slice(1, -1), url])
-  return [...spellings].filter(({ length }) => length >= MIN_SECRET)
+  return [...spellings].filter((spelling) => spelling.trim() !== '')
 }
 
 /**

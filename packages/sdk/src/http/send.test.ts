@@ -2,6 +2,7 @@
 import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it, vi } from 'vitest'
+import { text } from '../index.js'
 import { failure } from '../test-support/clients.js'
 import { calls, connect, keyId, service, stored, useEveryCall } from '../test-support/every-call.js'
 import { API_KEY, type Intercept, problem } from '../test-support/service.js'
@@ -222,6 +223,30 @@ describe('a malicious service', () => {
     const errors = [await failure(connect().hash('SECRET', { keyId })), await failure(connect().usage())]
     for (const error of errors.slice(0, 1)) expect(inspect(error, { depth: 9 })).not.toMatch(/SECRET/i)
     for (const error of errors) expect(inspect(error, { depth: 9 }).toLowerCase()).not.toContain(API_KEY.toLowerCase())
+  })
+
+  const refusing = (detail: string) => {
+    const { body: document } = problem(400, 'Bad Request', 'E_VALIDATION', detail)
+    return body(JSON.stringify(document), { 'content-type': 'application/problem+json' }, 400)
+  }
+
+  it.each<[{ illness: string } | { name: string; since: string }, string, string]>([
+    [{ illness: 'HIV: since 12:34:56' }, 'HIV: since 12:34:56', '[removed]'],
+    [{ illness: 'HIV' }, '"HIV"', '"[removed]"'],
+    [{ name: 'née:4:x', since: '10:30' }, 'née:4:x since 10:30', '[removed] since [removed]'],
+  ])('cannot put a value of %j into an error', async (query, shown, expected) => {
+    service.intercept = refusing(`patients: ${shown}`)
+    const fields = { illness: text({ index: 'illness_index' }), name: text(), since: text() }
+    const indexes = { both: { fields: ['name', 'since'] } } as const
+    const patients = connect().model({ name: 'patients', keyId, bind: false, warn: false, fields, indexes })
+    expect(await failure(patients.index(query as never))).toMatchObject({ detail: `patients: ${expected}` })
+  })
+
+  it.each(['HIV', 'O-', '7', 'm', '王'])('cannot put %s into an error, short as it is', async (value) => {
+    service.intercept = refusing(`refused: ${value}, "${value}": value=${value}; room 77, HIV2, mm`)
+    const error = await failure(connect().hash(value, { keyId }))
+    const detail = 'refused: [removed], "[removed]": value=[removed]; room 77, HIV2, mm'
+    expect(error).toMatchObject({ detail })
   })
 
   it('cannot put anything but visible text of a fair length into an error by a name that it makes up', async () => {

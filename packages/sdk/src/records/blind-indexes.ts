@@ -1,4 +1,5 @@
 /** The columns of blind indexes: hashing their values, and which values a row may hold there already. */
+import { decodeUtf8, encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
@@ -8,6 +9,7 @@ const BLOCK_HASHES = 4_000
 
 /** How the texts begin that models make of names and values (index-texts.md 2). */
 const MADE_TEXT = /^eaas\/(?:index|compound)\//
+const COLON = 0x3a
 
 /**
  * Refuses a value that cannot be hashed as it is, or whose hash would be that of other values in an index of
@@ -28,10 +30,24 @@ export async function hashEach(
   const hashes = new Map<string, string>()
   const list = [...values]
   for (let start = 0; start < list.length; start += BLOCK_HASHES) {
-    const ask = async (value: string) => hashes.set(value, await batcher.hash(value, keyId, signal))
+    const ask = async (value: string) => hashes.set(value, await batcher.hash(value, keyId, signal, valuesIn(value)))
     await Promise.all(list.slice(start, start + BLOCK_HASHES).map(ask))
   }
   return hashes
+}
+
+/** The values of which a model made a text (index-texts.md 2). */
+function valuesIn(text: string): string[] {
+  if (!MADE_TEXT.test(text)) return []
+  const values: string[] = []
+  const bytes = encodeUtf8(text)
+  for (let at = text.indexOf(':'); at < bytes.length; ) {
+    const start = bytes.indexOf(COLON, at + 1) + 1
+    const end = start + Number(decodeUtf8(bytes.subarray(at + 1, start - 1)))
+    values.push(decodeUtf8(bytes.subarray(start, end)))
+    at = end
+  }
+  return text.startsWith('eaas/index/') ? values.slice(2) : values // without the names of the model and the column
 }
 
 /** A column of an index, and how many bits of the index it holds; all by default. */
