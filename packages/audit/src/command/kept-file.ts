@@ -1,3 +1,4 @@
+/** The public key and the file of checkpoints that a log is verified by, and the witnesses that must have cosigned one. */
 import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'

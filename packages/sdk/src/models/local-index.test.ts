@@ -418,8 +418,21 @@ describe('an index key is refused', () => {
     service.failNext({ operation: 'unwrap', code })
     const error = await failure(eaas.model({ ...definition(), keyId, indexKey }).index({ name: 'ada' }))
     expect(error).toMatchObject({ code: 'E_API', problem: code, hint: expect.stringContaining(remedy) })
-    expect(error.message).toMatch(/^could not open the index key: POST /)
+    expect(error.message).toMatch(/^could not open the index key: 409 /)
     expect(error.hint).not.toContain('deleted')
+    eaas.close()
+  })
+
+  it('with another one in a batch that is refused as a whole, and each error says so once', async () => {
+    const service = createTestService()
+    const eaas = createClient(service)
+    const { id: keyId } = await eaas.keys.create({ name: 'users' })
+    const indexKeys = [await eaas.createIndexKey(keyId), await eaas.createIndexKey(keyId)]
+    service.failNext({ code: 'E_TENANT_SUSPENDED' })
+    const errors = await Promise.all(
+      indexKeys.map((indexKey) => failure(eaas.model({ ...definition(), keyId, indexKey }).index({ name: 'ada' }))),
+    )
+    for (const { message } of errors) expect(message).toMatch(/^could not open the index key: 403 /)
     eaas.close()
   })
 

@@ -6,7 +6,7 @@ import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/pro
 import { withOwnDek } from '../deks/own-dek.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
-import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
+import { AbortedError, ApiError, DecryptionError, isEaasError } from '../errors.js'
 import { assertKeyId, assertOptions, isObject } from '../input.js'
 import { flagOf, secretsFor, withMixed } from '../records/application-secret.js'
 import type { RecordsDeps } from '../records/blocks.js'
@@ -124,21 +124,24 @@ function createMacs(engine: Engine, key: Secret, mixing: { keyId: string; secret
   }
 }
 
-const FAILED = 'could not open the index key: '
+const FAILED = 'could not open the index key'
 const REMEDY = 'Restore its text, or make another by createIndexKey() and index the rows again.'
 
-/** Says of an error that it is about the index key. Rows open without it, so that it is gone deletes nothing. */
+/**
+ * Makes an error that names the index key: the given one may be that of a whole batch. Rows open without an index key, so a
+ * destroyed one deletes no data.
+ */
 function explain(error: unknown): unknown {
   if (!isEaasError(error)) return error
   if (error.code === 'E_DECRYPTION') return refused(error)
   if (error.code !== 'E_API') return error
-  const isGone = error.problem.endsWith('DESTROYED')
-  return Object.assign(error, { message: FAILED + error.message }, isGone && { hint: REMEDY })
+  const { message: _, hint, retryable, ...answer } = error
+  return new ApiError(FAILED, answer, error.problem.endsWith('DESTROYED') ? REMEDY : hint, retryable)
 }
 
 function refused(cause?: unknown): DecryptionError {
   return new DecryptionError(undefined, {
-    message: `${FAILED}altered, or of another key or tenant`,
+    message: `${FAILED}: altered, or of another key or tenant`,
     hint: REMEDY,
     cause,
   })

@@ -45,7 +45,7 @@ function unlessActive(status: TenantRow['status']): Column[] {
   return status === 'active' ? [] : [oneOf(TENANT_STATUSES, status)]
 }
 
-/** Has a value that no server writes stand in a list, as none does in a MAC: it is not taken for the value of another column. */
+/** A value that no server writes stands in a list, as no value of a tenant does, so it is not taken for another column's. */
 function oneOf(values: readonly string[], value: string): Column {
   return values.includes(value) ? value : [value]
 }
