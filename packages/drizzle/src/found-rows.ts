@@ -1,6 +1,6 @@
 /**
  * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
- * rows its values are bound. In one transaction the rows are found and locked, and each is changed by itself,
+ * rows its values are bound. In one transaction the rows are found and locked, and each is changed
  * with values that are sealed to it.
  */
 import {

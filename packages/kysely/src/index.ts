@@ -31,7 +31,7 @@ export type ModelsOf<Database> = {
  * `bind` as the database does. Transactions and streams are included.
  *
  * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
- * values: sort by them, compare them by anything but equality, or compute with them. SQL as text that names
+ * values: sort by them, compare them by what no index answers, or compute with them. SQL as text that names
  * something encrypted is refused too.
  *
  * @param models the model of each table, by the table's name in the database without its schema: it applies

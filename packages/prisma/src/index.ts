@@ -37,7 +37,7 @@ export type Encrypted<M, C = unknown> = (client: C) => {
  * fields of Prisma's schema.
  *
  * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
- * values: sort by them, compare them by anything but equality, or compute with them. SQL as text that names
+ * values: sort by them, compare them by what no index answers, or compute with them. SQL as text that names
  * something encrypted is refused too.
  *
  * @param models the model of each table, by the name of the model in Prisma's schema

@@ -26,7 +26,7 @@ export type ModelsOf<Entities extends readonly ObjectLiteral[]> = {
  * of `bind` as the properties of the entity. For PostgreSQL.
  *
  * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with
- * encrypted values: sort by them, compare them by anything but equality, or compute with them. SQL as text
+ * encrypted values: sort by them, compare them by what no index answers, or compute with them. SQL as text
  * that names something encrypted is refused too.
  *
  * @param dataSource is changed; `initialize` comes after, and throws `InvalidInputError` when an entity lacks

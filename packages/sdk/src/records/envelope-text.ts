@@ -13,7 +13,7 @@ import { envelopeObject, readEnvelope, type StoredEnvelope, textOf } from './rea
  * @throws InvalidInputError when it is not an envelope, or its wrapped key is too long for the text form
  * @example
  * ```ts
- * const phone = toText(await eaas.encrypt('+33 6 12 34 56 78', { keyId })) // eaas.1.…
+ * const phone = toText(await eaas.encrypt('+33 6 12 34 56 78', { keyId })) // eaas.2.…
  * ```
  */
 export function toText(envelope: StoredEnvelope): string {
