@@ -133,4 +133,19 @@ inChromium("the console's form of API keys", ({ open }) => {
     expect((await sent).postDataJSON()).toEqual({ allowed_ips: ['10.0.0.3'] })
     await close()
   })
+
+  it('grants only the key that was added, whatever the names and folders that were listed before look like', async () => {
+    const [folder, added] = ['team/*,prod/*', 'added']
+    const key = await owner.call('POST', '/v1/keys', { name: folder })
+    const other = await owner.call('POST', '/v1/keys', { name: added })
+    await create({ name: 'listed', permissions: ['unwrap'], keys: [key.body.id, folder] })
+    const { page, change, save, close } = await openApiKeys()
+    await change('listed')
+    const field = page.getByLabel('Names, ids, or folders')
+    expect(await field.inputValue()).toBe(`${key.body.id}\n"${folder}"`)
+    await field.fill(`${await field.inputValue()}\n${added}`)
+    await save()
+    expect((await find('listed')).keys.toSorted()).toEqual([key.body.id, folder, other.body.id].toSorted())
+    await close()
+  })
 })

@@ -2,7 +2,7 @@
  * Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
  * the sign-in, in the document. Leaving or reloading the page signs out.
  */
-import { readRecordedName } from '@eaas/protocol'
+import { isUuid, readRecordedName } from '@eaas/protocol'
 import { type ApiKeyRecord, type Client, createClient, type Entry, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
 import { isOperatorsKey, signInAsOperator, signOutOperator } from './operator.js'
@@ -150,8 +150,12 @@ export async function loadApiKeys(): Promise<void> {
   if (asked === apiKeyLists) apiKeys.value = api_keys
 }
 
-/** The id of a key that is given by its name, where the list of keys has it; what is given otherwise. */
+/**
+ * The id of a key that is given by its name, where the list of keys has it; what is given otherwise. Whoever may create
+ * keys chooses names, and one may look like the id of another key, or like a folder, so these are never read as names.
+ */
 export function findKeyId(text: string): string {
+  if (isUuid(text) || text.endsWith('/*')) return text
   return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
 }
 

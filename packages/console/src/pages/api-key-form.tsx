@@ -4,7 +4,8 @@ import type { ApiKeyRecord, NewApiKeyOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { findChanges } from '../changes.js'
-import { findKeyId, keys, session } from '../session.js'
+import { readKeys, readLines, writeKeys } from '../listed-keys.js'
+import { session } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 
@@ -102,12 +103,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
         </label>
         <label>
           Names, ids, or folders <span class="soft">such as customers/*, one a line; empty for no key at all</span>
-          <textarea
-            name="keys"
-            rows={3}
-            disabled={!isLimited.value}
-            defaultValue={limited?.map((item) => keys.value.get(item)?.name ?? item).join('\n') ?? ''}
-          />
+          <textarea name="keys" rows={3} disabled={!isLimited.value} defaultValue={writeKeys(limited ?? [])} />
         </label>
       </fieldset>
       <label>
@@ -155,11 +151,6 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
 
 function readFields(data: FormData): NewApiKeyOptions {
   const text = (name: string) => String(data.get(name) ?? '').trim()
-  const lines = (name: string) =>
-    text(name)
-      .split(/[\n,]/)
-      .map((line) => line.trim())
-      .filter(Boolean)
   const number = (name: string) => (text(name) === '' ? undefined : Number(text(name)))
   const permissions = PERMISSIONS.filter((name) => data.getAll('permissions').includes(name))
   const expires = text('expires')
@@ -174,14 +165,14 @@ function readFields(data: FormData): NewApiKeyOptions {
   const isLimited = [budgets.unwrap, budgets.hash].some((one) =>
     Object.values(one).some((limit) => limit !== undefined),
   )
-  const ips = lines('ips')
+  const ips = readLines(text('ips'))
   return {
     name: text('name'),
     permissions,
     expires_at: expires_at ?? null,
     allowed_ips: ips.length > 0 ? ips : null,
     // Whether it is limited is a choice of its own, so that a field that was emptied never means all keys.
-    keys: data.has('limited') ? lines('keys').map(findKeyId) : null,
+    keys: data.has('limited') ? readKeys(text('keys')) : null,
     budgets: isLimited ? budgets : null,
   }
 }

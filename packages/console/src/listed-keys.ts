@@ -1,0 +1,46 @@
+/**
+ * The keys that an API key is limited to, as a field of the form has them: ids, folders and names, one a line or with
+ * commas between them. A folder that has such characters in it stands in quotes, as JSON.
+ */
+import { findKeyId, keys } from './session.js'
+
+/** Reads the ids and folders that the text of the field means. @throws SyntaxError if quotes have more beside them */
+export function readKeys(text: string): string[] {
+  return text.split(/[\r\n]/).flatMap((line) => readQuoted(line.trim()) ?? readLines(line).map(findKeyId))
+}
+
+/**
+ * Writes ids and folders into the field: a key by its name only where that name is read as this key and nothing else,
+ * because whoever may create keys chooses names.
+ */
+export function writeKeys(list: readonly string[]): string {
+  return list.map(writeKey).join('\n')
+}
+
+function writeKey(item: string): string {
+  const isReadAsItem = (text: string) => {
+    const read = text.includes('"') ? [] : readKeys(text)
+    return read.length === 1 && read[0] === item
+  }
+  return [keys.value.get(item)?.name ?? item, item].find(isReadAsItem) ?? JSON.stringify(item)
+}
+
+// Never taken apart at its commas: a part of a folder may be another folder.
+function readQuoted(line: string): [string] | undefined {
+  if (!line.includes('"')) return undefined
+  try {
+    const read: unknown = JSON.parse(line)
+    if (typeof read === 'string') return [read]
+  } catch {
+    // not JSON
+  }
+  throw new SyntaxError(`Folders in quotes must stand one a line, such as "a,b/*", got ${line}`)
+}
+
+/** Reads what stands in lines or between commas. */
+export function readLines(text: string): string[] {
+  return text
+    .split(/[\r\n,]/)
+    .map((line) => line.trim())
+    .filter(Boolean)
+}
