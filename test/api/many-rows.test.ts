@@ -1,13 +1,15 @@
 // Tenants with more keys and API keys than one page of a list, or one answer, holds.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../packages/sdk/src/index.js'
 import { apiKeyMac, keyMac, withMac } from '../../packages/server/src/audit/formats/row-mac.js'
 import { deleteTenant, planDeletion } from '../../packages/server/src/operations/delete-tenant.js'
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type ApiKeyRow, listApiKeys } from '../../packages/server/src/store/api-keys.js'
 import { type KeyRow, listKeys } from '../../packages/server/src/store/keys.js'
-import { type Caller, type Service, startService } from '../support/service/service.js'
+import { runCommand } from '../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 /** More than one answer lists. */
 const REVOKED = 10_050
@@ -102,6 +104,14 @@ describe('a tenant with more revoked API keys than one answer lists', () => {
     const rest = (await owner.call('GET', '/v1/api-keys?offset=10000')).body.api_keys
     expect(rest).toHaveLength(REVOKED + 1 - 10_000)
     expect(rest.at(-1)).toMatchObject({ id: first.api_key_id, status: 'active' })
+
+    const eaas = createClient({ baseUrl: service.url, apiKey: owner.secret })
+    expect((await eaas.apiKeys.list()).api_keys.at(REVOKED)).toMatchObject({ id: first.api_key_id })
+    eaas.close()
+    const { database } = service
+    const list = ['api-key', 'list', '--tenant', name, '--json']
+    const { code, stdout } = await runCommand(list, { database, rootKey: ROOT_KEY })
+    expect([code, JSON.parse(stdout).api_keys.at(REVOKED)?.id]).toEqual([0, first.api_key_id])
 
     await performAsSystem(services, tenant_id, suspendTenant({}))
     expect(await planDeletion(services, tenant_id)).toMatchObject({ api_keys: 1 })

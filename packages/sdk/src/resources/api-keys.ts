@@ -1,6 +1,6 @@
 /** The API keys of a tenant: `/v1/api-keys`. */
-import type { Budgets, Permission, wire } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
+import { type Budgets, MAX_LISTED_API_KEYS, type Permission, type wire } from '@eaas/protocol'
+import { InvalidInputError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertArray, assertOptions, readSignal } from '../input.js'
 import { assertId, assertName, readTime } from './input.js'
@@ -42,8 +42,8 @@ export interface NewApiKeyOptions extends ApiKeyChanges {
 }
 
 /**
- * The API keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client
- * never repeats a change by itself.
+ * The API keys of a tenant. Each call but `list` is one request, and all throw the errors that `Client` names. The
+ * client never repeats a change by itself.
  */
 export interface ApiKeys {
   /**
@@ -51,7 +51,10 @@ export interface ApiKeys {
    * permissions and keys that the calling API key has itself.
    */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
-  /** Lists API keys, `{ api_keys, count }`, without their secrets. Needs `api_keys:read`. */
+  /**
+   * Lists all API keys, revoked ones too, `{ api_keys, count }`, without their secrets: one request for each 10,000.
+   * Needs `api_keys:read`.
+   */
   list(options?: CallOptions): Promise<ApiKeyList>
   /** Changes an API key. Needs `api_keys:manage`. A revoked one: `E_API` with status 409. */
   update(id: string, changes: ApiKeyChanges, options?: CallOptions): Promise<ApiKeyRecord>
@@ -73,7 +76,15 @@ export default function createApiKeys(http: Http): ApiKeys {
     },
     async list(options) {
       const signal = readSignal('apiKeys.list()', options)
-      return http(toCall('listApiKeys', { signal }))
+      const read = new Map<string, ApiKeyRecord>()
+      for (;;) {
+        const offset = read.size
+        const { api_keys } = await http(toCall('listApiKeys', { query: { offset: offset || undefined }, signal }))
+        for (const apiKey of api_keys) read.set(apiKey.id, apiKey)
+        if (api_keys.length < MAX_LISTED_API_KEYS) return { api_keys: [...read.values()], count: read.size }
+        if (read.size === offset)
+          throw new ProtocolError('GET /v1/api-keys: the answer violates the contract: its API keys do not go on', 200)
+      }
     },
     async update(id, changes, options) {
       const signal = readSignal('apiKeys.update()', options)

@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto'
+import { MAX_LISTED_API_KEYS } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
 import { failure, useService } from '../test-support/clients.js'
@@ -275,6 +277,34 @@ describe('API keys', () => {
       `PATCH /v1/api-keys/${id} {"allowed_ips":["10.0.0.0/8"]}`,
       `DELETE /v1/api-keys/${id} `,
     ])
+  })
+
+  /** Has the service answer with pages of these, from the offset that `offsetOf` reads of a request. */
+  const givePages = (rows: number, offsetOf: (query: URLSearchParams) => number) => {
+    const created_at = new Date(0).toISOString()
+    const record = { name: 'x', prefix: 'eaas_sk_ab', permissions: ['wrap'], status: 'revoked', created_at }
+    const all = Array.from({ length: rows }, () => ({ id: randomUUID(), ...record }))
+    service.intercept = ({ url }, response) => {
+      const offset = offsetOf(new URL(url, service.url).searchParams)
+      const api_keys = all.slice(offset, offset + MAX_LISTED_API_KEYS)
+      send(response, { status: 200, body: { api_keys, count: api_keys.length } })
+      return true
+    }
+    return all.map(({ id }) => id)
+  }
+
+  it('are all listed, each once, page after page until one is short', async () => {
+    const ids = givePages(MAX_LISTED_API_KEYS + 1, (query) => Number(query.get('offset')))
+    const { api_keys, count } = await eaas.apiKeys.list()
+    expect(api_keys.map(({ id }) => id)).toEqual(ids)
+    expect(count).toBe(ids.length)
+    expect(service.requests.map(({ url }) => url)).toEqual(['/v1/api-keys', '/v1/api-keys?offset=10000'])
+  })
+
+  it('are not listed in part where the service gives the same page again', async () => {
+    givePages(MAX_LISTED_API_KEYS, () => 0)
+    await expect(eaas.apiKeys.list()).rejects.toMatchObject({ code: 'E_PROTOCOL', retryable: false })
+    expect(service.requests).toHaveLength(2)
   })
 
   it('keep what an update leaves out, and clear what it sets to null', async () => {
