@@ -98,18 +98,43 @@ describe('a verification that nobody waits for any more', () => {
 })
 
 describe('verifications of many tenants', () => {
-  it('are of two at once; a third one is refused until one of them has ended', async () => {
+  it('are of two at once; a third one gets its turn, however many the others have waiting', async () => {
     const [a, b, c] = [makeTenant(), makeTenant(), makeTenant()]
-    const answers = [a.ask(), b.ask()]
-    await settled()
-    await expect(c.ask()).rejects.toMatchObject({ code: 'E_UNAVAILABLE' })
-    a.runs[0]?.end()
-    b.runs[0]?.end()
-    await Promise.all(answers)
+    const answers = [a.ask('all'), b.ask('all'), a.ask('the end'), b.ask('the end')]
     await settled()
     const answer = c.ask()
     await settled()
+    expect([a, b, c].map(({ runs }) => runs.length)).toEqual([1, 1, 0])
+    a.runs[0]?.end()
+    await settled()
+    expect([a, b, c].map(({ runs }) => runs.length)).toEqual([1, 1, 1])
     c.runs[0]?.end()
     expect((await answer).total_entries).toBe(1)
+    await settled()
+    expect([a, b, c].map(({ runs }) => runs.length)).toEqual([2, 1, 1])
+    for (const end of [() => b.runs[0], () => a.runs[1], () => b.runs[1]]) {
+      end()?.end()
+      await settled()
+    }
+    expect(await Promise.all(answers)).toHaveLength(4)
+  })
+
+  it('leave a tenant its place where a caller is gone, for those of its callers that still wait', async () => {
+    const [a, b, c] = [makeTenant(), makeTenant(), makeTenant()]
+    const answers = [a.ask('all'), a.ask('the end'), b.ask()]
+    await settled()
+    const gone = new AbortController()
+    const given = c.ask('all', gone.signal)
+    gone.abort()
+    await expect(given).rejects.toMatchObject({ code: 'E_UNAVAILABLE' })
+    const later = c.ask('the end')
+    a.runs[0]?.end()
+    await settled()
+    expect([a, b, c].map(({ runs }) => runs.length)).toEqual([1, 1, 1])
+    c.runs[0]?.end()
+    await later
+    await settled()
+    for (const run of [a.runs[1], b.runs[0]]) run?.end()
+    expect(await Promise.all(answers)).toHaveLength(3)
   })
 })

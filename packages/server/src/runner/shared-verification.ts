@@ -1,13 +1,12 @@
 /**
- * Shares verifications: those of one tenant run one after another, and callers that wait for the same one get
- * the same answer. So a call never gets the answer of a run that began before the call, and verifications
- * cannot occupy the process.
+ * Shares verifications: those of one tenant run one after another, in turn with those of other tenants, and callers
+ * that wait for the same one get the same answer. So a call never gets the answer of a run that began before the call,
+ * and verifications cannot occupy the process.
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
+import { createVerificationGate, inTurn } from './work-gate.js'
 
-/** Tenants whose logs may be verified at once in a process; more are refused. */
-const TENANTS_AT_ONCE = 2
 /** Different verifications of one tenant that may wait; more are refused. */
 const WAITING_OF_TENANT = 8
 
@@ -17,66 +16,72 @@ interface Run {
   callers: number
   /** aborted when all of its callers are gone */
   gone: AbortController
+  begin: () => void
   result: Promise<wire.Verification>
 }
 
-interface Log {
-  /** runs that have not begun, by what they verify */
-  waiting: Map<string, Run>
-  /** settles when the last of the runs has ended */
-  last: Promise<unknown>
-}
+/** The runs of a tenant that have not begun, by what they verify. */
+type Waiting = Map<string, Run>
 
-const logs = new Map<string, Log>()
+/** of tenants with runs */
+const logs = new Map<string, Waiting>()
+const gate = createVerificationGate()
 
 /**
  * Verifies, together with the callers that wait for the same `scope` of the same tenant.
  *
- * @throws Refusal E_UNAVAILABLE when too many verifications run, or once the caller's signal is aborted
+ * @throws Refusal E_UNAVAILABLE when too many of the tenant's wait, or once the caller's signal is aborted
  */
 export async function shareVerification(
   { tenant_id, scope, signal }: { tenant_id: string; scope: string; signal: AbortSignal | undefined },
   verify: Verify,
 ): Promise<wire.Verification> {
-  const log = logs.get(tenant_id) ?? openLog(tenant_id)
-  const run = log.waiting.get(scope) ?? addRun(tenant_id, log, scope, verify)
+  const waiting = logs.get(tenant_id) ?? openLog(tenant_id)
+  const run = waiting.get(scope) ?? addRun(waiting, scope, verify)
   run.callers += 1
   try {
     return await Promise.race([run.result, ...(signal ? [rejectOnAbort(signal)] : [])])
   } finally {
     run.callers -= 1
     if (run.callers === 0) {
-      if (log.waiting.get(scope) === run) log.waiting.delete(scope) // who comes later gets a run of its own
+      if (waiting.get(scope) === run) waiting.delete(scope) // who comes later gets a run of its own
       run.gone.abort(nobodyWaits())
     }
   }
 }
 
-function openLog(tenant_id: string): Log {
-  if (logs.size >= TENANTS_AT_ONCE) throw tooMany()
-  const log: Log = { waiting: new Map(), last: Promise.resolve() }
-  logs.set(tenant_id, log)
-  return log
+function openLog(tenant_id: string): Waiting {
+  const waiting: Waiting = new Map()
+  logs.set(tenant_id, waiting)
+  void runInTurn(tenant_id, waiting)
+  return waiting
 }
 
-function addRun(tenant_id: string, log: Log, scope: string, verify: Verify): Run {
-  if (log.waiting.size >= WAITING_OF_TENANT) throw tooMany()
+// The tenant has the turn, and not the run: where its callers are gone, the turn is the next run's.
+async function runInTurn(tenant_id: string, waiting: Waiting): Promise<void> {
+  do await inTurn(gate, { tenant_id }, () => runNext(waiting))
+  while (waiting.size > 0)
+  logs.delete(tenant_id)
+}
+
+async function runNext(waiting: Waiting): Promise<void> {
+  const [next] = waiting
+  if (!next) return
+  const [scope, { begin, result }] = next
+  waiting.delete(scope)
+  begin()
+  await result.catch(() => undefined) // its callers have the error
+}
+
+function addRun(waiting: Waiting, scope: string, verify: Verify): Run {
+  if (waiting.size >= WAITING_OF_TENANT) throw tooMany()
   const gone = new AbortController()
-  const result = log.last.then(() => {
-    gone.signal.throwIfAborted()
-    log.waiting.delete(scope)
-    return verify(gone.signal)
+  let begin = (): void => undefined
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve
   })
-  const run = { callers: 0, gone, result }
-  log.waiting.set(scope, run)
-  const last = result.then(
-    () => undefined,
-    () => undefined,
-  )
-  log.last = last
-  last.then(() => {
-    if (log.last === last) logs.delete(tenant_id)
-  })
+  const run = { callers: 0, gone, begin, result: begun.then(() => verify(gone.signal)) }
+  waiting.set(scope, run)
   return run
 }
 
@@ -92,5 +97,5 @@ function nobodyWaits(): Refusal {
 }
 
 function tooMany(): Refusal {
-  return new Refusal('E_UNAVAILABLE', 'other verifications are running; try again when they are done')
+  return new Refusal('E_UNAVAILABLE', 'other verifications of this log are waiting; try again when they are done')
 }

@@ -51,6 +51,8 @@ export async function inTurn<T>(
 
 /** Pages that are read from the log at once. */
 const READS_AT_ONCE = 4
+/** Tenants whose logs are verified at once. */
+const VERIFICATIONS_AT_ONCE = 2
 /** The longest delay that a timer takes. */
 const MAX_TIMER_MS = 2_147_483_647
 
@@ -60,6 +62,14 @@ const MAX_TIMER_MS = 2_147_483_647
  */
 export function createReadGate(): WorkGate {
   return createWorkGate({ runningOperations: READS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
+}
+
+/**
+ * Creates the gate for verifications of logs. A tenant keeps its place, so that it gets its turn however long those
+ * of other tenants take; the calls that wait have a limit of their own.
+ */
+export function createVerificationGate(): WorkGate {
+  return createWorkGate({ runningOperations: VERIFICATIONS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
 }
 
 /** Creates the gate; one per process. `now` is in milliseconds. */
