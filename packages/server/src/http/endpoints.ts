@@ -205,7 +205,7 @@ const tenantRoutes = bindRoutes({
   },
   getUsage: {
     summary: 'Count what the tenant did in a month',
-    operation: ({ query }) => readUsage(query),
+    operation: ({ query, signal }) => readUsage({ ...query, signal }),
   },
 })
 
