@@ -1,4 +1,5 @@
 /** What operators do with tenants over HTTP: each call is on record in the installation's log before it is carried out. */
+import { mapInStretches } from '../event-loop.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { listTenants as listRows } from '../store/tenants.js'
@@ -24,14 +25,14 @@ export function listTenants(page: { limit: number; offset: number }): Operation<
 async function readPage(services: Services, page: { limit: number; offset: number }): Promise<TenantPage> {
   const tenants: OperatorTenant[] = []
   const tampered: string[] = []
-  for (const row of await listRows(services.sql, page)) {
+  await mapInStretches(await listRows(services.sql, page), (row) => {
     try {
       tenants.push(viewForOperator(authenticTenant(services, row)))
     } catch (error) {
       if (!(error instanceof TamperedRowError)) throw error
       tampered.push(row.tenant_id)
     }
-  }
+  })
   return { tenants, count: tenants.length, tampered }
 }
 
