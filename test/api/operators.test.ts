@@ -294,7 +294,8 @@ describe('alarms', () => {
     try {
       const create = createApiKey({ name: 'monitor', permissions: [...OPERATOR_PERMISSIONS] })
       const monitor = own.caller((await performAsSystem(own.services, INSTALLATION_ID, create)).secret)
-      const { tenant_id } = (await own.createTenant()).tenant
+      const owner = await own.createTenant()
+      const { tenant_id } = owner.tenant
       expect((await monitor.call('GET', '/admin/v1/alarms')).body).toEqual({ alarms: [], count: 0 })
       const { watches } = own.services.committer
       for (const id of [tenant_id, INSTALLATION_ID]) watches.get(id).raise('a test')
@@ -315,6 +316,16 @@ describe('alarms', () => {
       })
       const refused = await monitor.call('GET', TENANTS) // it could not be recorded
       expect(refused.body).toMatchObject({ status: 500, code: 'E_AUDIT_NOT_WRITTEN' })
+      const madeUp = ({ secret }: Caller) => own.caller(secret.replace(/_[0-9A-Za-z]{43}$/, `_${'0'.repeat(43)}`))
+      for (const [caller, path] of [
+        [owner, '/v1/keys'],
+        [monitor, TENANTS],
+      ] as const) {
+        expect((await caller.call('GET', path)).body.code).toBe('E_AUDIT_NOT_WRITTEN')
+        const from = performance.now()
+        expect((await madeUp(caller).call('GET', path)).body.code).toBe('E_UNAUTHORIZED') // told of no alarm
+        expect(performance.now() - from).toBeGreaterThan(18) // as long as any such refusal takes
+      }
     } finally {
       await own.close()
     }

@@ -1,9 +1,11 @@
-// Who zeroes the secrets of a decision, and when. The committer is one that decides again whenever the test
-// says so.
-import { expect, it } from 'vitest'
+// Who zeroes the secrets of a decision, and when: the committer is one that decides again whenever the test
+// says so. And who is told of an alarm.
+import { describe, expect, it } from 'vitest'
 import type { DecideOn } from '../audit/append/committer.js'
-import type { Operation, Services } from './operation.js'
-import { performAsSystem } from './perform.js'
+import { ChainAlarmError } from '../audit/append-errors.js'
+import type { Caller, Decision, Operation, Services } from './operation.js'
+import { carryOut, performAsSystem } from './perform.js'
+import { unauthorized } from './refusal.js'
 
 const TENANT = '7c9e6679-7425-40de-944b-e07fc1f90ae7'
 
@@ -67,4 +69,48 @@ it('a call whose caller has gone is refused where it is decided again, which fai
   await answered
   expect(await decideAgain()).toMatchObject({ entries: [], refused: { message: 'the caller stopped waiting' } })
   expect(made).toEqual([zeros, zeros])
+})
+
+describe('while a tenant has an alarm, a caller', () => {
+  const alarm = new ChainAlarmError('the log went back')
+  const caller = { actor: 'system', ip_address: null } as Caller
+  const entry = { action: 'key.unwrap' } as const
+
+  /** Calls where the alarm is found once the state was out of date so many times. */
+  function call(stale: number, decision: Partial<Decision<string>>, admit = (): Caller => caller) {
+    const state = { tenant: { tenant_id: TENANT, monthly_encrypt_quota: null }, policy_version: 1 }
+    const find = () => {
+      if (stale-- > 0) return Promise.resolve(2)
+      return Promise.reject(alarm)
+    }
+    const services = {
+      states: { find: () => state, renew: async () => undefined },
+      committer: { append: () => Promise.reject(alarm), currentPolicyVersion: find },
+    } as unknown as Services
+    const operation: Operation<string> = () => ({ entries: [], release: () => 'answer', ...decision })
+    const findCaller = () => ({ caller: admit(), fault: undefined })
+    return carryOut(services, { tenant_id: TENANT, findCaller }, operation)
+  }
+  const refuse = (): Caller => {
+    throw unauthorized('unknown')
+  }
+
+  it.each([0, 1, 2])(
+    'without a valid API key is refused as one, where the state was out of date %d times',
+    async (stale) => {
+      const refused = { code: 'E_UNAUTHORIZED', caller: { reason: 'unknown' } }
+      await expect(call(stale, {}, refuse)).rejects.toMatchObject(refused)
+      await expect(call(stale, { freshness: 'cached' }, refuse)).rejects.toMatchObject(refused)
+      await expect(call(stale, { freshness: 'as_found' }, refuse)).rejects.toMatchObject(refused)
+    },
+  )
+
+  it.each([0, 1, 2])('with one is told of it, where the state was out of date %d times', async (stale) => {
+    await expect(call(stale, {})).rejects.toBe(alarm)
+    await expect(call(stale, { entries: [entry] })).rejects.toBe(alarm)
+  })
+
+  it('may verify', async () => {
+    expect(await call(0, { freshness: 'as_found' })).toBe('answer')
+  })
 })

@@ -98,6 +98,8 @@ function createCall<Answer>(
   let written: WrittenRows = {}
   /** the caller that the last decision admitted */
   let admitted: Caller | undefined
+  /** why the last decision admitted no caller, if its API key is not valid */
+  let notAdmitted: Refusal | undefined
   /** what the budgets of the API key left this call */
   let taken: Taken | undefined
   let isOver = false
@@ -112,6 +114,7 @@ function createCall<Answer>(
     drop()
     written = {}
     admitted = undefined
+    notAdmitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
       const { caller, fault } = await findCaller(state)
@@ -142,6 +145,7 @@ function createCall<Answer>(
     } catch (error) {
       drop()
       if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
+      if (error instanceof Refusal && error.code === 'E_UNAUTHORIZED') notAdmitted = error
       return { entries: [], refused: error }
     }
   }
@@ -165,6 +169,15 @@ function createCall<Answer>(
     return state && decideOn(state, lock?.sql ?? services.sql, quotaLeft)
   }
 
+  // If the chain itself is wrong, the current state cannot be determined, and verification must still report
+  // what is wrong. Who has no valid API key is not told that there is such a tenant, or such an alarm.
+  function allowAlarm(error: unknown): true {
+    if (!(error instanceof ChainAlarmError)) throw error
+    if (notAdmitted) throw notAdmitted
+    if (decision?.freshness === 'as_found') return true
+    throw error
+  }
+
   return {
     /**
      * Decides, and has the decision committed or its state compared; false if the state was not the current
@@ -182,7 +195,7 @@ function createCall<Answer>(
         // Each member by name, because spreading the decision costs as much as two of its hashes.
         await services.committer
           .append({ entries, change, encryptQuota, refused, tenant_id, auditKey, policy_version, decide })
-          .catch((error: unknown) => allowAlarm(error, decision))
+          .catch(allowAlarm)
         return true
       }
       if (!refused && decision?.freshness === 'cached') return true
@@ -190,7 +203,7 @@ function createCall<Answer>(
       const isNewest =
         refused instanceof TamperedRowError
           ? await isCurrent(services, state) // raises the alarm if the chain itself is wrong
-          : await isCurrent(services, state).catch((error: unknown) => allowAlarm(error, decision))
+          : await isCurrent(services, state).catch(allowAlarm)
       if (!isNewest) {
         await services.states.renew(state)
         return false
@@ -241,13 +254,6 @@ async function write(
   const { installationHead } = written
   if (installationHead) lock.onCommit(() => committer.watches.get(INSTALLATION_ID).commit(installationHead))
   return written
-}
-
-// If the chain itself is wrong, the current state cannot be determined, and verification must still report
-// what is wrong.
-function allowAlarm(error: unknown, decision: Decision<unknown> | undefined): true {
-  if (decision?.freshness === 'as_found' && error instanceof ChainAlarmError) return true
-  throw error
 }
 
 /** Zeroes the secrets of a decision that is over, whatever its outcome. */
