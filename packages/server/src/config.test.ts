@@ -178,6 +178,8 @@ describe('the configuration', () => {
   })
 
   const NEVER_EMPTY = [
+    'EAAS_CONFIG',
+    'EAAS_DATA_DIR',
     'EAAS_DATABASE_URL',
     'EAAS_DATABASE_URL_FILE',
     'EAAS_TLS_CERT_FILE',

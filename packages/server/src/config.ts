@@ -214,6 +214,8 @@ export type Environment = Readonly<Record<string, string | undefined>>
  * not: empty, as `$UNSET` makes them, they are refused.
  */
 const NEVER_EMPTY = [
+  'EAAS_CONFIG',
+  'EAAS_DATA_DIR',
   'EAAS_DATABASE_URL',
   'EAAS_DATABASE_URL_FILE',
   'EAAS_TLS_CERT_FILE',
