@@ -161,6 +161,30 @@ describe('the health check of the image', () => {
     expect(await check({ EAAS_PORT: '1' })).toBe(1)
   })
 
+  it('asks where the server listens: a variable wins over the socket of the file', async () => {
+    const live = createServer((_, response) => response.end())
+    const { port } = await listen(live, 0)
+    const config = join(folder(), 'config.json')
+    writeFileSync(config, JSON.stringify({ socket: join(folder(), 'none.sock') }))
+    expect(await check({ EAAS_CONFIG: config, EAAS_HOST: '0.0.0.0', EAAS_PORT: String(port) })).toBe(0)
+    expect(await check({ EAAS_CONFIG: config, EAAS_PORT: String(port) })).toBe(0)
+    writeFileSync(config, JSON.stringify({ socket: join(folder(), 'none.sock'), port }))
+    expect(await check({ EAAS_CONFIG: config, EAAS_HOST: '::' })).toBe(0)
+    expect(await check({ EAAS_CONFIG: config, EAAS_HOST: '' })).toBe(1)
+  })
+
+  it.runIf(process.platform === 'linux')('asks the one address that the server listens on', async () => {
+    const live = createServer((_, response) => response.end())
+    await new Promise<void>((resolve) => live.listen(0, '127.0.0.2', resolve))
+    onTestFinished(() => void live.close())
+    const { port } = live.address() as AddressInfo
+    expect(await check({ EAAS_HOST: '127.0.0.2', EAAS_PORT: String(port) })).toBe(0)
+    expect(await check({ EAAS_PORT: String(port) })).toBe(1)
+    const config = join(folder(), 'config.json')
+    writeFileSync(config, JSON.stringify({ host: '127.0.0.2', port }))
+    expect(await check({ EAAS_CONFIG: config })).toBe(0)
+  })
+
   it('follows the settings: a file, a socket, TLS, certificates of clients', async () => {
     const live = createServer((_, response) => response.end())
     const socket = join(folder(), 'eaas.sock')

@@ -8,8 +8,14 @@ const PATIENCE_MS = 4_000
 const file = process.env.EAAS_CONFIG ? JSON.parse(readFileSync(process.env.EAAS_CONFIG, 'utf8')) : {}
 const setting = (name) => process.env[`EAAS_${name.toUpperCase()}`] || file[name]
 
-const socketPath = setting('socket')
-const where = socketPath ? { socketPath } : { host: '127.0.0.1', port: Number(setting('port') ?? 8420) }
+// As for the server, an address in a variable wins over a socket in the file (INSTEAD in src/config.ts).
+const hasAddress = Boolean(process.env.EAAS_HOST || process.env.EAAS_PORT)
+const socketPath = process.env.EAAS_SOCKET || (hasAddress ? undefined : file.socket)
+const host = setting('host') ?? '0.0.0.0'
+const isEvery = host === '0.0.0.0' || host === '::'
+const where = socketPath
+  ? { socketPath }
+  : { host: isEvery ? '127.0.0.1' : host, port: Number(setting('port') ?? 8420) }
 setTimeout(() => process.exit(1), PATIENCE_MS)
 if (setting('tls_client_ca_file')) {
   // Without a client's certificate, only that the port answers can be seen.
