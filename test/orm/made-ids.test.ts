@@ -1,7 +1,15 @@
-// Ids that PostgreSQL makes, where each tenant has a schema of its own, which the search path says.
+// Ids that PostgreSQL makes, also where each tenant has a schema of its own, which the search path says.
+
+import { PrismaPGlite } from 'pglite-prisma-adapter'
+import { DataSource, EntitySchema } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import { encrypted as encryptedPrisma } from '../../packages/prisma/src/index.js'
 import { createIdMaker, quoteName } from '../../packages/sdk/src/adapter.js'
+import { createClient, text } from '../../packages/sdk/src/index.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
+import { encrypted as encryptedTypeorm } from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
+import { PrismaClient } from './prisma/client.js'
 
 const TENANTS = ['a', "b 'c'"]
 const use = (tenant: string) => `set search_path to ${quoteName(tenant)};`
@@ -37,4 +45,81 @@ describe.each([
       }
     }
   })
+})
+
+describe('of a column generated always as identity, which the schema of the ORM does not tell,', () => {
+  const model = () => {
+    const eaas = createClient(createTestService())
+    const fields = { email: text({ index: 'email_index' }) }
+    return eaas.model({ name: 'customers', key: 'shop', bind: ['id'], format: 'text', fields })
+  }
+  const ada = { email: 'ada@example.org', phone: null, city: 'London' }
+  /** Each inserts a row. */
+  const ORMS: [orm: string, open: () => Promise<(row: object) => Promise<object>>][] = [
+    [
+      'Prisma',
+      async () => {
+        const client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
+        const db = client.$extends(encryptedPrisma({ Customer: model() }))
+        return (data) => db.customer.create({ data: data as typeof ada })
+      },
+    ],
+    [
+      'TypeORM',
+      async () => {
+        const type = 'text'
+        const customers = new EntitySchema<typeof ada & { id: number; email_index?: string | null }>({
+          name: 'Customer',
+          tableName: 'Customer',
+          columns: {
+            id: { type: 'int', primary: true, generated: 'increment' },
+            email: { type },
+            email_index: { type, nullable: true },
+            phone: { type, nullable: true },
+            city: { type },
+          },
+        })
+        const on = () => undefined
+        const query = async (sql: string, values?: unknown[]) => {
+          const { rows, affectedRows } = await postgres.query(sql, values)
+          return { rows, rowCount: affectedRows, command: sql.split(' ')[0] }
+        }
+        class Pool {
+          on = on
+          end = (done: () => void) => done()
+          connect = (done: (error: undefined, client: object, release: () => void) => void) =>
+            done(undefined, { on, removeListener: on, query }, on)
+        }
+        const driver = { Pool }
+        const source = new DataSource({ type: 'postgres', driver, installExtensions: false, entities: [customers] })
+        const db = await encryptedTypeorm(source, [[customers, model()]]).initialize()
+        return async (row) => {
+          const { generatedMaps } = await db.manager.insert(customers, row)
+          return { ...row, ...generatedMaps[0] }
+        }
+      },
+    ],
+  ]
+  beforeEach(() =>
+    postgres.exec(`set search_path to public; drop table if exists "Customer";
+      create table "Customer" (id integer generated always as identity primary key, email text not null unique,
+        email_index text unique, phone text, city text not null)`),
+  )
+
+  it.each(ORMS)(
+    'none is made for %s, which cannot insert it, until the column is declared otherwise',
+    async (_, open) => {
+      const insert = await open()
+      const refused = await insert({ ...ada }).catch((error: unknown) => error as { hint: string })
+      expect(refused).toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message: 'Customer: values cannot be bound to id: the database makes it, and takes no value for it',
+        hint: expect.stringContaining('BY DEFAULT'),
+      })
+      await expect(insert({ ...ada, id: 7 })).rejects.toThrow('cannot insert a non-DEFAULT value') // PostgreSQL's own
+      const [sql = ''] = /alter table .* by default/.exec(String((refused as { hint?: string }).hint)) ?? []
+      await postgres.exec(sql)
+      expect(await insert({ ...ada })).toMatchObject({ ...ada, id: 1 })
+    },
+  )
 })

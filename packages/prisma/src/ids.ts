@@ -101,7 +101,7 @@ async function fill(schema: Schema, model: KnownModel, rows: readonly Row[], run
   const ids = maker.get(schema) ?? createIdMaker()
   maker.set(schema, ids)
   const columns = ofDatabase.map((field) => model.made.get(field)?.column ?? field)
-  const { rows: made } = await ids.make(run, model.table, { columns, count: rows.length })
+  const { rows: made } = await ids.make(run, model.table, { columns, count: rows.length, cannotOverride: model.name })
   for (const [at, row] of rows.entries()) {
     for (const [number, field] of ofDatabase.entries()) {
       const id = model.spell(field, made[at]?.[columns[number] ?? ''])

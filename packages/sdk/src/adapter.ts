@@ -13,6 +13,7 @@ export {
   type MadeIds,
   quoteName,
   type RunSql,
+  refuseAlways,
   refuseUnbindable,
 } from './adapter/made-ids.js'
 export {

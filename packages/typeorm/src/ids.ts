@@ -23,7 +23,7 @@ export async function fillIds(context: Context, builder: InsertBuilder, { known,
     const columns = ofDatabase.map(({ databaseName }) => databaseName)
     const table = quoteName(metadata.tableName, metadata.schema)
     const run = (sql: string) => runner.query(sql) as Promise<unknown[]>
-    const { rows } = await maker.make(run, table, { columns, count: entities.length })
+    const { rows } = await maker.make(run, table, { columns, count: entities.length, cannotOverride: metadata.name })
     for (const [at, entity] of entities.entries()) {
       for (const column of ofDatabase) {
         if (isLacking(column, entity))

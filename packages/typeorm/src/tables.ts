@@ -1,7 +1,7 @@
 /** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
+import { createSealedTable, type Row, refuseAlways, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
 import type { ColumnMetadata } from './internals.js'
 
@@ -117,12 +117,7 @@ function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 's
   if (!column.isInsert) refuse('that is not inserted')
   if (role === 'bound') {
     if (column.generatedIdentity === 'ALWAYS') {
-      refuseUnbindable(
-        metadata.name,
-        propertyPath,
-        'the database makes it, and takes no value for it',
-        "Declare it with generatedIdentity: 'BY DEFAULT'.",
-      )
+      refuseAlways(metadata.name, propertyPath, "Declare it with generatedIdentity: 'BY DEFAULT'.")
     }
     if (column.type === 'uuid' || isTextual(column.type) || INTEGERS.includes(column.type)) return
     refuse('of a type whose values the database spells in its own way')
