@@ -169,7 +169,8 @@ export interface Model<
    * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and
    * DEKs stay the same. Rows that are current are returned unchanged. Helps against a key version that leaked
    * or is to be retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`;
-   * writes one audit entry for each distinct wrapped key.
+   * writes one audit entry for each distinct wrapped key. Rows that were sealed before a change to `dek: 'record'`
+   * share wrapped keys: each such row is an entry, and a refusal before it.
    *
    * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item
    * with its error
