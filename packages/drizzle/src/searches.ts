@@ -38,7 +38,7 @@ export function searchFor({ searches }: Rewriting, asked: readonly Asked[]): SQL
       const gap = new SQL([])
       const fill = async () => {
         const found = await sealed.searches.find(field, query)
-        gap.append(and(...found.map((one) => conditionOn(known, column, one))) as SQL)
+        gap.append(conditionOn(known, column, found))
       }
       searches.push({ model: sealed.name, field, fill })
       return gap

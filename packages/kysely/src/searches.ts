@@ -80,14 +80,13 @@ export async function withSearches(
   const conditions: Node[] = []
   for (const { source, left, query } of asked) {
     const { instance, column } = source
-    for (const found of await instance.table.searches.find(column, query)) {
-      const index = nameInScope(scope, left, { instance, column: found.column })
-      if (index === undefined)
-        refuseOperator(instance.table.name, column, 'a search', `Select ${found.column} in the query inside.`)
-      const to = ColumnNode.create(index)
-      const reference = left.kind === 'ReferenceNode' ? ReferenceNode.create(to, left.table as never) : to
-      conditions.push(conditionOn(reference as unknown as Node, found))
-    }
+    const found = await instance.table.searches.find(column, query)
+    const index = nameInScope(scope, left, { instance, column: found.column })
+    if (index === undefined)
+      refuseOperator(instance.table.name, column, 'a search', `Select ${found.column} in the query inside.`)
+    const to = ColumnNode.create(index)
+    const reference = left.kind === 'ReferenceNode' ? ReferenceNode.create(to, left.table as never) : to
+    conditions.push(conditionOn(reference as unknown as Node, found))
   }
   const where = select.where as Node | undefined
   const own = where

@@ -175,16 +175,14 @@ async function equals(table: SealedTable, field: string, { filter, filters }: Co
 
 /** Searches by an index that finds more rows than match. */
 async function search(table: SealedTable, field: string, query: Query, filters: Filter[] | undefined): Promise<Row[]> {
-  const conditions = await table.searches.find(field, query)
+  const { column, by, values } = await table.searches.find(field, query)
   if (!filters) {
     const hint = searchHint('Search so in findMany, findFirst or count, alone or within AND.')
     refuseField(table.name, field, 'its index finds more rows than match, which cannot be filtered here', hint)
   }
   filters.push({ field, query })
-  return conditions.map(({ column, by, values }) => {
-    if (by === 'equal') return { [column]: values[0] }
-    return { [column]: by === 'in' ? { in: values } : { hasEvery: values } }
-  })
+  if (by === 'equal') return [{ [column]: values[0] }]
+  return [{ [column]: by === 'in' ? { in: values } : { hasEvery: values } }]
 }
 
 /** Moves `not` to the field of the index. */

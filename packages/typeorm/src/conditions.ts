@@ -30,7 +30,7 @@ export interface Located {
  * Rewrites a comparison with an encrypted column. @throws InvalidInputError for one that no index can answer
  */
 export function rewriteCondition(builder: Builder, located: Located, value: unknown): Condition {
-  if (!isOperator(value)) return compare(builder, located, 'Equal', [value])
+  if (!isOperator(value)) return equal(builder, located, value)
   const inner = (one: unknown) => rewriteCondition(builder, located, one)
   const text = (one: unknown) => builder.createWhereConditionExpression(inner(one))
   const list = () => (Array.isArray(value.value) ? (value.value as unknown[]) : refuse(located, value.type))
@@ -39,7 +39,7 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
       // Null is stored as null, so that it needs no index.
       return { operator: 'isNull', parameters: [located.quote(located.name)] }
     case 'equal':
-      return value.child ? inner(value.child) : compare(builder, located, 'Equal', [value.value])
+      return value.child ? inner(value.child) : equal(builder, located, value.value)
     case 'not':
       return value.child
         ? { operator: 'not', condition: inner(value.child) }
@@ -91,19 +91,13 @@ function searchRanges(builder: Builder, located: Located, operators: readonly Fi
 function search(builder: Builder, located: Located, operator: string, query: Query): Condition {
   const { known, name, alias, quote } = located
   const { searches } = known.sealed
-  const type = capitalized(operator)
-  const [first, ...others] = searches.plan(name, query, type)
-  if (!first) return refuse(located, type)
-  if (others.length > 0) {
-    const hint = 'Search by the column that `index` of the model makes: the field has several such indexes.'
-    return refuseOperator(known.sealed.name, name, type, hint)
-  }
+  const { column, by } = searches.plan(name, query, capitalized(operator))
   const value = async () => {
-    const [found] = await searches.find(name, query)
-    return first.by === 'equal' ? found?.values[0] : found?.values
+    const { values } = await searches.find(name, query)
+    return by === 'equal' ? values[0] : values
   }
   const parameter = builder.createParameter(new Pending(value, { alias, field: name, query }))
-  return { operator: COMPARED[first.by], parameters: [quote(first.column), parameter] }
+  return { operator: COMPARED[by], parameters: [quote(column), parameter] }
 }
 
 function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown>): Query {
@@ -119,6 +113,13 @@ function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown
   }
   const operator = type === 'like' ? 'Like' : 'ILike'
   return readPattern(known.sealed.name, name, { operator, pattern: value, escapes: true }) // as PostgreSQL does
+}
+
+function equal(builder: Builder, located: Located, value: unknown): Condition {
+  const { known, name } = located
+  const { searches } = known.sealed
+  const isSearch = (value ?? null) !== null && !searches.isExact(name) && searches.hasIndex(name)
+  return isSearch ? search(builder, located, 'equal', { equal: value }) : compare(builder, located, 'Equal', [value])
 }
 
 const OPERATORS = { Equal: 'equal', Not: 'notEqual', In: 'in' }

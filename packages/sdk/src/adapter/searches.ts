@@ -3,8 +3,9 @@
  * and truncated ones. What they find is filtered after it was opened.
  */
 import { isMissing, isObject, isValidDate, type Row } from '../input.js'
+import { findPartColumn, readPart } from '../models/field-texts.js'
 import type { FieldKind } from '../models/fields.js'
-import type { ModelAccess, NamedIndex } from '../models/model-access.js'
+import type { ModelAccess } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
 
@@ -40,12 +41,12 @@ export interface Searches {
   /** Whether a search of a field ignores the case of letters, by its normalisation. */
   ignoresCase(field: string): boolean
   /**
-   * Lists the columns by one of which rows are searched, and how it is compared, for an ORM that builds its SQL
-   * before it can wait. `operator` is its name in errors. @throws InvalidInputError where the field has no such index
+   * Tells the column by which rows are searched, and how it is compared, for an ORM that builds its SQL before it can
+   * wait. `operator` is its name in errors. @throws InvalidInputError where no index of the field answers the query
    */
-  plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>[]
-  /** Returns the conditions by which rows are searched. @throws InvalidInputError where the field has no such index */
-  find(field: string, query: Query): Promise<SearchCondition[]>
+  plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>
+  /** Returns the condition by which rows are searched. @throws InvalidInputError where no index of the field answers the query */
+  find(field: string, query: Query): Promise<SearchCondition>
   /** Whether an opened row matches all filters. */
   matches(row: Row, filters: readonly Filter[]): boolean
 }
@@ -59,18 +60,17 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const isExact = (field: string) => indexesOf(field).some(({ kind, bits }) => kind === 'exact' && bits === undefined)
   const plan: Searches['plan'] = (field, query, operator = Object.keys(query)[0]) => {
     const kinds = kindsFor(query)
-    const own = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
-    if (own.length === 0) {
-      const kind = access.fields.find(({ name }) => name === field)?.spec.kind
-      refuseSearch(table, { name: field, kind }, { query, operator })
-    }
     // Of alike ones the first: while the index key is changed, not all rows have the new column yet.
-    const isAlike = (one: NamedIndex, other: NamedIndex) => one.kind === other.kind && one.length === other.length
-    const firsts = own.filter((one, at) => own.findIndex((other) => isAlike(one, other)) === at)
-    return firsts.map(({ column, kind }) => ({
-      column,
-      by: kind === 'ngram' ? 'all' : isRange(query) ? 'in' : 'equal',
-    }))
+    const columns = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
+    const [first] = columns
+    const [of] = first?.fields ?? []
+    if (!first || !of) {
+      const kind = access.fields.find(({ name }) => name === field)?.spec.kind
+      return refuseSearch(table, { name: field, kind }, { query, operator })
+    }
+    const part = isPart(query) ? readPart(of, query) : undefined
+    const { column, kind } = part ? findPartColumn({ columns }, of, part) : first
+    return { column, by: kind === 'ngram' ? 'all' : isRange(query) ? 'in' : 'equal' }
   }
   return {
     isExact,
@@ -81,10 +81,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
     async find(field, query) {
       const planned = plan(field, query)
       const found = await (await access.load()).index({ [field]: askFor(table, field, query) })
-      return planned.flatMap((one) => {
-        const value = found[one.column]
-        return value === undefined ? [] : [{ ...one, values: [value].flat() as string[] }]
-      })
+      return { ...planned, values: [found[planned.column]].flat() as string[] }
     },
     matches: (row, filters) =>
       filters.every(({ field, query }) => {
@@ -158,6 +155,10 @@ function kindsFor(query: Query): string[] {
   if ('startsWith' in query) return ['prefix']
   if ('contains' in query) return ['ngram']
   return isRange(query) ? ['range'] : ['exact', 'range']
+}
+
+function isPart(query: Query): boolean {
+  return 'startsWith' in query || 'contains' in query
 }
 
 function isRange(query: Query): boolean {

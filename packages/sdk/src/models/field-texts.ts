@@ -107,7 +107,11 @@ export function readRange(field: PlacedField, value: unknown): FieldRange | unde
  * Finds the column to search for a part of a text: of several prefixes, the longest that the part has.
  * @throws InvalidInputError
  */
-export function findPartColumn({ columns }: Definition, field: PlacedField, { kind, text }: TextPart): IndexColumn {
+export function findPartColumn(
+  { columns }: Pick<Definition, 'columns'>,
+  field: PlacedField,
+  { kind, text }: TextPart,
+): IndexColumn {
   const made = columns.filter((column) => column.kind === kind && column.fields[0] === field)
   made.sort((a, b) => b.length - a.length)
   const { length } = [...text]

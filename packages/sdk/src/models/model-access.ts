@@ -2,32 +2,15 @@
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
-import type { Definition, RowFormat } from './definition.js'
-import type { FieldKind } from './fields.js'
-import type { IndexKind } from './index-key.js'
+import type { Definition, PlacedField, RowFormat } from './definition.js'
+import type { IndexColumn } from './index-columns.js'
 import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
 
-/** A field, or a column of `bind`, and where it is in a row. */
+/** A column of `bind`, and where it is in a row. */
 export interface NamedPath {
   readonly name: string
   readonly path: Path
-}
-
-/** A field, its kind, and the missing values that it allows. */
-export interface NamedField extends NamedPath {
-  readonly spec: { readonly kind: FieldKind; readonly missing: readonly (null | undefined)[] }
-}
-
-/** The column of a blind index. */
-export interface NamedIndex {
-  readonly column: string
-  readonly fields: readonly NamedPath[]
-  readonly kind: IndexKind
-  /** Of a prefix, and of each part of a text: in characters; else 0. */
-  readonly length: number
-  /** How many bits of the index are kept; undefined: all of them. */
-  readonly bits: number | undefined
 }
 
 /**
@@ -38,9 +21,9 @@ export interface NamedIndex {
 export interface ModelAccess {
   /** Empty for a model without a name. */
   readonly name: string
-  readonly fields: readonly NamedField[]
+  readonly fields: readonly PlacedField[]
   readonly bind: readonly NamedPath[]
-  readonly columns: readonly NamedIndex[]
+  readonly columns: readonly IndexColumn[]
   readonly format: RowFormat
   /** Whether each row has a seal in the column `row_seal`, so that it is written and read as a whole. */
   readonly rowSeal: boolean
