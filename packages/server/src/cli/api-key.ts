@@ -165,7 +165,7 @@ function cells({ name, id, status, permissions, expires_at, ...rest }: wire.ApiK
 
 /** Prints a tenant's API keys, without their secrets. */
 async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
-  const { owner, answer } = await performIn(config, tenant, listApiKeys({ limit: Number.POSITIVE_INFINITY }))
+  const { owner, answer } = await performIn(config, tenant, listApiKeys())
   if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
   const rows = answer.api_keys.map(cells)
   print(...table(COLUMNS, rows), '', `${counted(rows.length, 'API key')} of ${describeTenant(owner)}`)

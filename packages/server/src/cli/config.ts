@@ -19,7 +19,7 @@ export function addConfig(program: Command): void {
     .description('Check or show the configuration: variables, and the file of EAAS_CONFIG.')
   config
     .command('check')
-    .description('Check the values and the files that they name. Opens no database: eaas doctor does.')
+    .description('Check the values, and the files of TLS and secrets. Opens no database: eaas doctor does.')
     .addHelpText('after', ENVIRONMENT)
     .action(() => succeed(check(commandConfig())))
   config

@@ -80,7 +80,7 @@ async function operatorKeyCreate(
 
 /** Prints the operators' API keys, without their secrets. */
 async function operatorKeyList(config: Config, { json }: Format): Promise<void> {
-  const list = await perform(config, listApiKeys({ limit: Number.POSITIVE_INFINITY }))
+  const list = await perform(config, listApiKeys())
   if (json) return printJson(list)
   const columns = ['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS']
   print(...table(columns, list.api_keys.map(cells)), '', `${counted(list.count, 'API key')} of operators`)

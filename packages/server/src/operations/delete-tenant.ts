@@ -18,9 +18,6 @@ import { listKeys } from './list-keys.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
 import { revokeApiKey } from './update-api-key.js'
 
-/** The list includes revoked API keys, whose number has no limit. */
-const ALL = { limit: Number.POSITIVE_INFINITY }
-
 /** What a deletion destroys, and what remains. */
 export interface DeletionPlan {
   tenant: OperatorTenant
@@ -40,7 +37,7 @@ export interface DeletionPlan {
 export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
   const tenant = await performAsSystem(services, tenant_id, readInactive())
   const head = await findHead(services.sql, tenant_id)
-  const listed = await performAsSystem(services, tenant_id, listApiKeys(ALL))
+  const listed = await performAsSystem(services, tenant_id, listApiKeys())
   const { keys, versions } = await countKeyMaterial(services.sql, tenant_id)
   const api_keys = listed.api_keys.filter(({ status }) => status !== 'revoked').length
   if (tenant.status === 'deleted' && keys + versions + api_keys === 0) {
@@ -69,7 +66,7 @@ export async function deleteTenant(
     if (status !== 'destroyed') await performAsSystem(services, tenant_id, destroySuspendedKey({ key_id: id }))
     onProgress?.(++destroyed)
   }
-  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys(ALL))
+  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
   for (const { id, status } of api_keys) {
     if (status !== 'revoked') await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
   }

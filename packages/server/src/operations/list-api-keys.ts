@@ -14,9 +14,9 @@ interface ListOptions {
   offset?: number | undefined
 }
 
-/** Lists API keys, oldest first, revoked ones too, as a whole. */
-export function listApiKeys(options: ListOptions = {}): Operation<wire.ApiKeyList> {
-  return whole(listApiKeysInPages(options))
+/** Lists all API keys, oldest first: revoked ones too, whose number has no limit. */
+export function listApiKeys(): Operation<wire.ApiKeyList> {
+  return whole(listApiKeysInPages({ limit: Number.POSITIVE_INFINITY }))
 }
 
 /**
