@@ -2,13 +2,14 @@
 // They run on PostgreSQL (project `postgres`), those in ON_BOTH also on the embedded database (`embedded`), and those in
 // THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the embedded database.
 // EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
-// SIZED, test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
-// EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run test/slow and what `npm test` runs, of which the name chooses.
+// SIZED and LONG on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
+// EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run LONG and what `npm test` runs, of which the name chooses.
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { PATCHED_FILES, patchPostgres } from './packages/server/patches/postgres.js'
+import { files } from './test/fault-suites.mjs'
 import type { Backend } from './test/support/database/database.js'
 import { findOrInstallPgbouncer } from './test/support/database/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/database/find-postgres.js'
@@ -32,12 +33,12 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  * commits, and one pass over keys, logs and purges. The other suites test the same SQL, driver and HTTP on either back end.
  */
 const ON_BOTH = [
-  'test/api/{batch,counted-wraps,keys,operators}.test.ts',
-  'test/audit/{entries/{list,searches},retention/command}.test.ts',
-  'test/cli/{backup,data-directory,dev,no-database,root-key}.test.ts',
-  'test/custody/{destroyed-versions,frozen,killed,killed-process,providers,rotation,shares}.test.ts',
-  'test/custody/{new-audit-keys,new-pepper,new-signing-key}.test.ts',
-  'test/faults/{clock-ahead,commit,crash,erased-keys,schema,serving-role,shared-appends}.test.ts',
+  ...files('api', 'batch counted-wraps keys operators'),
+  ...files('audit', 'entries/list entries/searches retention/command'),
+  ...files('cli', 'backup data-directory dev no-database root-key'),
+  ...files('custody', 'destroyed-versions frozen killed killed-process providers rotation shares'),
+  ...files('custody', 'new-audit-keys new-pepper new-signing-key'),
+  ...files('faults', 'clock-ahead commit crash erased-keys schema serving-role shared-appends'),
 ]
 
 /** `npm run test:quick` runs these on the embedded database ... */
@@ -67,13 +68,19 @@ const SIZED_UNITS = [
 /** Slow suites that look at what the package ships, or start a cluster of their own, on no back end of the run. */
 const SHIPPED = ['test/slow/ship/{chart,compose,image,release,systemd}.test.ts', 'test/slow/ha/*.test.ts']
 const SIZED = [
-  'test/custody/killed-process.test.ts',
-  'test/audit/tamper/swapped-in-purge.test.ts',
-  'test/faults/{floods,fuzz,postgres-crash,two-processes}.test.ts',
+  ...files('custody', 'killed-process'),
+  ...files('audit', 'tamper/swapped-in-purge'),
+  ...files('faults', 'floods fuzz two-processes'),
   'test/sdk/real-server.db.test.ts',
 ]
 
-const LONG = ['test/slow/**/*.test.ts']
+/** `npm run test:slow -- NAME` runs these on each back end: test/slow, and suites whose rounds take as long. */
+const LONG = [
+  'test/slow/**/*.test.ts',
+  ...files('api', 'key-states'),
+  ...files('audit', 'verify/honest-histories'),
+  ...files('faults', 'crash pooled-ledger postgres-crash'),
+]
 const RUN_FOLDER = './test/support/run/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
@@ -188,7 +195,7 @@ function database(backend: Backend): TestProjectInlineConfiguration {
       ...common,
       name: backend,
       include: slow ? [...LONG, ...(faults ? suitesOn(backend) : moreOn(backend))] : suitesOn(backend),
-      exclude: [...notHere, ...SHIPPED, ...(slow && !faults ? ON_BOTH.filter((suite) => !SIZED.includes(suite)) : [])],
+      exclude: [...notHere, ...SHIPPED, ...(slow && !faults ? notSlow() : [])],
       globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
@@ -198,6 +205,11 @@ function database(backend: Backend): TestProjectInlineConfiguration {
 function suitesOn(backend: Backend): string[] {
   if (quick) return QUICK
   return backend === 'embedded' && hasPostgres ? ON_BOTH : DATABASE_SUITES
+}
+
+/** What a slow run leaves out, since `npm test` runs it with the same rounds. */
+function notSlow(): string[] {
+  return ON_BOTH.filter((suite) => ![...LONG, ...SIZED].includes(suite))
 }
 
 /** What a slow run has besides LONG. */

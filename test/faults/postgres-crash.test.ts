@@ -1,17 +1,22 @@
-// kill -9 of PostgreSQL under load, and connections that are cut. The long form is ../slow/postgres-crash.test.ts.
+// kill -9 of PostgreSQL under load, and connections that are cut.
+// In `npm run test:slow` also of single connections' processes, with short and long outages.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
-import { rounds } from '../support/run/rounds.js'
+import { IS_SLOW_RUN, rounds } from '../support/run/rounds.js'
 import { connectTo, ROOT_KEY, startEaas } from '../support/service/eaas-process.js'
 import { startLoad } from '../support/service/load.js'
 import { untilHealthy } from './crash-run.js'
 import { checkInvariants } from './invariants.js'
-import { crashPostgresRepeatedly, describePostgresFigures } from './postgres-crash-run.js'
+import { crashPostgresRepeatedly, describePostgresFigures, type PostgresCrashOptions } from './postgres-crash-run.js'
 
 /** The service promises to work again within this time after its database does. */
 const RECOVERY_MS = 5_000
+const CRASHES: PostgresCrashOptions = IS_SLOW_RUN
+  ? { kills: 40, betweenMs: [200, 3_000], downMs: [0, 8_000], backendEvery: 4 }
+  : { kills: 2, betweenMs: [400, 1_000], downMs: [2_000, 6_000] }
+const TIMEOUT_MS = rounds(5, 30) * 60_000
 const CUTS = rounds(8, 40)
 const BETWEEN_CUTS_MS = 100
 const CLIENTS = 16
@@ -21,9 +26,9 @@ describe.skipIf(backend() === 'embedded')(
   'PostgreSQL killed under load (the embedded one dies with the server)',
   () => {
     it('keeps what was acknowledged, and is served again within 5 s of taking connections', {
-      timeout: 300_000,
+      timeout: TIMEOUT_MS,
     }, async () => {
-      const figures = await crashPostgresRepeatedly({ kills: 2, betweenMs: [400, 1_000], downMs: [2_000, 6_000] })
+      const figures = await crashPostgresRepeatedly(CRASHES)
       console.log(describePostgresFigures(figures))
       expect(figures.violations).toEqual([])
       expect(figures.acked).toBeGreaterThan(100)

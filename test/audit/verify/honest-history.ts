@@ -422,15 +422,16 @@ export interface LoadFigures {
   falseAlarms: string[]
 }
 
-/** Verifies a log again and again while clients append to it; a new tenant every so often keeps the log short. */
+/** How often one tenant's log is verified under load: a new tenant then keeps the log short. */
+export const VERIFIED_A_TENANT = 100
+
+/** Verifies a log again and again while clients append to it, and purges it once for each tenant. */
 export async function verifyUnderLoad({
   clients,
   verifications,
-  perTenant = 100,
 }: {
   clients: number
   verifications: number
-  perTenant?: number
 }): Promise<LoadFigures> {
   const world = await startWorld()
   const figures: LoadFigures = { verifications: 0, appended: 0, purges: 0, falseAlarms: [] }
@@ -438,7 +439,7 @@ export async function verifyUnderLoad({
     while (figures.verifications < verifications) {
       await verifyOneUnderLoad(world, figures, {
         clients,
-        times: Math.min(perTenant, verifications - figures.verifications),
+        times: Math.min(VERIFIED_A_TENANT, verifications - figures.verifications),
       })
     }
   } finally {
