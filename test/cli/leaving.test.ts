@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findOrInstallAge } from '../support/custody/find-age.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
+import { findOrInstallPrograms } from '../support/run/apt-program.js'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
 import { EAAS, environmentOf } from '../support/service/eaas-process.js'
 import { type RunningServer, startServer } from '../support/service/server.js'
@@ -24,7 +24,9 @@ const blocks = (language: string) =>
   [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
 
 // The commands connect by DATABASE_URL, and nobody can connect to the embedded database.
-describe.runIf(backend() === 'postgres' && findOrInstallAge())('the page about leaving', { timeout: 240_000 }, () => {
+const canRun = backend() === 'postgres' && findOrInstallPrograms(['age', 'age-keygen'], ['age'])
+
+describe.runIf(canRun)('the page about leaving', { timeout: 240_000 }, () => {
   let installation: TestDatabase
   let application: TestDatabase
   let server: RunningServer

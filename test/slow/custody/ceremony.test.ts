@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findOrInstallAge } from '../../support/custody/find-age.js'
 import { backend } from '../../support/database/database.js'
+import { findOrInstallPrograms } from '../../support/run/apt-program.js'
 import { guardedDir } from '../../support/run/guarded-dir.js'
 import { EAAS } from '../../support/service/eaas-process.js'
 import { readGuide } from '../../support/sources/server-docs.js'
@@ -20,7 +20,9 @@ function commandsOf(page: string): string[] {
 }
 
 // The pages use the embedded database, whichever one the other suites run on.
-describe.skipIf(backend() !== 'embedded' || !findOrInstallAge())('the ceremony', () => {
+const canRun = backend() === 'embedded' && findOrInstallPrograms(['age', 'age-keygen'], ['age'])
+
+describe.runIf(canRun)('the ceremony', () => {
   let folder: string
   let remove: () => Promise<void>
   beforeAll(() => {

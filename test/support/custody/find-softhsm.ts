@@ -1,31 +1,14 @@
-// Finds SoftHSM2 and pkcs11-tool, or installs them with apt-get where that is allowed.
-import { execFileSync } from 'node:child_process'
+// Finds SoftHSM2 and pkcs11-tool, or installs them if we are root on a Debian-like system.
 import { existsSync, readdirSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
-
-const INSTALL_TIMEOUT_MS = 5 * 60_000
+import { join } from 'node:path'
+import { findOrInstallPrograms } from '../run/apt-program.js'
 
 /** The path of SoftHSM2's PKCS#11 library; undefined, after one line that says so, if it or pkcs11-tool is missing. */
 export function findOrInstallSoftHsm(): string | undefined {
-  if (!isComplete() && process.env.EAAS_TEST_SOFTHSM !== 'none') {
-    console.error('No SoftHSM2 or pkcs11-tool found: installing softhsm2 and opensc with apt-get …')
-    try {
-      execFileSync('apt-get', ['update', '-qq'], { stdio: 'ignore', timeout: INSTALL_TIMEOUT_MS })
-      const packages = ['install', '-y', '-qq', 'softhsm2', 'opensc']
-      execFileSync('apt-get', packages, { stdio: 'ignore', timeout: INSTALL_TIMEOUT_MS })
-    } catch (error) {
-      console.error(`apt-get could not install them: ${error instanceof Error ? error.message.trim() : error}`)
-    }
-  }
-  if (isComplete()) return library()
-  console.error('!!! NO SOFTHSM2 FOUND: nothing is tested against an HSM. Install the packages softhsm2 and opensc.')
-  return undefined
-}
-
-function isComplete(): boolean {
-  const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean)
-  const has = (program: string) => folders.some((folder) => existsSync(join(folder, program)))
-  return library() !== undefined && has('softhsm2-util') && has('pkcs11-tool')
+  if (!findOrInstallPrograms(['softhsm2-util', 'pkcs11-tool'], ['softhsm2', 'opensc'])) return undefined
+  const found = library()
+  if (!found) console.error('!!! NO LIBRARY OF SOFTHSM2 FOUND: nothing is tested against an HSM. Install libsofthsm2.')
+  return found
 }
 
 function library(): string | undefined {

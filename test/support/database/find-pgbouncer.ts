@@ -1,7 +1,7 @@
 // Finds pgbouncer, or installs it if we are root on a Debian-like system.
-import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { installWithApt } from '../run/apt-program.js'
 
 const FOLDERS = ['/usr/sbin', '/usr/local/sbin', '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin']
 
@@ -21,24 +21,10 @@ export function findPgbouncer(): string | undefined {
 export function findOrInstallPgbouncer(): string | undefined {
   const found = findPgbouncer()
   if (found) return found
-  if (process.env.EAAS_TEST_PGBOUNCER !== 'none' && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
-    console.error('No pgbouncer found: installing the package with apt-get (we are root) …')
-    installWithApt()
-  }
+  if (process.env.EAAS_TEST_PGBOUNCER !== 'none') installWithApt('pgbouncer', ['pgbouncer'])
   const installed = findPgbouncer()
   if (!installed) {
     console.error('!!! NO PGBOUNCER FOUND: nothing is tested through a pooler. Install it or set EAAS_TEST_PGBOUNCER.')
   }
   return installed
-}
-
-function installWithApt(): void {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  try {
-    execFileSync('apt-get', ['update', '-qq'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
-    const install = ['install', '-y', '-qq', '--no-install-recommends', 'pgbouncer']
-    execFileSync('apt-get', install, { env, stdio: ['ignore', 'ignore', 'inherit'] })
-  } catch (error) {
-    console.error(`apt-get could not install pgbouncer: ${error instanceof Error ? error.message : error}`)
-  }
 }

@@ -1,7 +1,8 @@
 // Finds the PostgreSQL binaries, or installs them if we are root on a Debian-like system.
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
+import { canInstallWithApt, installWithApt } from '../run/apt-program.js'
 
 /** Folders with one PostgreSQL per major version: Debian, Red Hat, Homebrew (both prefixes), Postgres.app. */
 const VERSIONED = [
@@ -35,9 +36,9 @@ export function findPostgres(): string | undefined {
 export function findOrInstallPostgres(): string | undefined {
   const found = findPostgres()
   if (found) return found
-  if (process.env.EAAS_TEST_POSTGRES_BIN !== 'none' && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
-    console.error('No PostgreSQL found: installing the package postgresql with apt-get (we are root) …')
-    installWithApt()
+  if (process.env.EAAS_TEST_POSTGRES_BIN !== 'none' && canInstallWithApt()) {
+    leaveOutMainCluster()
+    installWithApt('PostgreSQL', ['postgresql'])
   }
   const installed = findPostgres()
   if (!installed) {
@@ -74,16 +75,8 @@ function majorOf(version: string): number {
   return Number(/\d+$/.exec(version)?.[0] ?? 0)
 }
 
-/** Installs PostgreSQL. Debian's package would create and start a cluster `main` on 5432; a setting written before prevents that. */
-function installWithApt(): void {
+/** Debian's package would create and start a cluster `main` on 5432; a setting written before it is installed prevents that. */
+function leaveOutMainCluster(): void {
   mkdirSync('/etc/postgresql-common/createcluster.d', { recursive: true })
   writeFileSync('/etc/postgresql-common/createcluster.d/no-main-cluster.conf', 'create_main_cluster = false\n')
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  try {
-    execFileSync('apt-get', ['update', '-qq'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
-    const install = ['install', '-y', '-qq', '--no-install-recommends', 'postgresql']
-    execFileSync('apt-get', install, { env, stdio: ['ignore', 'ignore', 'inherit'] })
-  } catch (error) {
-    console.error(`apt-get could not install postgresql: ${error instanceof Error ? error.message : error}`)
-  }
 }

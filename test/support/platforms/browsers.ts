@@ -1,6 +1,6 @@
 // Finds the browsers for the tests of pages, or installs them if we are root on a Debian-like system.
-import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { installWithApt } from '../run/apt-program.js'
 
 interface Browser {
   name: string
@@ -39,10 +39,7 @@ function findOrInstall({ name, variable, usual, packageName }: Browser): string 
   if (named === 'none') return missing(name, variable)
   if (named && !existsSync(named)) throw new Error(`${variable} is ${named}, where there is nothing`)
   const find = () => named || usual.find((path) => existsSync(path))
-  if (!find() && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
-    console.error(`No ${name} found: installing the package ${packageName} with apt-get (we are root) …`)
-    installWithApt(packageName)
-  }
+  if (!find()) installWithApt(name, [packageName])
   return find() ?? missing(name, variable)
 }
 
@@ -50,15 +47,4 @@ function missing(name: string, variable: string): undefined {
   console.error(
     `!!! NO ${name.toUpperCase()} FOUND: what runs in it is not tested. Install ${name} or set ${variable}.`,
   )
-}
-
-function installWithApt(packageName: string): void {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  try {
-    execFileSync('apt-get', ['update', '-qq'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
-    const install = ['install', '-y', '-qq', '--no-install-recommends', packageName]
-    execFileSync('apt-get', install, { env, stdio: ['ignore', 'ignore', 'inherit'] })
-  } catch (error) {
-    console.error(`apt-get could not install ${packageName}: ${error instanceof Error ? error.message : error}`)
-  }
 }

@@ -1,4 +1,4 @@
-// Finds a program, or installs its Debian package if we are root there: for the long suites.
+// Finds a program, or installs its package if we are root on a Debian-like system.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -18,23 +18,32 @@ export function findOrInstallPrograms<Name extends string>(
   packages: readonly string[],
 ): Record<Name, string> | undefined {
   const missing = () => names.filter((name) => findProgram(name) === undefined)
-  if (missing().length > 0 && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
-    console.error(`No ${missing().join(', ')} found: installing ${packages.join(' ')} with apt-get (we are root) …`)
-    const options = {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      stdio: 'ignore' as const,
-      timeout: INSTALL_TIMEOUT_MS,
-    }
-    try {
-      execFileSync('apt-get', ['update', '-qq'], options)
-      execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options)
-    } catch (error) {
-      console.error(`apt-get could not install them: ${error instanceof Error ? error.message : error}`)
-    }
-  }
+  if (missing().length > 0) installWithApt(missing().join(', '), packages)
   if (missing().length > 0) {
     console.error(`!!! NO ${missing().join(', ')} FOUND: install ${packages.join(' ')}`)
     return undefined
   }
   return Object.fromEntries(names.map((name) => [name, findProgram(name)])) as Record<Name, string>
+}
+
+/** Whether apt-get can install packages: we are root on a Debian-like system. */
+export function canInstallWithApt(): boolean {
+  return process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
+}
+
+/** Installs the packages of what is missing where that is possible, and says so; if it fails, says why. */
+export function installWithApt(missing: string, packages: readonly string[]): void {
+  if (!canInstallWithApt()) return
+  console.error(`No ${missing} found: installing ${packages.join(' ')} with apt-get (we are root) …`)
+  const options = {
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    stdio: ['ignore' as const, 'ignore' as const, 'inherit' as const],
+    timeout: INSTALL_TIMEOUT_MS,
+  }
+  try {
+    execFileSync('apt-get', ['update', '-qq'], options)
+    execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options)
+  } catch (error) {
+    console.error(`apt-get could not install ${packages.join(' ')}: ${error instanceof Error ? error.message : error}`)
+  }
 }
