@@ -6,6 +6,8 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 as nobleSha256 } from '@noble/hashes/sha2.js'
 
+export { equalInConstantTime as equalBytes } from '@eaas/protocol'
+
 interface NodeCrypto {
   hash?(algorithm: 'sha256', bytes: Uint8Array, encoding: 'binary'): string
   createPublicKey(options: { key: Uint8Array; format: 'der'; type: 'spki' }): unknown
@@ -45,12 +47,4 @@ export function verifySignature(key: Uint8Array, message: Uint8Array, signature:
   if (!node || !nodeBuffer) return ed25519.verify(signature, message, key, { zip215: false })
   const spki = nodeBuffer.from(Uint8Array.of(...SPKI_PREFIX, ...key))
   return node.verify(null, message, node.createPublicKey({ key: spki, format: 'der', type: 'spki' }), signature)
-}
-
-/** Compares two byte strings in a time that depends on their lengths alone. */
-export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false
-  let difference = 0
-  for (const [at, byte] of a.entries()) difference |= byte ^ (b[at] ?? 0)
-  return difference === 0
 }

@@ -235,6 +235,23 @@ describe('joined bytes', () => {
   })
 })
 
+describe('comparing', () => {
+  it('tells byte strings apart, also by length', () => {
+    const { equalInConstantTime } = onNode
+    fc.assert(
+      fc.property(fc.uint8Array(), fc.uint8Array(), fc.nat(), (a, b, at) => {
+        expect(equalInConstantTime(a, b)).toBe(Buffer.compare(a, b) === 0)
+        expect(equalInConstantTime(a, a.slice())).toBe(true)
+        expect(equalInConstantTime(a, new Uint8Array([...a, 0]))).toBe(false)
+        if (a.length === 0) return
+        expect(equalInConstantTime(a, a.slice(0, -1))).toBe(false)
+        expect(equalInConstantTime(a, a.with(at % a.length, 255 - (a[at % a.length] as number)))).toBe(false)
+      }),
+    )
+    expect(equalInConstantTime(new Uint8Array(0), new Uint8Array(1))).toBe(false)
+  })
+})
+
 describe('a UUID', () => {
   const uuid = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
 

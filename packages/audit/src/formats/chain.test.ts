@@ -4,7 +4,6 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../../test/support/database/migrations.js'
 import { ANY_ENTRY, ANY_TEXT } from '../../../../test/support/vectors/any-text.js'
-import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, entryText, genesisHash } from './chain.js'
 import vectors from './chain.vectors.json' with { type: 'json' }
 
@@ -130,18 +129,6 @@ describe('the bytes of an entry', () => {
         expect(JSON.parse(entryText(entry))).toEqual(['eaas/audit/entry/v1', ...columns])
       }),
     )
-  })
-})
-
-describe('comparing', () => {
-  it('tells byte strings apart, also by length', () => {
-    fc.assert(
-      fc.property(fc.uint8Array(), fc.uint8Array(), (a, b) => {
-        expect(equalBytes(a, b)).toBe(Buffer.compare(a, b) === 0)
-        expect(equalBytes(a, a.slice())).toBe(true)
-      }),
-    )
-    expect(equalBytes(new Uint8Array(0), new Uint8Array(1))).toBe(false)
   })
 })
 
