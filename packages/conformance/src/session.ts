@@ -1,6 +1,6 @@
 /** A run's calls to the server under test, and what they made there. */
 import { randomBytes } from 'node:crypto'
-import { fillPath, JSON_MEDIA_TYPE, type OperationId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
+import { fillPath, JSON_MEDIA_TYPE, type OperationId, ROUTES, type RouteRow, readJson, type wire } from '@eaas/protocol'
 import { Fault, show } from './check.js'
 
 /** A server that does not answer within this time does not answer. */
@@ -189,12 +189,4 @@ export function refusalOf(status: number, body: Answer['body']): string {
 /** Whether an answer says that it is JSON. */
 export function isJson({ headers }: Answer): boolean {
   return JSON_MEDIA_TYPE.test(headers.get('content-type') ?? '')
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

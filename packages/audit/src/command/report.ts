@@ -1,6 +1,6 @@
 /** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
 import { basename } from 'node:path'
-import { INSTALLATION_ID, isUuid } from '@eaas/protocol'
+import { INSTALLATION_ID, isUuid, readJson } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { writeCsv } from '../report/csv.js'
 import { quote } from '../report/entry-filter.js'
@@ -104,19 +104,11 @@ async function reportFiles(
 
 /** Reads names by ids. @throws CommandError */
 async function readNames(file: string): Promise<Map<string, string>> {
-  const value = parseJson(await readGiven(file))
+  const value = readJson(await readGiven(file))
   const pairs = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : undefined
   if (!pairs?.every((pair): pair is [string, string] => isUuid(pair[0]) && typeof pair[1] === 'string'))
     throw new CommandError(`${file}: names must be a JSON object with an id and a text in each member`)
   return new Map(pairs)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** The command that makes the same report, but for where it writes to. */

@@ -4,6 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
+import { readJson } from '../json.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
 import { isOnBehalfOf } from '../on-behalf-of.js'
 import { parseRfc3339 } from '../rfc3339.js'
@@ -52,14 +53,6 @@ const contextText = z.pipe(
     return z.NEVER
   }),
 )
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** The most characters of a name that a caller could have meant. What is longer can be a secret in the wrong place. */
 const NAME_CHARACTERS = 20

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeEnd } from '@eaas/audit/node'
+import { readJson } from '@eaas/protocol'
 import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 
 /** How long a program may take, in milliseconds: somebody may have to touch a token. */
@@ -25,14 +26,6 @@ export function readCommandLine(text: string, variable: string): [string, ...str
     )
   }
   return words as [string, ...string[]]
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 export interface ProgramOptions {
