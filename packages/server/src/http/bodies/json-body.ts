@@ -49,14 +49,9 @@ export function readJsonBodies(app: FastifyInstance): void {
 }
 
 /**
- * Parses a body; an empty one is undefined. Of a repeated member the last one counts. @throws Refusal
- * E_MALFORMED_REQUEST
+ * Parses a body whose structure was counted; an empty one is undefined. Of a repeated member the last one
+ * counts. @throws Refusal E_MALFORMED_REQUEST
  */
-export function parseJson(body: Uint8Array): unknown {
-  createStructureCount().add(body)
-  return parseCounted(body)
-}
-
 function parseCounted(body: Uint8Array): unknown {
   if (body.length === 0) return undefined
   try {
