@@ -14,8 +14,6 @@ export interface Target {
   secret?: string
   /** requests with a path and an API key of their own, in place of `bodies` */
   requests?: readonly { path: string; secret: string; body: string }[]
-  /** each connection makes one of `requests` again and again, instead of all of them in turn; with wrk only */
-  onePerConnection?: boolean
 }
 
 export interface Throughput {
@@ -50,17 +48,7 @@ async function loadByWrk(target: Target, { connections, seconds, cpus, folder }:
   const script = join(folder, `load-${++scripts}.lua`)
   writeFileSync(script, luaScript(target))
   const output = await run(
-    pinned(cpus, [
-      'wrk',
-      `-t${target.onePerConnection ? requestsOf(target).length : 1}`,
-      `-c${connections}`,
-      `-d${seconds}s`,
-      '--timeout',
-      '30s',
-      '-s',
-      script,
-      target.url,
-    ]),
+    pinned(cpus, ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '30s', '-s', script, target.url]),
   )
   const [, json] = /^RESULT (.*)$/m.exec(output) ?? []
   if (json === undefined) throw new Error(`wrk gave no result: ${output}`)
@@ -78,11 +66,6 @@ local all = { ${requestsOf(target)
     .join(',\n')} }
 local requests = {}
 local at = 0
-local threads = 0
-function setup(thread)
-  threads = threads + 1
-  thread:set("mine", threads)
-end
 function init(args)
   for index, one in ipairs(all) do
     if one[2] ~= "" then wrk.headers["authorization"] = "Bearer " .. one[2] end
@@ -90,7 +73,7 @@ function init(args)
   end
 end
 function request()
-  at = ${target.onePerConnection ? 'mine' : 'at % #requests + 1'}
+  at = at % #requests + 1
   return requests[at]
 end
 function done(summary, latency, _)
