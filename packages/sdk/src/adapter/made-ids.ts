@@ -27,19 +27,17 @@ export interface MadeIds {
 
 export interface IdMaker {
   /**
-   * Makes the values of some columns for a number of rows.
+   * Makes the values of some columns for a number of rows. `cannotOverride` is the model of an ORM that cannot write
+   * `overriding system value`.
    *
    * @param table its name in SQL, quoted, with its schema if that is not found by the search path
    * @throws InvalidInputError where PostgreSQL makes none for one of them, or takes none and the ORM cannot override that
    */
-  make(run: RunSql, table: string, ask: Ask): Promise<MadeIds>
-}
-
-interface Ask {
-  columns: readonly string[]
-  count: number
-  /** The model of an ORM that cannot write `overriding system value`. */
-  cannotOverride?: string
+  make(
+    run: RunSql,
+    table: string,
+    ask: { columns: readonly string[]; count: number; cannotOverride?: string },
+  ): Promise<MadeIds>
 }
 
 /** Makes the ids of a database, of which it asks once for each table how it fills its columns. */
