@@ -13,6 +13,7 @@ import { createTestService } from '../../packages/sdk/src/testing.js'
 import * as forTypeorm from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { PrismaClient } from './prisma/client.js'
+import { poolOn } from './typeorm-pool.js'
 
 const EMAIL = 'ada@example.org'
 const ADA = { id: 1, email: EMAIL, phone: null, city: 'London' }
@@ -87,21 +88,7 @@ describe('an index is left out of what is read, and searched', () => {
         city: { type: 'text' },
       },
     })
-    const on = () => undefined
-    const connection = {
-      on,
-      removeListener: on,
-      async query(sql: string, values?: unknown[]) {
-        const { rows, affectedRows } = await postgres.query(sql, values)
-        return { rows, rowCount: affectedRows, command: sql.split(' ')[0] }
-      },
-    }
-    class Pool {
-      on = on
-      end = (done: () => void) => done()
-      connect = (done: (error: undefined, client: object, release: () => void) => void) =>
-        done(undefined, connection, on)
-    }
+    const { Pool } = poolOn(postgres)
     const source = new DataSource({
       type: 'postgres',
       driver: { Pool },

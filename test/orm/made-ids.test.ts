@@ -10,6 +10,7 @@ import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted as encryptedTypeorm } from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { PrismaClient } from './prisma/client.js'
+import { poolOn } from './typeorm-pool.js'
 
 const TENANTS = ['a', "b 'c'"]
 const use = (tenant: string) => `set search_path to ${quoteName(tenant)};`
@@ -79,18 +80,7 @@ describe('of a column generated always as identity, which the schema of the ORM 
             city: { type },
           },
         })
-        const on = () => undefined
-        const query = async (sql: string, values?: unknown[]) => {
-          const { rows, affectedRows } = await postgres.query(sql, values)
-          return { rows, rowCount: affectedRows, command: sql.split(' ')[0] }
-        }
-        class Pool {
-          on = on
-          end = (done: () => void) => done()
-          connect = (done: (error: undefined, client: object, release: () => void) => void) =>
-            done(undefined, { on, removeListener: on, query }, on)
-        }
-        const driver = { Pool }
+        const driver = { Pool: poolOn(postgres).Pool }
         const source = new DataSource({ type: 'postgres', driver, installExtensions: false, entities: [customers] })
         const db = await encryptedTypeorm(source, [[customers, model()]]).initialize()
         return async (row) => {

@@ -6,6 +6,7 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 as nobleSha256 } from '@noble/hashes/sha2.js'
 
+/** By the name that the server gives its own, so that both verifiers read alike. */
 export { equalInConstantTime as equalBytes } from '@eaas/protocol'
 
 interface NodeCrypto {

@@ -68,7 +68,8 @@ export function createSearches(model: object, access: ModelAccess, table: string
       const kind = access.fields.find(({ name }) => name === field)?.spec.kind
       return refuseSearch(table, { name: field, kind }, { query, operator })
     }
-    const part = isPart(query) ? readPart(of, query) : undefined
+    const isPart = first.kind === 'prefix' || first.kind === 'ngram'
+    const part = isPart ? readPart(of, query) : undefined
     const { column, kind } = part ? findPartColumn({ columns }, of, part) : first
     return { column, by: kind === 'ngram' ? 'all' : isRange(query) ? 'in' : 'equal' }
   }
@@ -155,10 +156,6 @@ function kindsFor(query: Query): string[] {
   if ('startsWith' in query) return ['prefix']
   if ('contains' in query) return ['ngram']
   return isRange(query) ? ['range'] : ['exact', 'range']
-}
-
-function isPart(query: Query): boolean {
-  return 'startsWith' in query || 'contains' in query
 }
 
 function isRange(query: Query): boolean {
