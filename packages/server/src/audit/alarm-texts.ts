@@ -12,7 +12,7 @@ export function alarmMessage(tenant_id: string): string {
   return `the audit chain is broken, that of the installation's own log; ${SERVED}`
 }
 
-/** Whose logs these are, without ids, and that they differ. */
+/** Says whose logs differ, without ids. */
 export function nameDifferent(tenant_ids: readonly string[]): string {
   const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
   const others = tenant_ids.length - own.length

@@ -29,7 +29,7 @@ export class ChainAlarmError extends AuditWriteError {
 
 /**
  * Thrown when a log has more entries after the one that this process witnessed than it could follow in time.
- * What it followed is kept, so the next attempt goes on from there. Nothing was written.
+ * What it followed is kept, so the next attempt continues from there. Nothing was written.
  */
 export class UnfollowedLogError extends AuditWriteError {
   override readonly name = 'UnfollowedLogError'
@@ -41,7 +41,7 @@ export class UnfollowedLogError extends AuditWriteError {
   }
 }
 
-/** Repeats what reads a log until it has been followed to its end, for work that nobody gives up on. */
+/** Repeats work that reads a log until the log has been followed to its end; for work that no caller gives up on. */
 export async function untilFollowed<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -77,20 +77,19 @@ export function auditWriteError(
   })
 }
 
-// A key that is missing is noticed before the entry is sent, or ends the transaction.
+// A missing store key is noticed before the entry is sent, or ends the transaction.
 function isNeverWritten(cause: unknown): boolean {
   return isRolledBack(cause) || isNotConnected(cause) || cause instanceof UnknownStoreKeyError
 }
 
 /**
- * The error of the database, or one that says what in the tables keeps entries from being written, if that is
- * known.
+ * Returns the database's error or, if it is known what in the tables prevents the write, an error that says so.
  */
 export function explainObstacle(error: unknown): unknown {
   return describeObstacle(error) === undefined ? error : auditWriteError(error)
 }
 
-// No server writes a row that the next append meets, and no count reaches the end of its type.
+// No server writes a row with the id of the next append, and no genuine count exceeds its type.
 function describeObstacle(error: unknown): string | undefined {
   const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
   if (code === UNIQUE_VIOLATION && constraint_name === 'audit_log_pkey')

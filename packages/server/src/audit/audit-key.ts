@@ -1,6 +1,6 @@
 /**
- * The keys that a log, its heads and its rows are authenticated by (key-hierarchy.md 9), opened from the tenant's row.
- * Another process may have renewed them: a head under a key that this process lacks has it read them again.
+ * The keys that authenticate a log, its heads and its rows (key-hierarchy.md 9), opened from the tenant's row. Another
+ * process may have renewed them: a head under a key that this process lacks makes it read them again.
  */
 import { concatBytes, OpenError } from '@eaas/protocol'
 import {
@@ -25,7 +25,7 @@ export interface OpenAuditKey extends AuditKeys {
   sealed: Uint8Array
 }
 
-/** A sealed key of a log; the last id that it holds for, undefined of the current one. */
+/** A sealed key of a log; the last id that it holds for, undefined for the current one. */
 interface SealedKey {
   through: number | undefined
   sealed: Uint8Array
@@ -71,8 +71,8 @@ export function resealAuditKey(storeKeys: StoreKeys, tenant_id: string, sealed: 
 }
 
 /**
- * Makes a log's next key, which holds after an id, and returns it with those before. The ones are left out that were
- * only for entries which a purge took. @throws Refusal
+ * Makes a log's next key, which holds after an id, and returns it with the earlier ones, without those that were only
+ * for purged entries. @throws TamperedRowError; OpenError, UnknownStoreKeyError
  */
 export function renewAuditKey(
   { tenant_id, storeKeys, sealed }: Pick<OpenAuditKey, 'tenant_id' | 'storeKeys' | 'sealed'>,
@@ -97,7 +97,8 @@ export function renewAuditKey(
 }
 
 /**
- * Reads a log's keys again. They are put into the same object, so that whoever holds it has them. @throws UnknownStoreKeyError where this process has not read their store key yet
+ * Reads a log's keys again, into the same object, so that every holder of it gets them.
+ * @throws UnknownStoreKeyError if this process has not read their store key yet
  */
 export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promise<void> {
   if (!('sealed' in auditKey)) return
@@ -108,11 +109,11 @@ export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promis
   try {
     Object.assign(known, openAuditKey(storeKeys, { tenant_id, wrapped_audit_key }))
   } catch (error) {
-    if (!(error instanceof TamperedRowError)) throw error // what it authenticated is refused by these keys
+    if (!(error instanceof TamperedRowError)) throw error // these keys stay, and refuse what others authenticated
   }
 }
 
-/** Whether a head is as a server wrote it, by the keys that the database has now if these are out of date. */
+/** Whether a server wrote this head; reads the keys from the database again if these are out of date. */
 export async function isHeadGenuine(sql: Queryable, auditKey: AuditKey, head: Head): Promise<boolean> {
   if (isHeadAuthentic(auditKey, head)) return true
   await followAuditKey(sql, auditKey)

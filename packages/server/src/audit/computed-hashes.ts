@@ -1,6 +1,6 @@
 /**
- * Computes the hashes of a log's entries in order, from its beginning or its newest purge on. A hash as stored proves
- * nothing: whoever can write to the database can show another one for a moment, or another entry of a server.
+ * Computes the hashes of a log's entries in order, from its beginning or its newest purge on. A stored hash proves
+ * nothing: an attacker who can write to the database can show another one, or another genuine entry, for a moment.
  */
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import { createStretches } from '../event-loop.js'
@@ -22,9 +22,9 @@ export interface EntryFault {
   detail: string
 }
 
-/** What a log has, as far as it was read; it leads to a head only if the hash of the head's entry is that of the head. */
+/** What was read of a log. It leads to a head only if the hash of the head's entry is that of the head. */
 export class ComputedHashes {
-  /** the first fault; from there on, a hash is as stored, of an entry whose MAC is the server's */
+  /** the first fault; from there on, hashes are as stored, and only of entries whose MAC is the server's */
   fault: EntryFault | undefined
   /** the last entry that a purge took; 0 if none did */
   purged_through = 0
@@ -47,7 +47,7 @@ export class ComputedHashes {
     this.#last = { id: 0, hash: genesisHash(log.tenant_id) }
   }
 
-  /** Reads on through an entry, or to the end of the log. Returns the hashes of what it read of these entries. */
+  /** Reads on through an entry, or to the end of the log. Returns the hashes of the entries `ids` that it read. */
   async readThrough(through_id: number, ids: readonly number[] = []): Promise<ReadonlyMap<number, Uint8Array>> {
     const wanted = new Set(ids)
     const found = new Map<number, Uint8Array>()
@@ -65,7 +65,7 @@ export class ComputedHashes {
     return found
   }
 
-  /** Goes on after the newest purge, if that took what would come next. */
+  /** Continues after the newest purge, if that took the entry that would come next. */
   async #followPurge(): Promise<boolean> {
     const mark = await findAuthenticMark(this.sql, this.log)
     if (!mark || mark.purged_through <= this.#last.id) return false

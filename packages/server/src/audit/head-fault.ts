@@ -25,7 +25,7 @@ export const HEAD_MISMATCH: HeadFault = {
 }
 
 /**
- * Finds a fault in one snapshot, beside appends; undefined if the head is authentic and of the last entry.
+ * Finds a fault in one snapshot, while appends continue; undefined if the head is authentic and of the last entry.
  */
 export function findHeadFault(
   sql: Sql,
@@ -61,7 +61,7 @@ export interface EntriesBeyond {
   id: number
   /**
    * whether the server wrote one of them to follow the entry before it: then the head is an older one that
-   * was put back
+   * was restored
    */
   isGenuine: boolean
 }

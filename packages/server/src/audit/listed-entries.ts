@@ -43,8 +43,8 @@ export function assertFollowing(
 }
 
 /**
- * The hash before an entry needs no proof of its own: with another one, the hash of the entry would differ
- * from that under its MAC.
+ * Proves the entries of a page. The hash before an entry needs no proof of its own: with another one, the hash
+ * of the entry would differ from that under its MAC.
  *
  * @throws TamperedEntryError if an entry was changed, or one of `range` is missing
  */
@@ -69,8 +69,8 @@ export function assertListed(
 
 /**
  * Proves that the entries of a log lead from one of them to an authentic head, before a statement is signed
- * that names both, a page of entries at a time. The MAC of an entry proves only that a server wrote it: that
- * can have been in another history of the log, whose entries somebody shows for a moment.
+ * that names both, a page of entries at a time. The MAC of an entry proves only that a server wrote it: it
+ * can be from another history of the log, which an attacker shows for a moment.
  *
  * @throws TamperedEntryError if the entries do not lead there, and the signal's reason once it is aborted
  */

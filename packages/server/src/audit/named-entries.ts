@@ -14,9 +14,8 @@ import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
 const OWN_MEMBERS: readonly string[] = ['tenant_id', 'entry_id', 'entry_hash']
 
 /**
- * Whether an entry whose hash is proven is the one that is named. A hash that is named is a point of the log's
- * watch besides, so no attack shows this comparison alone. An entry that names no hash states the change
- * itself.
+ * Whether an entry whose hash is proven is the one that is named. A named hash is also a point of the log's
+ * watch, so no attack is found by this comparison alone. An entry that names no hash states the change itself.
  */
 export function isNamed(
   entry: Pick<AuditEntry, 'action' | 'metadata'> & { hash: Uint8Array },
@@ -28,7 +27,7 @@ export function isNamed(
   return Object.entries(named.metadata).every(([name, value]) => OWN_MEMBERS.includes(name) || metadata[name] === value)
 }
 
-/** The same of the entries that were read of its log, which must be the named one and the one before it. */
+/** Whether `rows`, which must be the named entry and the one before it, prove the entry that is named. */
 export function hasNamed(
   rows: readonly ChainedEntry[],
   { tenant_id, named, auditKey }: { tenant_id: string; named: NamedEntry; auditKey: AuditKey | undefined },
@@ -41,8 +40,8 @@ export function hasNamed(
 }
 
 /**
- * What is wrong with a tenant, by what the installation's log says of it in this snapshot of the database;
- * undefined if nothing is.
+ * Compares a tenant with what the installation's log says of it in this snapshot of the database. Returns what
+ * is wrong; undefined if nothing is.
  */
 export async function findContradiction(
   snapshot: Queryable,
@@ -61,7 +60,7 @@ export async function findContradiction(
   return `the installation's log says that the tenant is ${status}, and its row that it is ${found}: the database was tampered with`
 }
 
-/** What the log must continue from by the hash of the entry; undefined if none is on record. */
+/** The point that the log must continue from, by the hash of the entry; undefined if no hash is on record. */
 export function witnessOf({ id, hash }: NamedEntry): Witness | undefined {
   return hash && { last_id: id, hash, policy_version: 0 }
 }

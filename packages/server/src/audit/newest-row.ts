@@ -1,6 +1,6 @@
 /**
  * Whether a row that grants rights is the newest one: the newest entry that records it must be the one that
- * it names. A row with a valid MAC that is older was put back by somebody who can write to the database
+ * the row names. Otherwise an attacker who can write to the database restored an older row, whose MAC is valid
  * (chain.md 11).
  */
 import type { WithNewestEntry } from '../store/newest-entry.js'
@@ -12,8 +12,8 @@ interface Recorded {
 }
 
 /**
- * Finds the error of a row that is not the newest one. The log has an entry about each row: a purge restates
- * what it takes.
+ * Returns the error of a row that is not the newest one. The log has an entry about each row: a purge restates
+ * the rows whose entries it takes.
  */
 export function findPutBack(
   { tenant_id, entry_id, newest_entry }: WithNewestEntry<Recorded>,

@@ -1,7 +1,7 @@
 /**
- * Makes the tree of the installation's log (formats/tree.md) of hashes that this process computed, before the
- * tree is signed. A stored hash proves nothing by itself: somebody who has the database can put another one
- * there for the moment in which it is read.
+ * Makes the tree of the installation's log (formats/tree.md) from hashes that this process computed, before the
+ * tree is signed. A stored hash proves nothing by itself: an attacker who controls the database can show another
+ * one while it is read.
  */
 
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit'
@@ -16,7 +16,7 @@ import { equalBytes, type Head } from './formats/chain.js'
 
 const PAGE_ENTRIES = 1_000
 
-/** What was proven, and where the log goes on from it. */
+/** What was proven, and the hash that the log continues from. */
 interface Proven {
   leaves: GrowingLeaves
   hash: Uint8Array
@@ -27,7 +27,7 @@ export interface TreeOptions {
   auditKey: AuditKey
   /** ends the reading between two pages */
   signal?: AbortSignal | undefined
-  /** called with each entry that is read and its `h`; what it was told counts only if the tree is returned */
+  /** called with each entry that is read, with its `h`; counts only if the tree is returned */
   onEntry?: ((entry: ChainedEntry) => void) | undefined
 }
 
@@ -74,8 +74,8 @@ function nothingProven(): Proven {
   return { leaves: new GrowingLeaves(), hash: genesisHash(INSTALLATION_ID) }
 }
 
-// Nothing is added before the head is reached: until then the entries may be anybody's, since their own MACs
-// are not looked at.
+// Nothing is added before the head is reached: until then the entries are unproven, since their own MACs are not
+// checked.
 async function extend(
   sql: Queryable,
   { leaves, hash: from }: Proven,

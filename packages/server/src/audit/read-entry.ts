@@ -9,7 +9,7 @@ import { type AuditKey, entryMac, equalBytes, isPurgeMarkAuthentic, type PurgeMa
 
 /**
  * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if
- * there is none. `previousHash` replaces the entry before if a purge has deleted that.
+ * there is none. `previousHash` replaces the entry before it if a purge has deleted that.
  */
 export async function readAuthenticEntry(
   sql: Queryable,

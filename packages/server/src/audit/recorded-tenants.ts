@@ -1,6 +1,6 @@
 /**
- * What the installation's log says of tenants: which ones there must be, what their logs must hold, and what
- * those had that it says are gone (anchor.md 4).
+ * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what the
+ * logs of gone tenants held (anchor.md 4).
  */
 
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
@@ -9,7 +9,7 @@ import type { Queryable } from '../store/db.js'
 import type { AuditKey, Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 
-/** By these entries there is a tenant. */
+/** The actions after which a tenant must exist. */
 const PRESENT_ACTIONS: readonly string[] = ['installation.tenant_create', 'installation.rollback_accepted']
 
 /** The actions of the entries that say which tenants there are, and which entries of their logs. */
@@ -29,8 +29,8 @@ export interface RecordedTenants {
   /** the entry by which an operator accepted that the tenant is gone */
   gone: ReadonlyMap<string, number>
   /**
-   * the last entry of the tenant's own log that this log names; what it named before an accepted rollback may
-   * be lost
+   * the last entry of the tenant's own log that this log names; entries that it named before an accepted
+   * rollback may be lost
    */
   ends: ReadonlyMap<string, NamedEntry>
   /**
@@ -43,7 +43,7 @@ export interface RecordedTenants {
 /** An entry of a tenant's own log, as the installation's log names it. */
 export interface NamedEntry {
   id: number
-  /** undefined if an older version of the server named it, which states the change alone */
+  /** undefined if an older version of the server named it, which stated only the change */
   hash: Uint8Array | undefined
   action: LogAction
   /** what the installation's log says of it, if it does not state the hash */
@@ -57,7 +57,7 @@ const STATUSES: Readonly<Record<string, string>> = {
   'installation.tenant_delete': 'deleted',
 }
 
-/** Entries read at a time, which take at most 80 MB whatever somebody made of them. */
+/** Entries read at a time, which take at most 80 MB even if an attacker edited them. */
 const PAGE_ENTRIES = 5_000
 
 /**
@@ -89,7 +89,7 @@ export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<N
   return (await readRecordedTenants(sql, tenant_id)).ends.get(tenant_id)
 }
 
-/** Which tenants these entries leave, given in order. */
+/** What these entries, given in order, say of tenants. */
 export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants {
   const record = createRecord()
   for (const entry of entries) record.read(entry)
@@ -104,7 +104,7 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
   const read = ({ id, action, metadata }: ToldEntry) => {
     const told = parse(metadata)
     const { tenant_id } = told
-    if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // somebody edited it, which a verification names
+    if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // an edited entry, which a verification names
     const isAccepted = action === 'installation.rollback_accepted'
     const named = readNamed(isAccepted ? 'audit.rollback_accepted' : 'tenant.update', told)
     const end = isAccepted ? 0 : (ends.get(tenant_id)?.id ?? 0)
@@ -134,8 +134,8 @@ function readNamed(action: LogAction, told: Partial<Record<string, unknown>>): N
 }
 
 /**
- * Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was,
- * if the alarm was not proven, so that more may have been known, or if the entry is not authentic or says
+ * Reads the head that was known of a tenant when an operator accepted that it is gone. Undefined if none was
+ * known, if the alarm was not proven, so that more may have been known, or if the entry is not authentic or says
  * something else.
  */
 export async function readLostHead(
@@ -147,8 +147,8 @@ export async function readLostHead(
 }
 
 /**
- * Tells whether the installation's log has an operator accept that the tenant is gone, with all that was
- * witnessed of its log.
+ * Whether an operator accepted, in the installation's log, that the tenant is gone with all that was witnessed
+ * of its log.
  */
 export async function isLossAccepted(
   sql: Queryable,
@@ -181,7 +181,7 @@ export function lostHead(metadata: string | null): Witness | undefined {
   return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
 }
 
-// Somebody may have edited an entry: what is no object says nothing.
+// An entry may have been edited: metadata that is not an object says nothing.
 function parse(metadata: string | null): Partial<Record<string, unknown>> {
   try {
     return Object(JSON.parse(metadata ?? '{}'))

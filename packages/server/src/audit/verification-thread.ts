@@ -25,7 +25,7 @@ export interface ThreadDatabase {
 }
 
 /**
- * `VerifyOptions` without functions and signal, which no message holds. Keys pass as handles: the thread
+ * `VerifyOptions` without functions and signal, which a message can't carry. Keys pass as handles: the thread
  * shares this process's memory.
  */
 export interface ThreadTask {
@@ -48,7 +48,7 @@ export type FromThread =
   | { kind: 'done'; id: number; answer: wire.Verification; valid: ValidLog | undefined }
   | { kind: 'failed'; id: number; failure: ThreadFailure }
 
-/** An error as it passes between threads, which keep neither its class nor its code. */
+/** An error in the form that passes between threads, which would lose its class and its code. */
 export interface ThreadFailure {
   name: string
   message: string
@@ -61,7 +61,7 @@ export type VerifyLog = (options: Omit<VerifyOptions, 'storeKeys'>) => Promise<w
 
 export interface Verifier {
   verify: (options: VerifyOptions) => Promise<wire.Verification>
-  /** Ends the thread; what it verifies then fails. */
+  /** Ends the thread; running verifications fail. */
   close(): Promise<void>
 }
 
@@ -90,7 +90,7 @@ export function createVerificationThread(database: ThreadDatabase, program: URL)
     return started
   }
 
-  // What runs in a thread that ends has failed; the next verification starts another one.
+  // The verifications of a thread that ends fail; the next one starts another thread.
   function forget(error: unknown): void {
     thread = undefined
     for (const { reject } of running.values()) reject(error)

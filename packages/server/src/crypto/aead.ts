@@ -1,5 +1,5 @@
 /**
- * AES-256-GCM by node:crypto, over cached KeyObjects, with an iv before each sealed value that depends on the
+ * AES-256-GCM by node:crypto, over cached KeyObjects. Each sealed value begins with its iv, which depends on the
  * value (key-hierarchy.md 6).
  */
 import {
@@ -74,7 +74,7 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
 
 /**
  * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs
- * although `random` repeats, as it does when a machine is restored: OpenSSL's generator lies in this
+ * even if `random` repeats, as it does after a machine is restored: OpenSSL's generator is in this
  * process's memory.
  */
 export function makeIv(
@@ -87,9 +87,9 @@ export function makeIv(
 }
 
 /**
- * The key that makes the ivs under a sealing key (key-hierarchy.md 4). That of a KeyObject is kept with it. That
- * of bytes, a DEK that is used once, is bytes too, because creating KeyObjects costs more than the seal; the
- * caller zeroes them.
+ * Returns the key that makes the ivs under a sealing key (key-hierarchy.md 4). For a KeyObject, the result is
+ * cached. For bytes, a DEK that is used once, the result is bytes too, which the caller zeroes: creating a
+ * KeyObject costs more than the seal.
  */
 export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject | Uint8Array {
   if (key instanceof Uint8Array) return hmac(key, IV_KEY_LABEL)

@@ -1,6 +1,6 @@
 /**
- * API keys: `eaas_sk_<tenant>_<secret>`. It contains the tenant's UUID as 32 hexadecimal digits, so that
- * authentication reads one tenant only; the secret is 43 characters of an alphabet of 62, 256 bits. Only an
+ * API keys: `eaas_sk_<tenant>_<secret>`. `<tenant>` is the tenant's UUID as 32 hexadecimal digits, so that
+ * authentication reads one tenant only. `<secret>` is 43 characters of an alphabet of 62, 256 bits. Only an
  * HMAC under the pepper is stored.
  */
 import { type KeyObject, randomBytes } from 'node:crypto'
@@ -8,15 +8,15 @@ import { hmacHex } from './hmac.js'
 
 const PREFIX = 'eaas_sk_'
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-/** Bytes below this lead to each character of the alphabet equally often. */
+/** Bytes below this map to each character of the alphabet equally often. */
 const FAIR_BYTES = 256 - (256 % ALPHABET.length)
 const SECRET_CHARACTERS = 43
 const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
 /**
- * Generates a new API key for a tenant. Its bytes are drawn now: node's `randomInt` would take them from a
- * cache that holds some twenty API keys, which every copy of this process's memory would give out.
+ * Generates a new API key for a tenant. Its bytes are drawn at the call: node's `randomInt` would take them from
+ * a cache that holds some twenty API keys, and every copy of this process's memory would issue the same ones.
  */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
@@ -41,8 +41,8 @@ export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
 }
 
 /**
- * The part of an API key that lists show: all but the last 39 characters of its secret. It is a copy: a slice
- * keeps the whole string in memory, and the state of a tenant keeps the prefix.
+ * The part of an API key that lists show: all but the last 39 characters of its secret. It is a copy, because a
+ * tenant's state keeps it and a slice would keep the whole API key in memory.
  */
 export function apiKeyPrefix(apiKey: string): string {
   return Buffer.from(apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)).toString('latin1')

@@ -25,18 +25,18 @@ const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
 const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
 const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 
-/** Bytes, or a text, of which the UTF-8 form is meant. */
+/** Bytes, or a text that stands for its UTF-8 bytes. */
 type Part = Uint8Array | string
 
 /** A key that is kept as a KeyObject, or the bytes of one that is used once. */
 type Key = KeyObject | Uint8Array
 
-/** HMAC-SHA-256 of a message, which may come in parts, in hexadecimal. */
+/** HMAC-SHA-256, in hexadecimal, of a message that may come in parts. */
 export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
   return authenticate(key, message, 'hex')
 }
 
-/** HMAC-SHA-256 of a message, which may come in parts: 32 bytes. */
+/** HMAC-SHA-256, 32 bytes, of a message that may come in parts. */
 export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
   return Buffer.from(authenticate(key, message, 'binary'), 'binary')
 }
@@ -95,7 +95,7 @@ function paddedKey(key: KeyObject): PaddedKey {
   return padded
 }
 
-// All keys here have 32 bytes; RFC 2104 digests only keys that are longer than a block first.
+// All keys here have 32 bytes. RFC 2104 digests a key first only if it is longer than a block.
 function pad(secret: Uint8Array, byte: number, block: Uint8Array): void {
   if (secret.length > BLOCK_BYTES) throw new Error(`a key must be at most ${BLOCK_BYTES} bytes, got ${secret.length}`)
   block.fill(byte, 0, BLOCK_BYTES)

@@ -8,7 +8,7 @@ const FORMAT = 0x02
 const HEAD_BYTES = 1 + 4
 /** The length of a sealed secret (key-hierarchy.md 2). */
 export const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
-/** The format of before there were store keys. */
+/** The format from before store keys existed. */
 const FORMAT_1 = 0x01
 
 /** What a secret is for (key-hierarchy.md 3). */
@@ -26,12 +26,12 @@ export interface SecretBinding {
  * The store keys of an installation, by number. Plain data, because threads get a copy.
  */
 export interface StoreKeys {
-  /** the number of the one that seals what is new */
+  /** the number of the store key that seals new secrets */
   current: number
   keys: Map<number, KeyObject>
 }
 
-/** Thrown for a secret under a store key that this process does not have, or has no longer. */
+/** Thrown for a secret under a store key that this process does not have, or no longer has. */
 export class UnknownStoreKeyError extends Error {
   override readonly name = 'UnknownStoreKeyError'
 }
@@ -55,14 +55,14 @@ export function sealNewSecret(storeKeys: StoreKeys, binding: SecretBinding): Uin
 }
 
 /**
- * Opens a sealed secret as a KeyObject. @throws OpenError when it was sealed elsewhere, under another store
- * key than it says, or altered; UnknownStoreKeyError
+ * Opens a sealed secret as a KeyObject. @throws OpenError if it was sealed for another binding or under another
+ * store key than it names, or was altered; UnknownStoreKeyError
  */
 export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): KeyObject {
   return importKey(openBytes(storeKeys, binding, sealed))
 }
 
-/** Seals a secret again, under the current store key; by default in its place. @throws as `openSecret` */
+/** Seals a secret again under the current store key, by default for the same binding. @throws as `openSecret` */
 export function resealSecret(
   storeKeys: StoreKeys,
   binding: SecretBinding,
@@ -77,7 +77,7 @@ export function resealSecret(
   }
 }
 
-/** The number of the store key that a sealed secret names, or the first of several; 0 where it names none. */
+/** The number of the store key that a sealed secret, or the first of several, names; 0 if it names none. */
 export function sealedUnder(sealed: Uint8Array): number {
   return sealed.length >= SEALED_BYTES && sealed[0] === FORMAT ? numberIn(sealed) : 0
 }

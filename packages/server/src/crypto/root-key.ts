@@ -13,8 +13,7 @@ import { importKey, randomKey } from './aead.js'
 const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded database without them, root.key in the data directory`
 
 /**
- * What to do about a root key that is not there or is no key: another key than its own opens nothing of an
- * installation.
+ * What to do if a root key is missing or malformed: only its own root key opens anything of an installation.
  */
 export const NEEDED_KEY = `An installation that exists needs its own root key, by the variable of where it is now (${WHERE}). Only for a new one, or to rotate to, make one: eaas root-key generate`
 
@@ -59,7 +58,7 @@ export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
 
-/** Creates a file with a root key, as `parseRootKey` reads it; false if there is something at the path already. */
+/** Creates a file with a root key, as `parseRootKey` reads it; false if something exists at the path. */
 export function createKeyFile(path: string, rootKey: Uint8Array): Promise<boolean> {
   return createFile(path, () => `${encodeBase64(rootKey)}\n`)
 }

@@ -10,7 +10,7 @@ const FORMAT = 0x01
 const HEADER_BYTES = 5
 const TOKEN_BYTES = HEADER_BYTES + KEY_BYTES + SEAL_OVERHEAD
 
-/** How a DEK is wrapped: with the AAD of format 1, or with one that binds its use, of format 2. */
+/** How a DEK is wrapped: in format 1 with its AAD, or in format 2 with an AAD that binds the DEK's use. */
 export interface Wrapping {
   aad: Uint8Array
   isBound: boolean
@@ -25,7 +25,7 @@ export function wrapDek(kek: KeyObject, version: number, { aad, isBound }: Wrapp
   return token
 }
 
-/** The key version that a wrapped key names. @throws OpenError when the bytes are no wrapped key of the format */
+/** The key version that a wrapped key names. @throws OpenError if the bytes are not a wrapped key of the format */
 export function wrappedKeyVersion(token: Uint8Array, isBound = false): number {
   if (token.length !== TOKEN_BYTES || token[0] !== (isBound ? WRAPPED_KEY_V2_FORMAT : FORMAT)) throw new OpenError()
   return readU32(token, 1)

@@ -1,5 +1,5 @@
 /**
- * Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on
+ * Archives entries in a directory before a purge deletes them: as an export that is complete, verified and on
  * disk.
  */
 
@@ -22,8 +22,8 @@ export interface Stretch {
   after_id: number
   through_id: number
   /**
-   * of the last entry, by a verification of the log: so each of the archive's entries is one that was
-   * verified
+   * the hash of the last entry, from a verification of the log: it proves that the archive has the verified
+   * entries
    */
   hash: Uint8Array
 }
@@ -62,8 +62,8 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
 }
 
 /**
- * Gives an archive a name that no archive has, because the log was verified with other entries since; returns
- * the name. After a crash before it, the next purge refuses the file.
+ * Renames an archive, so that it no longer counts as one, because a later verification of the log found other
+ * entries; returns the new name. After a crash before this, the next purge refuses the file.
  */
 export async function setAside(path: string): Promise<string> {
   const aside = `${path}.${randomUUID()}.refused`
@@ -81,7 +81,7 @@ async function isArchived(services: Services, stretch: Stretch, path: string): P
   }
 }
 
-/** @throws Refusal E_STATE when the file is not an export with all of the entries */
+/** @throws Refusal E_STATE if the file is not an export with all of the entries */
 async function assertArchive(services: Services, { tenant_id, after_id, through_id, hash }: Stretch, path: string) {
   const publicKey = services.signingKey.publicKeys
   let last: Uint8Array | undefined
@@ -91,7 +91,7 @@ async function assertArchive(services: Services, { tenant_id, after_id, through_
   const verdict = await verifyExport(splitLines(createReadStream(path)), { publicKey, onEntry })
   const isComplete = verdict.tenant_id === tenant_id && (verdict.after_id ?? Infinity) <= after_id
   const isOfRange = verdict.valid && isComplete && verdict.last_id === through_id
-  // Its signature does not say that these are the entries that the purge deletes.
+  // The export's signature does not prove that these are the entries that the purge deletes.
   if (isOfRange && last && equalBytes(last, hash)) return
   const reason = isOfRange ? 'its entries are not those that were verified' : verdict.reason
   throw new Refusal(

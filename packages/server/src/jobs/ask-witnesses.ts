@@ -1,7 +1,6 @@
 /**
  * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that
- * does not answer changes nothing for callers: what it would have shown is shown by the next one that
- * answers.
+ * does not answer changes nothing for callers: the next one that answers shows the same.
  */
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -13,8 +12,8 @@ import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 
 /**
- * With what it cosigned last and the size in its 409, a witness is asked twice at most; a third time if
- * another server was faster.
+ * A witness is asked at most twice, by the known size and by that in its 409; a third time if another server was
+ * faster.
  */
 const MOST_ATTEMPTS = 3
 /** How long one request to a witness may take, in milliseconds; while the server stops, less. */
@@ -26,11 +25,11 @@ export interface WitnessOutcome {
   /** the name of its key */
   witness: string
   /**
-   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer one
+   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer tree
    * of another server
    */
   kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
-  /** what happened, in a sentence; of `cosigned`, the entry */
+  /** what happened, in a sentence; for `cosigned`, the entry */
   detail: string
   /** the line of the cosignature */
   line?: string
@@ -40,10 +39,10 @@ export interface AskingOptions {
   witnesses: readonly KnownWitness[]
   /** by witness, the size that it cosigned last as far as this process knows; updated */
   sizes: Map<string, number>
-  /** what proves the tree before it is signed; by default one that knows nothing yet */
+  /** proves the tree before it is signed; by default a new reader */
   readTree?: ReturnType<typeof createTreeReader>
   timeoutMs: number
-  /** the server is stopping: what is not answered yet is given up */
+  /** aborted when the server stops: unanswered requests are given up */
   signal?: AbortSignal | undefined
 }
 
@@ -76,8 +75,8 @@ export async function askWitnesses(
 }
 
 /**
- * Compares the log that ends with the head with what each witness cosigned last. It is offered that tree again,
- * never a larger one: a copy of the database must not have the entries cosigned that it alone has. @throws as
+ * Compares the log that ends with the head with what each witness cosigned last. Offers it that tree again, never
+ * a larger one: a copy of the database must not get entries cosigned that only the copy has. @throws as
  * `askWitnesses`
  */
 export async function compareWithWitnesses(

@@ -1,6 +1,5 @@
 /**
- * Finds tables that somebody changed outside the server: a trigger, a rule, a policy, a constraint that is
- * gone.
+ * Finds changes of our tables from outside the server: a trigger, a rule, a policy, a constraint that is gone.
  */
 
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
@@ -15,26 +14,26 @@ export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 're
 /** What one comparison found. */
 export interface TableComparison extends TableDifferences {
   /**
-   * how much differs and was not accepted; the version counts as one, because what else differs is not known
-   * then
+   * how many differences were not accepted; another version counts as one, because what else differs is not
+   * known then
    */
   differences: number
-  /** whether the comparison before found something else */
+  /** whether this differs from the previous comparison, `harmless` apart */
   isNews: boolean
-  /** whether anything is new of what differs without harm */
+  /** whether `harmless` differs from the previous comparison */
   hasNewHarmless: boolean
   /** how an operator accepted what differs in `missing`, `added` and `refusing` */
   accepted: AcceptedSchema | undefined
   /**
-   * the database says that it has another version: a newer server has migrated meanwhile, or somebody wants
-   * no comparison
+   * the database says that it has another version: a newer server has migrated it meanwhile, or an attacker
+   * prevents the comparison
    */
   isOtherVersion: boolean
 }
 
 /**
- * Creates the comparison. Whatever a call finds, the server goes on to serve: what a change does to the log
- * is noticed by itself, and stopping would let whoever owns the tables stop every server.
+ * Creates the comparison. Whatever a call finds, the server continues to serve: the watch of the logs notices
+ * what a change does to them, and stopping would let the owner of the tables stop every server.
  */
 export function createTableComparison({
   sql,

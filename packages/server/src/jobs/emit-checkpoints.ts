@@ -16,15 +16,14 @@ import { withDeadline } from '../store/deadline.js'
 
 const LINE_FEED = 0x0a
 
-/** The heads of the last lines that this process wrote, by tenant: two of one that is alarmed about. */
+/** The heads of the last lines that this process wrote, by tenant: two if the tenant has an alarm. */
 export type WrittenHeads = Map<string, readonly KeptHead[]>
 
 /**
- * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. What this
- * process witnessed is the least that it writes, whatever the list of heads shows. A tenant whose log cannot
- * be signed, for instance because it does not continue from the witnessed head, is reported and does not stop
- * the others; a file that cannot be written ends the call. A head whose line `written` has is compared, but
- * gets no second line.
+ * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. It writes at
+ * least what this process witnessed, whatever the list of heads shows. A tenant whose log cannot be signed, for
+ * instance because it does not continue from the witnessed head, is reported and does not stop the others; a
+ * file that cannot be written ends the call. A head that `written` has is compared, but gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -35,14 +34,14 @@ export function createCheckpointEmitter(
   const proven = new Map<string, Head>()
   const write = createLineWriter(file)
   return async () => {
-    // Taken before the heads are read, which need not show what is committed meanwhile.
+    // Taken before the heads are read, because that may miss what is committed meanwhile.
     const witnessed = listWitnessed(services.committer.watches.all())
     for (const listed of await listHeads(services.sql)) {
       const { tenant_id } = listed
       const least = witnessed.get(tenant_id)
       witnessed.delete(tenant_id)
       const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
-      // The last one was proven when it was signed, so one that equals it in all that its MAC covers is
+      // The last head was proven when it was signed, so a head that equals it in all that the MAC covers is
       // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
@@ -65,7 +64,7 @@ export function createCheckpointEmitter(
   }
 }
 
-// The alarmed ones have a line of what was witnessed once the alarm is known (chain.md 10).
+// A tenant with an alarm has a line of what was witnessed as soon as the alarm is known (chain.md 10).
 function listWitnessed(watches: Iterable<HeadWatch>): Map<string, KeptHead> {
   return new Map(
     [...watches].flatMap(({ tenant_id, witnessed, alarm }) => (witnessed && !alarm ? [[tenant_id, witnessed]] : [])),
@@ -82,12 +81,11 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 }
 
 /**
- * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one
- * in the database, for each of these tenants, and one of the head that its alarm witnessed, unless the last
- * lines of the tenant are the same. So the next start compares the log with the later one, and raises an
- * alarm again even if its row was deleted meanwhile. Of a log that was followed in part the line is of the
- * last head with a MAC: of an entry without one the next start could not tell on which side of an accepted
- * rollback it is.
+ * Creates the emitter for what was witnessed. For each of these tenants, a call writes a line of the witnessed
+ * head, not of the one in the database, and one of the head that its alarm witnessed, unless the last lines of
+ * the tenant are the same. So the next start compares the log with the later head, and raises an alarm again
+ * even if its row was deleted meanwhile. If a log was followed only in part, the line is of the last head with a
+ * MAC: for an entry without one, the next start could not tell on which side of an accepted rollback it is.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
@@ -99,8 +97,8 @@ export function createWitnessEmitter(
     for (const { tenant_id, alarm, witnessed } of watches) {
       const before = written.get(tenant_id) ?? []
       const heads: KeptHead[] = []
-      // An alarm may have a lower policy version of the same entry, because that was not proven: such a line
-      // would contradict the other.
+      // For the same entry an alarm may have a lower policy version, because the real one was not proven: such a
+      // line would contradict the other.
       for (const witness of [witnessed, alarm?.witness]) {
         const head = witness && (sealedOf(witness) ?? witness)
         if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
@@ -154,7 +152,7 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
 /** How long a line may take to be written, in milliseconds: rounds of checkpoints and the stop of a server wait for it. */
 const WRITE_DEADLINE_MS = 4_000
 
-/** Thrown where a pipe is full, say, or a file server does not answer. The line may still be written. */
+/** Thrown if a write takes too long: a pipe is full, say, or a file server hangs. The line may still be written. */
 export class StuckSinkError extends Error {
   override readonly name = 'StuckSinkError'
 
@@ -169,7 +167,7 @@ export class StuckSinkError extends Error {
 /** What this process writes to a file: one line at a time, so that a file that hangs holds one thread. */
 interface Sink {
   last: Promise<void>
-  /** a line that was begun has not been written in time, and still is not */
+  /** a line was not written in time, and still is not */
   isStuck: boolean
 }
 
@@ -183,15 +181,15 @@ function sinkOf(file: string): Sink {
   return sink
 }
 
-/** Whether a file takes nothing. Node's own exit would wait for it for ever. */
+/** Whether a file takes nothing. Node's own exit would wait for that file forever. */
 export function isSinkStuck(): boolean {
   return [...sinks.values()].some(({ isStuck }) => isStuck)
 }
 
 /**
- * Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves, and when
- * `onWritten` is called, which is also called of a line that is written late: a file that is slow gets on by a line
- * at a time. @throws StuckSinkError, at once while an earlier line is not written
+ * Creates the function that appends lines to the file of checkpoints. A line is on disk when its promise resolves,
+ * and when `onWritten` is called. `onWritten` is also called for a line that is written late, so a slow file
+ * progresses line by line. @throws StuckSinkError, at once while an earlier line is stuck
  */
 export function createLineWriter(
   file: string,
@@ -223,10 +221,10 @@ export function createLineWriter(
   }
 }
 
-// A crash or a full disk may have cut the last line short, whoever wrote it: the next one must begin on a line of its own.
-// A pipe is not opened, of which this would be a second reader.
+// A crash or a full disk may have cut the last line short, whichever process wrote it: the next one must begin on a
+// line of its own. A pipe is not opened, since this would be its second reader.
 async function isCutShort(file: string): Promise<boolean> {
-  const found = await stat(file).catch(() => undefined) // appending says what is wrong
+  const found = await stat(file).catch(() => undefined) // appending reports what is wrong
   if (!found?.isFile() || found.size === 0) return false
   const handle = await open(file)
   try {

@@ -1,7 +1,7 @@
 /**
- * Records which API keys open or hash more than twice what is usual for them, today and on the day before, whose last
- * calls came after its last run. Every process looks, since each knows the counts of all; the lock of the head ensures
- * that one of them records it, once for each day.
+ * Records which API keys open or hash more than twice what is usual for them: today, and on the day before, because
+ * that day's last calls came after its last run. Every process compares, since each knows the counts of all; the lock
+ * of the head ensures that one of them records it, once for each day.
  */
 import { noteDoubledUsage } from '../operations/note-doubled-usage.js'
 import type { Services } from '../runner/operation.js'
@@ -48,7 +48,7 @@ interface Day {
   names: Set<string>
 }
 
-// One tenant a statement, so that one whose counts cannot be read in time does not keep the others.
+// One tenant per statement, so that a tenant whose counts cannot be read in time does not stop the others.
 async function noteDay(
   services: Services,
   { tenant_id, day, names }: Day,

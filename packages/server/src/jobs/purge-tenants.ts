@@ -1,6 +1,6 @@
 /**
- * Purges the logs, tenant by tenant: archives entries that are too old if configured, has the rights that
- * only they record restated, marks them, and deletes them in small batches.
+ * Purges the logs, tenant by tenant: archives entries that are too old, if configured, restates the rights that
+ * only they record, marks the entries, and deletes them in small batches.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -57,8 +57,8 @@ export async function purgeTenant(
   if (plan.restates > 0) {
     await restate(services, tenant_id, { through_id, signal })
     if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
-    // Once more, so that everything up to the new entries is judged by those that go, and no row was hidden
-    // from its restatement.
+    // Verify once more while the entries that go still exist: everything up to the new entries, and that no row
+    // was hidden from its restatement.
     verify = verifyOnce()
   }
   const marking = { ...options, verify, signal, through_id, through_hash: hash }
@@ -79,9 +79,9 @@ export async function purgeTenant(
   return { ...purged, restates: plan.restates }
 }
 
-// Whoever owns the database can keep rows from being deleted, by a trigger or a policy, so that no error says
-// so. A policy may hide them from the look afterwards too; but it is a change of the tables, and without one
-// the rest was deleted by another server's purge.
+// The owner of the database can keep rows from being deleted, by a trigger or a policy, without an error. A
+// policy may hide the rows from this check too, but it is a change of the tables; if these are unchanged, another
+// server's purge deleted the rest.
 async function assertDeleted(
   services: Services,
   {
@@ -103,7 +103,7 @@ async function assertDeleted(
   )
 }
 
-// Each transaction restates some rows for good, so a crash may stop between two of them.
+// Each transaction restates some rows durably, so a crash between two of them does no harm.
 async function restate(
   services: Services,
   tenant_id: string,
@@ -113,7 +113,7 @@ async function restate(
 }
 
 // Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is
-// a complete purge by itself, so a crash may stop between two marks.
+// a complete purge by itself, so a crash between two marks does no harm.
 async function mark(
   services: Services,
   tenant_id: string,
@@ -154,22 +154,22 @@ export async function purgeTenants(
   }
 }
 
-/** How many tenants one look asks the database about. */
+/** How many tenants one `look` checks in the database. */
 const LOOKED_AT = 20
 
-/** The tenants that the last purge left as they were, and that still have what it should have taken. */
+/** The tenants that the last purge failed on and that still have entries that it should have taken. */
 export interface Unpurged {
   count(): number
   /** Replaces them by those of a new purge. */
   note(tenants: readonly string[]): void
-  /** Asks the database about the next of them, a bounded number: a command may have purged them meanwhile. */
+  /** Checks the next few of them in the database: a command may have purged them meanwhile. */
   look(): Promise<void>
 }
 
 /** Creates the list, which is empty. */
 export function createUnpurged(services: Services, options: { retentionMonths: number }): Unpurged {
   let left: readonly string[] = []
-  // What refuses the look refuses the purge too. If the installation's log was not read, it is not known
+  // A fault that fails this check fails the purge too. If the installation's log was not read, it is not known
   // which tenants were left out.
   const isLeft = (tenant_id: string) =>
     tenant_id === INSTALLATION_ID || performAsSystem(services, tenant_id, reviewLeft(options)).catch(() => true)
@@ -182,7 +182,7 @@ export function createUnpurged(services: Services, options: { retentionMonths: n
       const before = left
       const still: string[] = []
       for (const tenant_id of before.slice(0, LOOKED_AT)) if (await isLeft(tenant_id)) still.push(tenant_id)
-      // A purge that ended meanwhile knows better.
+      // The list of a purge that ended meanwhile is newer.
       if (left === before) left = [...before.slice(LOOKED_AT), ...still]
     },
   }

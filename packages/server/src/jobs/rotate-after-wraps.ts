@@ -1,5 +1,5 @@
 /**
- * Rotates keys whose current version wrapped as many DEKs as `EAAS_ROTATE_AFTER_WRAPS` says. Every process looks; the
+ * Rotates keys whose current version wrapped as many DEKs as `EAAS_ROTATE_AFTER_WRAPS` says. Every process checks; the
  * policy version ensures that one of them rotates, once. If a rotation fails until the KEK is nearly spent, the key
  * wraps nothing more.
  */
@@ -13,9 +13,9 @@ import type { DueWorkOptions } from './due-work.js'
 const PAGE_KEYS = 500
 const DAY_MS = 86_400_000
 
-/** NIST SP 800-38D, 8.3: what one key may seal with random ivs, which the ivs of wraps are as good as. */
+/** NIST SP 800-38D, 8.3: how often one key may seal with random ivs; the ivs of wraps are as good as these. */
 const MOST_WRAPS = 2 ** 32
-/** More than a key wraps between two runs: from this many wraps before the bound on, it wraps nothing. */
+/** More than a key wraps between two runs. Once this few wraps remain before the bound, the key wraps nothing. */
 const MARGIN = 2 ** 28
 
 /** Rotates each key that wrapped as often as it may, once; returns how many it rotated. */

@@ -25,7 +25,7 @@ import type { KnownWitness } from './witness-client.js'
 const MINUTE_MS = 60_000
 /** Rotations and destructions are carried out within a minute of their time. */
 const DUE_WORK_MS = 20_000
-/** How long a key that wrapped as often as it may goes on wrapping: at 10,000 wraps a second, 2^25 more. */
+/** How long a key that wrapped as often as it may continues to wrap: at 10,000 wraps a second, 2^25 more. */
 const WRAPS_MS = 60 * MINUTE_MS
 /** How long the database's files may hold what a destroyed key left. */
 const ERASURE_MS = MINUTE_MS
@@ -41,12 +41,12 @@ const UNRECORDED_CALLS_MS = 5_000
 const USAGE_MS = 10 * MINUTE_MS
 /** How late a verification may begin. */
 const VERIFICATION_DUE_MS = 10 * MINUTE_MS
-/** How late a table that somebody changed may be reported. */
+/** How late a changed table may be reported. */
 const TABLES_MS = 10 * MINUTE_MS
-/** How long a round follows logs that others wrote before it anchors them; the next one goes on. */
+/** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
 const RETENTION_MS = 24 * 60 * MINUTE_MS
-/** How long tenants may be reported whose entries a command has purged, if they are few. */
+/** How long a few tenants may still be reported after a command has purged their entries. */
 const UNPURGED_MS = 2_000
 
 type Log = Pick<FastifyBaseLogger, 'info' | 'warn' | 'error' | 'fatal'>
@@ -70,7 +70,7 @@ export interface ScheduleOptions {
     tablesCompared: (differences: number) => void
     custodyCounted: (former: Former) => void
     purgeRan: (failedTenants: number) => void
-    /** of how many of these tenants entries are still kept */
+    /** how many of these tenants still have entries that were to be purged */
     purgeLeft: (tenants: number) => void
     verificationRan: (failedLogs: number) => void
     witnessesAsked: (outcomes: readonly Pick<WitnessOutcome, 'witness' | 'kind'>[]) => void
@@ -84,8 +84,8 @@ export interface Schedule {
   /** Begins no further run, and waits for those under way. */
   stop(): Promise<void>
   /**
-   * Writes what this process saw and must outlive it: its alarms into the database and the file, and where
-   * the logs ended into the file. To be called after `stop`, before the database is closed.
+   * Writes what must outlive this process: its alarms into the database and the file, and where it saw the logs
+   * end into the file. To be called after `stop`, before the database is closed.
    */
   writeLastWitnesses(): Promise<void>
   /**
@@ -101,7 +101,7 @@ interface Round {
   isLast?: boolean
 }
 
-/** Starts every job. Their first runs begin now, one after another. */
+/** Starts every job. Their first runs begin now, most of them one after another. */
 export function startSchedule(options: ScheduleOptions): Schedule {
   const written: WrittenHeads = new Map()
   const anchor = createAnchoring(options)
@@ -110,7 +110,7 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   const { compareChains, keepWitnessed } = createComparison(options, written)
   const stopping = new AbortController()
   const emitCheckpoints = async ({ isLast = false }: Round = {}) => {
-    // First: what a round reads is not all authenticated, and somebody may make it end this process.
+    // First, because not all that a round reads is authenticated: an attacker may make it end this process.
     await keepWitnessed()
     await anchor({ isLast })
     const isWhole = await emit()
@@ -127,7 +127,7 @@ export function startSchedule(options: ScheduleOptions): Schedule {
       await Promise.all(jobs.map((job) => job.stop()))
     },
     async writeLastWitnesses() {
-      // What can't be compared or signed now could be cut off, unnoticed, once this process has ended.
+      // Entries that can't be compared or signed now could be cut off unnoticed once this process has ended.
       let isWhole = false
       try {
         const isCompared = await compareChains()
@@ -154,8 +154,8 @@ function createAnchoring({
       for (const error of await compareAnchored()) {
         log.error({ err: error }, 'comparing an audit log with its anchor failed')
       }
-      // Several servers share an installation: the anchor of one of them is enough. One that a wrong clock
-      // dated far ahead says nothing of that.
+      // If several servers share an installation, the anchor of one of them is enough. An anchor that a wrong
+      // clock dated far ahead does not count.
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
       if (!isLast && Math.abs(age) < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
@@ -164,7 +164,7 @@ function createAnchoring({
       await anchorNow(services, {
         followMs: FOLLOW_MS,
         onLeft: (tenant_id, what) => {
-          if (services.committer.watches.get(tenant_id).alarm) return // which is reported by itself
+          if (services.committer.watches.get(tenant_id).alarm) return // the alarm is reported separately
           left += 1
           log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`)
         },
@@ -177,8 +177,8 @@ function createAnchoring({
 }
 
 /**
- * Creates the function that writes the checkpoints of the logs that grew; it returns whether the end of every
- * log is in the file then.
+ * Creates the function that writes the checkpoints of the logs that grew; it returns whether the file then has
+ * the end of every log.
  */
 function createEmitter(
   { config: { checkpointFile }, services, measures, log }: ScheduleOptions,
@@ -223,7 +223,7 @@ function createAsking({
       log.error({ err: error }, 'asking the witnesses failed; it will be retried')
     }
   }
-  // The round after the first tenant of a new database begins while that of the start may wait for a witness.
+  // The round after the first tenant of a new database may begin while the round of the start waits for a witness.
   let turn = Promise.resolve()
   return (run) => {
     turn = turn.then(() => ask(run))
@@ -261,8 +261,8 @@ interface Comparison {
   keepWitnessed: () => Promise<void>
 }
 
-// Alarms are written to the file even if the database cannot be read, and so is everything that was witnessed
-// once that lasts too long: this process may be killed before it can compare.
+// Alarms are written to the file even if the database cannot be read. Once that lasts too long, so is everything
+// that was witnessed: this process may be killed before it can compare.
 function createComparison(
   { config: { checkpointFile }, services, sharedAlarms, log }: ScheduleOptions,
   written: WrittenHeads,
@@ -274,7 +274,7 @@ function createComparison(
     emit(which).catch((error: unknown) =>
       log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),
     )
-  // No comparison waits for a file that takes nothing.
+  // Comparisons do not wait for a file that takes nothing.
   let emitting: Promise<void> | undefined
   const emitMeanwhile = (which: Iterable<HeadWatch>) => {
     emitting ??= emitOrLog(which).finally(() => {
@@ -358,8 +358,7 @@ function startJobs(
       onError: failed('writing the counts of calls without an entry'),
     }),
   ]
-  // One after another: at once, each would have a new connection, which costs more CPU than most of these
-  // runs.
+  // One after another: in parallel, each would open a connection, which costs more CPU than most of these runs.
   const compareTables = createTableComparison(services)
   const tables = startPeriodic({
     intervalMs: TABLES_MS,
@@ -386,7 +385,7 @@ function startJobs(
     onError: failed('writing checkpoints'),
     after: tables.firstRun,
   })
-  // The others may take long, so none waits for another.
+  // Due work, verifications and purges may take long, so none of these waits for another.
   const after = checkpoints.firstRun
   const dueWork = startPeriodic({
     intervalMs: DUE_WORK_MS,
@@ -485,8 +484,8 @@ function startJobs(
   return jobs
 }
 
-// What is wrong is logged once for each number of destroyed versions: an operator may have the owner of the
-// tables vacuum them.
+// An obstacle is logged once for each number of destroyed versions: an operator may have the owner of the tables
+// vacuum them.
 function createLoggedErasure(eraseDestroyed: Erase, log: Log): () => Promise<void> {
   let logged = 0
   return async () => {

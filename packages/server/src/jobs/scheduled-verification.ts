@@ -27,11 +27,11 @@ export function createScheduledVerification(
   services: Services,
   { hours }: { hours: number },
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
-  // A time that far ahead is of a clock that was wrong.
+  // A time that far ahead comes from a clock that was wrong.
   const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
   /**
-   * when this process verified last, in milliseconds since 1970: what it could not record is not done again
-   * at once
+   * when this process verified last, in milliseconds since 1970, so that a run that could not be recorded is
+   * not repeated at once
    */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
@@ -54,8 +54,8 @@ export function createScheduledVerification(
   }
 }
 
-// An entry that somebody edited must not postpone what would find it, and neither must a newer one that says
-// something else.
+// A forged entry must not postpone the verification that would find it, and neither must a genuine entry of
+// another action or actor.
 async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
   const id = await findVerificationId(sql)
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })

@@ -11,7 +11,7 @@ import { Refusal } from '../runner/refusal.js'
 import { readValidLog } from '../runner/valid-log.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
 
-/** Why a tenant counts as tampered with that has a row, but was missing from the list of tenants. */
+/** Why a tenant counts as tampered with if it has a row but was missing from the list of tenants. */
 const TENANT_LEFT_OUT =
   "the list of tenants left out this tenant, which the installation's log has: its row was hidden while the tenants were listed"
 

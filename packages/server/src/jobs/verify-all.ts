@@ -1,6 +1,6 @@
 /**
- * Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is
- * alarmed about is not valid.
+ * Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log with an
+ * alarm is not valid.
  */
 import type { Checkpoint } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -99,7 +99,7 @@ export async function verifyAll(
     const own = verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
     if (own?.valid) Object.assign(own, { valid: false, reason: error.message })
   }
-  recorded ??= await readRecordedTenants(sql) // its log is not valid, and the result with it
+  recorded ??= await readRecordedTenants(sql) // that log is not valid, and neither is the result
   const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
   for (const { tenant_id, reason } of leftOut) {

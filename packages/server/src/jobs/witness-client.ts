@@ -62,7 +62,7 @@ export async function askWitness(
   }
 }
 
-// Lines of other keys are not kept: nobody here can verify them.
+// Lines of other keys are not kept: this server can't verify them.
 function readLine(text: string, key: NoteKey, note: string): string {
   const signatures = readSignatures(text)
   const seconds = readCosignature(signatures, key, splitNote(note).text)

@@ -5,8 +5,7 @@ import { RootKeyError } from '../crypto/root-key.js'
 import { describeShare, findMisfit, readShare, type Share } from './root-key-share.js'
 
 /**
- * Asks until there are as many shares of one set as it needs; one that is wrong is asked for again. Ctrl-C ends the
- * process.
+ * Asks until enough shares of one set are given; asks again after a wrong one. Ctrl-C ends the process.
  *
  * @throws RootKeyError without a terminal, or if it is closed
  */
@@ -26,10 +25,10 @@ export async function askForShares(): Promise<Share[]> {
     lines.close()
   }
   lines.once('SIGINT', () => end('SIGINT'))
-  process.once('SIGHUP', end) // the terminal may stay, as that of a shell whose child this is
+  process.once('SIGHUP', end) // the terminal may outlive this process, as that of a parent shell does
   try {
     say('The root key is in shares. Paste or type one after the other; nothing is shown.\nA share: ')
-    // By their sets: who begins with a share of an earlier one does not keep the others from opening theirs.
+    // By set: a person who begins with a share of an earlier set does not keep the others from completing theirs.
     const sets = new Map<string, Share[]>()
     for await (const line of lines) {
       say('\n')
@@ -44,7 +43,7 @@ export async function askForShares(): Promise<Share[]> {
     say('\n')
     throw new RootKeyError('The terminal was closed before all shares of the root key were given.')
   } finally {
-    lines.close() // before the signal: the terminal shows again what is typed
+    lines.close() // before the signal, so that the terminal shows again what is typed
     process.off('SIGHUP', end)
     if (endedBy) process.kill(process.pid, endedBy)
   }
@@ -55,7 +54,7 @@ function describeMissing(shares: readonly Share[]): string {
   return `${shares.length} of ${threshold} of the set ${set} given`
 }
 
-/** Adds a share to those of its set if it is one and fits; says which it is, or what is wrong with it. */
+/** Adds a line to its set if it is a share that fits; returns which share it is, or what is wrong with it. */
 function take(line: string, sets: Map<string, Share[]>): string {
   try {
     const share = readShare(line, 'What was given')

@@ -1,8 +1,8 @@
-/** A symmetric key of AWS KMS. Its client is an optional dependency, which finds region and credentials in its own ways. */
+/** A symmetric key of AWS KMS, in the region of its ARN. The client, an optional dependency, finds the credentials. */
 import { RootKeyError } from '../crypto/root-key.js'
 import type { RootKeyProvider } from './provider.js'
 
-/** Bound to what is wrapped, and a condition for policies. */
+/** Bound to what is wrapped; policies can use it as a condition. */
 const EncryptionContext = { eaas: 'root-key/v1' }
 const PATIENCE_MS = 30_000
 

@@ -1,4 +1,4 @@
-/** A program that wraps and unwraps, so that the root key never leaves the device or service that it asks. */
+/** A program that wraps and unwraps, so that the root key never leaves the device or service that the program asks. */
 import { ROOT_KEY_VARIABLES } from '../config.js'
 import { RootKeyError } from '../crypto/root-key.js'
 import { runProgram } from './program.js'
@@ -7,9 +7,9 @@ import type { RootKeyProvider } from './provider.js'
 const PROGRAM = { what: `The program of ${ROOT_KEY_VARIABLES.exec},` }
 
 /**
- * A program that is called with `wrap` or `unwrap` as one more argument: it reads the bytes from its standard
- * input, writes the others to its standard output, and ends with exit code 0,
- * or with 6 if a device refused its PIN.
+ * The provider of a program that is called with `wrap` or `unwrap` as its last argument. The program reads the
+ * bytes from its standard input, writes the result to its standard output, and ends with exit code 0, or with 6
+ * if a device refused its PIN.
  */
 export function execProvider(commandLine: [string, ...string[]]): RootKeyProvider {
   const ask = async (what: 'wrap' | 'unwrap', bytes: Uint8Array) => {
@@ -31,7 +31,7 @@ export function execProvider(commandLine: [string, ...string[]]): RootKeyProvide
   }
 }
 
-// As they are, or as text: a program that only encodes is as wrong as `cat`.
+// Raw, in hexadecimal or in base64: a program that only encodes is as wrong as `cat`.
 function contains(wrapped: Uint8Array, bytes: Uint8Array): boolean {
   const secret = Buffer.from(bytes)
   const written = Buffer.from(wrapped)

@@ -10,11 +10,11 @@ import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 export interface RootKeyForm {
   /** the file to create, or with `split` the folder */
   path: string
-  /** recipients of age; none: not encrypted */
+  /** recipients of age; without any, nothing is encrypted */
   recipients: readonly string[]
   /** into how many shares, and how many of them give the root key; by default it is not split */
   split?: Record<'shares' | 'threshold', number> | undefined
-  /** a file whose root key is taken; by default a new one is made */
+  /** a file to read the root key from; by default a new one is made */
   from?: string | undefined
 }
 
@@ -27,10 +27,10 @@ export interface MadeRootKey {
 }
 
 /**
- * Makes a root key in the form that was chosen. All files are there and on the disk then, or none.
+ * Makes a root key in the chosen form. Either all files are created and on disk, or none.
  *
  * @throws RecipientError
- * @throws RootKeyError if there is something at the path already, which is left as it is, or it cannot be written
+ * @throws RootKeyError if something exists at the path, which is left unchanged, or it cannot be written
  */
 export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {
   if (split) assertSplit(split, recipients.length)
@@ -48,7 +48,7 @@ export async function makeRootKey({ path, recipients, split, from }: RootKeyForm
   }
 }
 
-/** @throws RootKeyError if no such split is possible, or there is not a share for each recipient */
+/** @throws RootKeyError if no such split is possible, or there are recipients but not one for each share */
 function assertSplit({ shares, threshold }: Record<'shares' | 'threshold', number>, recipients: number): void {
   const { min, max } = SHARE_LIMITS
   if (threshold < min || shares < threshold || shares > max) {
@@ -66,7 +66,7 @@ function assertSplit({ shares, threshold }: Record<'shares' | 'threshold', numbe
 type Shares = Pick<RootKeyForm, 'path' | 'recipients'> & { split: Record<'shares' | 'threshold', number> }
 
 async function writeShares(rootKey: Uint8Array, { path, recipients, split }: Shares): Promise<MadeRootKey> {
-  if (recipients.length > 0) await encryptTo(recipients) // finds one that is given twice
+  if (recipients.length > 0) await encryptTo(recipients) // refuses a recipient that is given twice
   const { set, lines } = await splitRootKey(rootKey, split)
   const texts = new Map<string, string>()
   for (const [at, line] of lines.entries()) {

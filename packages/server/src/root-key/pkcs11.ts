@@ -1,6 +1,6 @@
 /**
- * A root key in an HSM, by the program `pkcs11-tool` of OpenSC. The HSM's key is one for HMAC-SHA-256 and never
- * leaves it: from 32 random bytes the HSM computes a key that is used once.
+ * A root key in an HSM, used through the program `pkcs11-tool` of OpenSC. It is a key for HMAC-SHA-256 and never
+ * leaves the HSM, which computes with it, from 32 random bytes, a key that is used once.
  */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -38,7 +38,7 @@ export async function generateInHsm(key: HsmKey): Promise<void> {
  * Wraps: `0x01 ‖ salt (32) ‖ iv ‖ ciphertext ‖ tag`, AES-256-GCM with the AAD `eaas/root-key/v1`, under the HSM's
  * HMAC-SHA-256 of that label and the salt.
  *
- * @throws RootKeyError, also if the HSM could answer by another key of that id the next time
+ * @throws RootKeyError, also if the HSM has several keys of that id, since it could use another one next time
  */
 export async function wrapByHsm(key: HsmKey, bytes: Uint8Array): Promise<Uint8Array> {
   const count = await countKeys(key)
@@ -67,7 +67,7 @@ async function countKeys(key: HsmKey): Promise<number> {
     .length
 }
 
-// The HSM answers by any one of them, so a database that one key wraps would open in some tries only.
+// The HSM uses any one of them, so what one of these keys wrapped would open in some tries only.
 function sharedId({ id, token }: HsmKey, count: number): string {
   return `The token ${token} has ${count} keys of the id ${id}. Give all but the one of this database another id or delete them, as the vendor's program does.`
 }

@@ -5,17 +5,17 @@ import { beforeEnd } from '@eaas/audit/node'
 import { readJson } from '@eaas/protocol'
 import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 
-/** How long a program may take, in milliseconds: somebody may have to touch a token. */
+/** How long a program may take, in milliseconds: a person may have to touch a token. */
 const PATIENCE_MS = 60_000
-/** How long one may take to end by SIGTERM, in milliseconds. */
+/** How long a program may take to end after SIGTERM, in milliseconds. */
 const GRACE_MS = 2_000
-/** The exit code of a program that was refused its PIN: it is not called again, or a device could lock itself. */
+/** The exit code of a program whose PIN was refused. It is not called again, since the device could lock itself. */
 export const PIN_REFUSED = 6
 /** What a program may answer with, in bytes. */
 const MOST_BYTES = 65_536
 
 /**
- * Reads a program and its arguments: words between blanks, or a JSON array of strings, for arguments with
+ * Reads a program and its arguments: words separated by blanks, or a JSON array of strings, for arguments with
  * blanks. No shell reads them. @throws RootKeyError
  */
 export function readCommandLine(text: string, variable: string): [string, ...string[]] {
@@ -31,17 +31,17 @@ export function readCommandLine(text: string, variable: string): [string, ...str
 export interface ProgramOptions {
   /** what messages call it, before its name */
   what: string
-  /** variables beside ours */
+  /** environment variables in addition to ours */
   variables?: Readonly<Record<string, string>>
-  /** whether its standard error is shown only if it fails; by default it is ours, so that it can ask for something */
+  /** whether its standard error is shown only if it fails; by default it shares ours, so that it can prompt */
   isQuiet?: boolean
   /** whether it was refused a PIN, by its exit code and, if it is quiet, its standard error */
   isPinRefused?: (code: number | null, said: string) => boolean
 }
 
 /**
- * Gives a program its standard input, and returns what it wrote to its standard output, which the caller
- * zeroes. If this process ends, so does the program.
+ * Runs a program with this standard input and returns its standard output, which the caller zeroes. If this
+ * process ends, so does the program.
  *
  * @throws RootKeyError if it cannot be started, fails, or takes too long; RefusedPinError
  */
@@ -57,8 +57,8 @@ export async function runProgram(
     return new Kind(`${what} ${program} ${how}.`)
   }
   try {
-    // Without a terminal, it has a group of its own, which ends with all that it started. On a terminal it stays
-    // in ours, so that it can ask for something, and Ctrl-C reaches it.
+    // Without a terminal, the program has a process group of its own, so that ending it ends all that it started.
+    // On a terminal it stays in ours, so that it can prompt and Ctrl-C reaches it.
     const detached = !process.stdin.isTTY && !process.stderr.isTTY
     const { EAAS_DATABASE_URL: _, EAAS_ROOT_KEY: __, ...env } = { ...process.env, ...variables } // secrets of ours
     const child = spawn(program, args, { env, detached, stdio: ['pipe', 'pipe', isQuiet ? 'pipe' : 'inherit'] })
@@ -87,7 +87,7 @@ interface Conversation {
   detached: boolean
 }
 
-/** Waits for the end of a program; ends it if it takes or writes too much, which `excess` says, or if we end. */
+/** Waits for a program to end. Ends it if this process ends, or if it takes or writes too much, as `excess` says. */
 async function converse(child: ChildProcess, { input, chunks, said, detached }: Conversation) {
   let length = 0
   let excess: string | undefined
@@ -99,14 +99,14 @@ async function converse(child: ChildProcess, { input, chunks, said, detached }: 
   })
   const giveUp = () => {
     endProgram(child, { detached, signal: 'SIGKILL' })
-    child.unref() // where it runs as another user, it goes on
+    child.unref() // a program of another user continues
     abandon([null, null])
   }
   const end = (why?: string) => {
     excess ??= why
     endProgram(child, { detached, signal: 'SIGTERM' })
     grace ??= setTimeout(giveUp, GRACE_MS)
-    child.stdout?.destroy() // what it started may hold it open
+    child.stdout?.destroy() // a process that it started may hold it open
     child.stderr?.destroy()
   }
   const release = beforeEnd(() => end())

@@ -8,21 +8,21 @@ const PROOF_LABEL = 'eaas/root-key-share/v1'
 const SET_BYTES = 8
 const PROOF_BYTES = 16
 const CHECKSUM_DIGITS = 8
-/** One line that begins as a share, and the checksum behind its last dot. */
+/** One line that begins as a share, and the checksum after its last dot. */
 const LINE = /^(eaas-root-key-share-v1\.\S*)\.([^.\s]*)$/
 const CHECKED = /^[^.]+\.([0-9a-f]{16})\.([1-9]\d{0,2})\.([1-9]\d{0,2})\.([0-9a-f]{98})$/
-/** Of shares and of the threshold; the field has no more points. */
+/** Limits of the number of shares and of the threshold; the field has no more points. */
 export const SHARE_LIMITS = { min: 2, max: 255 } as const
 
-/** A share, read. */
+/** A parsed share. */
 export interface Share {
-  /** names the split that it is of, 16 hexadecimal digits; nothing secret */
+  /** names the split that it belongs to, 16 hexadecimal digits; not secret */
   set: string
   /** how many shares of its set give the root key */
   threshold: number
   /** from 1, in the order of the recipients */
   number: number
-  /** the shared bytes and, behind them, the point: secret */
+  /** the shared bytes and, after them, their coordinate: secret */
   point: Uint8Array
 }
 
@@ -34,8 +34,8 @@ export interface SharedKey {
 }
 
 /**
- * Splits a root key, any `threshold` of whose `shares` shares give it (root-key-share.md 2). Fewer of them tell
- * nothing about it.
+ * Splits a root key into `shares` shares (root-key-share.md 2). Any `threshold` of them give the root key; fewer
+ * reveal nothing about it.
  */
 export async function splitRootKey(
   rootKey: Uint8Array,
@@ -55,14 +55,14 @@ export async function splitRootKey(
   }
 }
 
-/** Writes a share as its line of text, without an end of line (root-key-share.md 1). */
+/** Writes a share as its line of text, without a line end (root-key-share.md 1). */
 function encodeShare({ set, threshold, number, point }: Share): string {
   const text = `${FORMAT}.${set}.${threshold}.${number}.${encodeHex(point)}`
   return `${text}.${checksumOf(text)}`
 }
 
 /**
- * Reads a share; white space around it, such as the ends of lines of Windows, is ignored.
+ * Reads a share; ignores white space around it, such as the line ends of Windows.
  *
  * @param source what the messages call it, such as its file; they never repeat the text
  * @throws RootKeyError
@@ -86,20 +86,20 @@ export function readShare(text: string, source: string): Share {
   const [, set = '', threshold, number, hex = ''] = CHECKED.exec(checked) ?? []
   const share = { set, threshold: Number(threshold), number: Number(number), point: decodeHex(hex) }
   const isPossible = [share.threshold, share.number].every((value) => value <= SHARE_LIMITS.max)
-  // The point 0 is the secret itself: whoever hands in a share of it would choose the root key.
+  // The value at the coordinate 0 is the secret itself: an attacker who gives such a share would choose the root key.
   if (!isPossible || share.threshold < SHARE_LIMITS.min || share.point.at(-1) === 0) {
     throw new RootKeyError(`${source} is a share that no split makes: somebody altered it.`)
   }
   return share
 }
 
-/** Names a share for messages: nothing of it that is secret. */
+/** Names a share for messages, without anything secret. */
 export function describeShare({ set, number, threshold }: Share): string {
   return `share ${number} of the set ${set}, ${threshold} of which are needed`
 }
 
 /**
- * Finds why a share does not fit to others of one set; undefined if it does.
+ * Returns why a share does not fit others of one set; undefined if it does.
  */
 export function findMisfit(share: Share, others: readonly Share[]): string | undefined {
   const stranger = others.find(({ set, threshold }) => set !== share.set || threshold !== share.threshold)
@@ -115,9 +115,9 @@ export function findMisfit(share: Share, others: readonly Share[]): string | und
 }
 
 /**
- * Combines shares to the root key, which the caller zeroes (root-key-share.md 3).
+ * Combines shares into the root key, which the caller zeroes (root-key-share.md 3).
  *
- * @throws RootKeyError if they are too few, not of one set, or one of them was altered
+ * @throws RootKeyError if there are too few, they are not of one set, or one of them was altered
  */
 export async function combineShares(shares: readonly Share[]): Promise<Uint8Array> {
   const [first] = shares
@@ -144,7 +144,7 @@ export async function combineShares(shares: readonly Share[]): Promise<Uint8Arra
   )
 }
 
-// A share that nobody can combine would be noticed only when the root key is needed, so each is combined once.
+// Combines each share once: a useless share would otherwise be noticed only when the root key is needed.
 async function assertGives(
   lines: readonly string[],
   { threshold, rootKey }: { threshold: number; rootKey: Uint8Array },
@@ -159,13 +159,13 @@ async function assertGives(
   }
 }
 
-// Split with the root key, so that no share tells anything of it (root-key-share.md 2).
+// The proof is split with the root key, so that no share reveals anything about it (root-key-share.md 2).
 function proofOf(rootKey: Uint8Array, set: string, threshold: number): Uint8Array {
   const hmac = createHmac('sha256', rootKey).update(PROOF_LABEL).update(decodeHex(set)).update(Uint8Array.of(threshold))
   return new Uint8Array(hmac.digest().subarray(0, PROOF_BYTES))
 }
 
-// Finds typing errors, and nothing that is done on purpose: that the proof finds.
+// Finds typing errors only; the proof finds deliberate changes.
 function checksumOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, CHECKSUM_DIGITS)
 }

@@ -1,4 +1,4 @@
-/** A root key in shares, which a team keeps: from files, or asked for on the terminal. */
+/** A root key in shares that a team keeps: read from files, or asked for on the terminal. */
 import { readFile } from 'node:fs/promises'
 import type { RootKeySetting } from '../config.js'
 import { importKey } from '../crypto/aead.js'
@@ -7,15 +7,15 @@ import { askForShares } from './ask-for-shares.js'
 import { type LocalProvider, localProvider } from './provider.js'
 import { combineShares, readShare, type Share } from './root-key-share.js'
 
-/** In the place of files: the shares are asked for on the terminal. */
+/** Given instead of files: asks for the shares on the terminal. */
 export const ASK = 'ask'
 
-/** What was opened, by its setting: each person gives a share once for a start or a command. */
+/** Opened providers by setting, so that each person gives a share once for a start or a command. */
 const opened = new WeakMap<RootKeySetting, Promise<LocalProvider>>()
 
 /**
  * The provider of a root key in shares. It is opened once for each setting that was read, and keeps the root key
- * until this process ends, so that a server opens the store keys that a rotation makes.
+ * until this process ends, so that a server can open the store keys of a later rotation.
  *
  * @throws RootKeyError
  */
@@ -38,7 +38,7 @@ async function openShares(value: string): Promise<LocalProvider> {
   }
 }
 
-/** The files of a list, which commas separate. */
+/** The files of a comma-separated list. */
 export function listShareFiles(list: string): string[] {
   return list.split(',').map((file) => file.trim())
 }

@@ -1,4 +1,4 @@
-/** A key of the Transit engine of OpenBao or Vault. Asked at a start and at a rotation only, so each call logs in anew. */
+/** A key of the Transit engine of OpenBao or Vault. Used only at starts and rotations, so each call logs in anew. */
 import { readFile } from 'node:fs/promises'
 import { isLoopback } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, encodeUtf8, isBase64 } from '@eaas/protocol'
@@ -8,17 +8,17 @@ import type { RootKeyProvider } from './provider.js'
 
 const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'
-/** As `localProvider` has it: what is wrapped for something else does not unwrap here. */
+/** The AAD of `localProvider`: what was wrapped for another purpose does not unwrap here. */
 const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
 
-/** What the calls answer, in so far as it is read. */
+/** The parts of the answers that are read. */
 const TOKEN = z.object({ auth: z.object({ client_token: z.string() }) })
 const WRAPPED = z.object({ data: z.object({ ciphertext: z.string() }) })
 const OPENED = z.object({ data: z.object({ plaintext: z.string().check(z.refine((text) => isBase64(text))) }) })
 
-/** How a server proves to Transit who it is: one of the two. */
+/** How a server logs in to Transit: by exactly one of the two. */
 export interface TransitLogin {
-  /** a file with a token, which somebody else renews */
+  /** a file with a token, which is renewed outside this server */
   tokenFile: string | undefined
   /** a file with the ids of an AppRole's role and secret, a line each */
   appRoleFile: string | undefined
@@ -49,7 +49,7 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
         method: 'POST',
         headers: { 'content-type': 'application/json', ...(token !== undefined && { 'x-vault-token': token }) },
         body: JSON.stringify(body),
-        redirect: 'error', // it would show the token to another server
+        redirect: 'error', // a redirect would show the token to another server
         signal: AbortSignal.timeout(PATIENCE_MS),
       })
       if (!response.ok) throw fail(`was answered with ${response.status}. ${adviceFor(path, response.status)}`)

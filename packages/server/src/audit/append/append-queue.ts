@@ -70,7 +70,7 @@ export class AppendQueue {
 
   /**
    * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of
-   * a group. The kind of the oldest goes first, so at most one group of the other kind passes a call. Returns
+   * a group. The kind of the oldest goes first, so at most one group of the other kind overtakes a call. Returns
    * none if none wait.
    */
   take(): readonly Waiting[] {

@@ -1,7 +1,7 @@
 /**
  * The only source of the times that a server writes. No entry is written by a wrong clock: after one that is
  * dated ten days ahead, every entry of ten days would carry that time, since times never go back in a log,
- * and usage would be billed in the wrong month. Other times are told by `now`, which a clock that was set
+ * and usage would be billed in the wrong month. Other times come from `now`, which setting the clock
  * does not move.
  */
 import { uptime } from 'node:os'
@@ -38,11 +38,11 @@ export interface ClockOptions {
 export interface Clock {
   toleranceMs: number
   /**
-   * The time, in milliseconds since 1970. After a leap that nothing explains: the time of before, and what
-   * has passed since. If the clock never agreed with the database's: no later than that one.
+   * The time, in milliseconds since 1970. After an unexplained leap, the time before it plus what has passed
+   * since. If the clock never agreed with the database's, no later than the database's.
    */
   now(): number
-  /** The latest time that it may be: what has expired by either stays expired. */
+  /** The later of the clock's time with and without a leap: what has expired by either stays expired. */
   latest(): number
   /**
    * The time for entries, in milliseconds since 1970, which must not be far before that of the entry that
@@ -55,7 +55,7 @@ export interface Clock {
   assertAgreement(time: number, databaseTime: number): void
   /**
    * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is
-   * right. Reports it as a refusal does. That a single log is ahead of the clock is no such fault.
+   * right. Reports it as a refusal does. A single log ahead of the clock is not such a fault.
    */
   findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined>
   /**
@@ -78,7 +78,7 @@ export function createClock({
   const readBoth = () => ({ time: now(), steady: steadyNow() })
   let last = { ...readBoth(), uptime: machineUptime() }
   let hasAgreed = isDatabaseLocal
-  /** the database's time, while it is not the one of a clock that never agreed with it */
+  /** the database's time when it last differed, while this clock has never agreed with it */
   let theirs: { time: number; steady: number } | undefined
   const isChecked = toleranceMs !== Number.POSITIVE_INFINITY
   let aheadMs = 0
@@ -121,7 +121,7 @@ export function createClock({
     )
   }
 
-  /** The clock as it would be if nobody had set it. */
+  /** The clock's time as if it had not been set. */
   function withoutLeap(time: number): number {
     return (isChecked && findLeap()?.expected) || time
   }
@@ -193,7 +193,7 @@ export function createClock({
       if (!isChecked) return undefined
       const asked = now()
       const databaseTime = await findDatabaseTime()
-      // The database read its clock between two readings of this one: how long it took to answer is no
+      // The database read its clock between two readings of this one: the time that its answer took is no
       // difference of the clocks.
       const time = Math.min(Math.max(databaseTime, asked), now())
       aheadMs = time - databaseTime

@@ -31,8 +31,8 @@ import { appendToLocked, createSeparateAppends, createSharedAppends, type Tenant
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8
 /**
- * For how long groups lock the row at once after a lost race, in milliseconds: another process writes this
- * tenant too.
+ * How long after a lost race groups lock the row at once, in milliseconds: another process writes this tenant
+ * too.
  */
 const SHARED_MS = 5_000
 
@@ -50,7 +50,7 @@ export interface HeadLock {
 
 /** What a call decided. */
 export interface Decided {
-  /** committed before the caller is answered; none for what only reads */
+  /** committed before the caller is answered; none for a call that only reads */
   entries: readonly EntryDraft[]
   /**
    * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash`
@@ -123,7 +123,7 @@ export interface CommitterOptions {
   clock: Clock
   /** `one` for an engine that shards by tenant; many by default */
   tenantsPerStatement?: TenantsPerStatement
-  /** called once when a tenant's chain in the database turns out to be cut, rolled back or forged */
+  /** called once when a tenant's chain in the database turns out to be truncated, rolled back or forged */
   onAlarm: (tenant_id: string, reason: string) => void
   /** called with each group after its commit, for metrics */
   observe?: ((commit: Commit) => void) | undefined
@@ -244,8 +244,8 @@ export function createCommitter({
     return false
   }
 
-  // A tampered row fails the change that uses it, and its rollback takes the other changes along: so each is
-  // tried again by itself.
+  // A tampered row fails the change that uses it, and its rollback undoes the other changes too: so each is tried
+  // again by itself.
   async function appendLocked(log: TenantLog, group: readonly Waiting[]): Promise<void> {
     try {
       await appendTogether(log, group)

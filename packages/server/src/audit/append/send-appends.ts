@@ -1,5 +1,5 @@
 /**
- * Sends appends to the database, and compares the clock that dated them with the database's. Those of tenants
+ * Sends appends to the database, and compares the clock that dated them with the database's. Appends of tenants
  * that wait at the same time go in one statement, since a statement for each would cost each of their calls a
  * whole commit. While one such statement runs, the next one gathers.
  */
@@ -28,7 +28,7 @@ export type TenantsPerStatement = 'many' | 'one'
 
 export interface Appends {
   /**
-   * Waits until the next statement gathers. What is decided then goes into it; what is decided earlier would
+   * Waits until the next statement gathers. A group that is taken then goes into it; one taken earlier would
    * grow no more.
    */
   gathering(): Promise<void> | undefined
@@ -55,7 +55,7 @@ interface Waiting {
   reject: (error: unknown) => void
 }
 
-/** Sends each tenant's appends apart. */
+/** Sends each tenant's appends separately. */
 export function createSeparateAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {
   return { gathering: () => undefined, append: (chained) => appendChained(sql, clock, chained) }
 }
@@ -66,7 +66,7 @@ export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }):
   let running: Promise<void> | undefined
   let isScheduled = false
 
-  // After all that the last commit set in motion, so that it gathers the tenants that waited for it.
+  // Runs after all that the last commit set in motion, so that it gathers the tenants that waited for that commit.
   function schedule(): void {
     if (running || isScheduled || waiting.length === 0) return
     isScheduled = true

@@ -1,6 +1,6 @@
 /**
- * The MACs of the audit chain, its heads, purge marks and alarms, and how it is continued: what needs the
- * audit key, see chain.md. Pure.
+ * The part of chain.md that needs the audit key: the MACs of the audit chain, its heads, purge marks and alarms,
+ * and how the chain is continued. Pure.
  */
 import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit'
@@ -34,18 +34,18 @@ export function currentKey(auditKey: AuditKey): KeyObject {
   return 'former' in auditKey ? auditKey.current : auditKey
 }
 
-/** The keys of all entries, that of the newest ones first. */
+/** The keys of all entries, the newest first. */
 export function allKeys(auditKey: AuditKey): KeyObject[] {
   return 'former' in auditKey ? [auditKey.current, ...auditKey.former.map(({ key }) => key)] : [auditKey]
 }
 
-/** The key of the entry of an id, and of a kept head that ends with it. */
+/** The key of the entry with this id, and of a kept head that ends with it. */
 function keyAt(auditKey: AuditKey, id: number): KeyObject {
   const former = 'former' in auditKey ? auditKey.former.find(({ through }) => id <= through) : undefined
   return former?.key ?? currentKey(auditKey)
 }
 
-/** The first id that the current key holds for: its MAC proves all before by their hashes. */
+/** The first id that the current key holds for: the MAC of that entry proves all earlier ones by their hashes. */
 export function firstOfCurrent(auditKey: AuditKey): number {
   return 'former' in auditKey ? (auditKey.former.at(-1)?.through ?? 0) + 1 : 1
 }
@@ -76,7 +76,7 @@ function headMacUnder(key: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
   return hmac(key, text)
 }
 
-/** Whether the head of a log is as the server wrote it: under the current key, since a renewal writes it too. */
+/** Whether the head of a log is as the server wrote it: under the current key, because a renewal rewrites it. */
 export function isHeadAuthentic(auditKey: AuditKey, head: Head): boolean {
   return equalBytes(head.mac, headMac(auditKey, head))
 }
@@ -118,8 +118,7 @@ export function isPurgeMarkAuthentic(auditKey: AuditKey, mark: PurgeMark): boole
 }
 
 /**
- * Whether the marks of a log, in order, are as the server wrote them, and none between two of them is
- * missing.
+ * Whether the marks of a log, in order, are as the server wrote them, and none between two of them is missing.
  */
 export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[]): boolean {
   return marks.every(
@@ -137,7 +136,7 @@ export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
  */
 export type KeptHead = Witness &
   Partial<Pick<Head, 'created_at' | 'mac'>> & {
-    /** of an end without a MAC: the last head before it that has one */
+    /** for an end without a MAC: the last head before it that has one */
     sealed?: KeptHead | undefined
   }
 
@@ -237,7 +236,7 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   }
 }
 
-/** Whether two drafts record the same but for their metadata, as those of one caller's calls on one key do. */
+/** Whether two drafts differ at most in their metadata, as those of one caller's calls on one key do. */
 function isEqualButMetadata(a: EntryDraft, b: EntryDraft): boolean {
   return (
     a.action === b.action &&

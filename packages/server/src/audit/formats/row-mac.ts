@@ -45,7 +45,7 @@ function unlessActive(status: TenantRow['status']): Column[] {
   return status === 'active' ? [] : [oneOf(TENANT_STATUSES, status)]
 }
 
-/** A value that no server writes stands in a list, as no value of a tenant does, so it is not taken for another column's. */
+/** Puts a value that no server writes into a list, which no value of a tenant is: it can't pass for another one. */
 function oneOf(values: readonly string[], value: string): Column {
   return values.includes(value) ? value : [value]
 }
@@ -54,7 +54,7 @@ function unlessAll(keys: ApiKeyRow['keys']): (readonly string[])[] {
   return keys === null ? [] : [keys]
 }
 
-// A text, where `keys` are a list.
+// As text, while `keys` are a list.
 function unlessAny(budgets: ApiKeyRow['budgets']): string[] {
   return budgets === null ? [] : [budgets]
 }
@@ -162,7 +162,7 @@ export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & 
   return { ...row, mac: mac(rowKey, row) }
 }
 
-/** What an error calls the row that each MAC is of. */
+/** What an error calls the row of each MAC. */
 const ROWS: ReadonlyMap<unknown, string> = new Map<unknown, string>([
   [tenantMac, 'the row'],
   [keyMac, 'the row of a key'],

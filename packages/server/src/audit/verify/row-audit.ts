@@ -1,7 +1,7 @@
 /**
  * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which
  * must be the last entry that records a change of the row. A row with a valid MAC but an older entry id was
- * put back from a backup.
+ * restored from a backup.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -25,12 +25,12 @@ export interface RowFault {
 export interface RowAudit {
   /** Records an entry; to be called for each entry, in order. */
   note(entry: ChainedEntry): void
-  /** What the last `audit.purge` entry says that the purges took; 0 if there is none. */
+  /** The last entry that the purges took, by the last `audit.purge` entry; 0 if there is none. */
   purgedThrough(): number
   /**
    * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md
-   * 9). Of a version whose entry was purged, only the MAC is checked, and that its status is the one that the
-   * row of its key demands.
+   * 9). For a version whose entry was purged, checks only the MAC, and that its status is the one that the row of
+   * its key demands.
    */
   findFault(rows: RightsRows, purged_through: number): RowFault | undefined
 }

@@ -83,13 +83,13 @@ export interface VerifyOptions {
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
   /** an entry that the log must have: the installation's log names it */
   named?: NamedEntry | undefined
-  /** verify the log up to the last entry that exists, whatever its head is: before the head is made again */
+  /** verify the log up to the last entry that exists, whatever its head is; used before the head is made again */
   isHeadIgnored?: boolean | undefined
   /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
   /** only the entries up to this id */
   through_id?: number | undefined
-  /** of which entries `onValid` gets the hashes */
+  /** the entries whose hashes `onValid` gets */
   noted?: NotedEntries | undefined
   /** called from time to time with the number of verified entries */
   onProgress?: ((entries: number) => void) | undefined
@@ -100,14 +100,14 @@ export interface VerifyOptions {
 }
 
 /**
- * Entries of a log: that of the id, and each whose distance from the newest mark is a multiple of `every`.
+ * Entries of a log: the one with the id, and each whose distance from the newest mark is a multiple of `every`.
  */
 export interface NotedEntries {
   id: number
   every: number
 }
 
-/** What a whole log that is valid says of the rows that grant rights. */
+/** What a wholly valid log says of the rows that grant rights. */
 export interface ValidLog {
   last_id: number
   /** the hash of that entry, and its time */
@@ -118,7 +118,7 @@ export interface ValidLog {
   writtenBy: WrittenBy
   /** which tenants the log says there must be; none unless it is the installation's */
   recorded: RecordedTenants
-  /** a key or API key that can still be used by the log; undefined if there is none */
+  /** a key or API key that, by the log, can still be used; undefined if there is none */
   usable: string | undefined
 }
 
@@ -176,9 +176,9 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (!areMarksGood) return answer('mark_forged')
   const isHeadGood =
     head !== undefined && !isHeadIgnored && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
-  // A forged head is not believed about where the log ends: the last entry that exists is.
+  // Where the log ends is taken from its last entry if the head is forged.
   const end = isHeadGood ? head.last_id : evidence.last_id
-  // What is of before a new key is proven by the first MAC under that one alone (chain.md 14).
+  // Entries from before a new key are proven only by the first MAC under that key (chain.md 14).
   const through_id = Math.min(Math.max(options.through_id ?? end, firstOfCurrent(options.auditKey)), end)
 
   if (options.after_id !== undefined && options.after_id > position.id) {
@@ -202,7 +202,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   while (position.id < through_id) {
     options.signal?.throwIfAborted()
     const read = await readChain(sql, { ...options, after_id: position.id, through_id, limit: PAGE_ENTRIES + 1 })
-    // The one more is taken only if it repeats the last: the next page would begin after it.
+    // The additional entry is taken only if it repeats the last one: the next page would begin after it.
     const page = read.slice(0, read[PAGE_ENTRIES]?.id === read[PAGE_ENTRIES - 1]?.id ? undefined : PAGE_ENTRIES)
     if (page[0]?.id !== position.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, position.id))) {
       return verify(sql, options) // a purge deleted what was being read: begin again from its mark

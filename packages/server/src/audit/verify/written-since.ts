@@ -1,6 +1,6 @@
 /**
  * Which rows other processes wrote since a known head, according to their entries. The entries are verified
- * against the chain, so that nobody who can only write to the database can hide a change.
+ * against the chain, so that an attacker who can only write to the database cannot hide a change.
  */
 
 import { type ChainedEntry, entryHash } from '@eaas/audit'

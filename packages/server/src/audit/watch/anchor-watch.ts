@@ -1,6 +1,6 @@
 /**
  * Compares every tenant's log with the newest anchor, and with what else the installation's log says of it
- * (anchor.md 4). So a single tenant that was put back or removed is noticed.
+ * (anchor.md 4). This finds a single tenant that was restored or removed.
  */
 
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -109,8 +109,8 @@ interface NamedOptions extends LogComparisonOptions {
   statuses: ReadonlyMap<string, string>
 }
 
-// The entry of each log that the installation's log names last: the log must reach it, continue from it, and
-// have it. The heads are read after that log, so none is older.
+// Compares each log with the entry that the installation's log names last: it must reach that entry, continue
+// from it, and have it. The heads are read after the installation's log, so none is older.
 async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: NamedOptions): Promise<unknown[]> {
   const { sql, watches, covered } = options
   const rows = await listHeadsWithKeys(sql, [...named.keys()])

@@ -45,7 +45,7 @@ export interface OnError {
 }
 
 /**
- * Creates the function of a run; one a process. A server, which lives long, also finds the heads of tenants
+ * Creates the function of a run; one per process. A server, which lives long, also finds the heads of tenants
  * that it has not served.
  */
 export function createLogComparison({
@@ -67,7 +67,7 @@ export function createLogComparison({
     return { points: all.slice(from, turn), begins: from === 0, ends: turn >= all.length }
   }
 
-  /** The next heads of tenants of which this process has seen none yet. */
+  /** Lists the heads of the next tenants that this process has seen no head of. */
   async function listUnseen(): Promise<HeadWithKey[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
     searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
@@ -102,7 +102,7 @@ export function createLogComparison({
   }
 }
 
-/** Compares a log with its points, as far as one reading leads; the next run goes on. */
+/** Compares a log with its points, as far as one reading leads; the next run continues. */
 export async function compareLog(sql: Queryable, watch: HeadWatch, auditKey: AuditKey): Promise<void> {
   await watch.read(sql, auditKey, findHead, { isEntryRead: true }).catch((error: unknown) => {
     if (!(error instanceof ChainAlarmError || error instanceof UnfollowedLogError)) throw error

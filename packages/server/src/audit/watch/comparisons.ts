@@ -34,8 +34,8 @@ export class Comparisons {
   }
 
   /**
-   * The age of the oldest comparison of a tenant, in milliseconds, or more: since the last round over all
-   * tenants began; since the start until one has ended.
+   * At least the age of the oldest comparison of a tenant, in milliseconds: the time since the last whole round
+   * began, or since the start until one has ended.
    */
   get age(): number {
     return this.elapsed() - this.#roundAt

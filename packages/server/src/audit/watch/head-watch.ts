@@ -180,7 +180,7 @@ export class HeadWatch {
   ): Promise<Head> {
     if (this.held.hasUnweighed()) await followAuditKey(sql, auditKey) // what was told may be under a newer key
     this.held.weigh(auditKey)
-    // Taken before the read, which need not show what is committed meanwhile.
+    // Taken before the read, which may miss what is committed meanwhile.
     const { current, all, forged } = this.held
     const head = await this.#readAuthentic(sql, auditKey, find)
     const passed = new Set<KeptHead>()
@@ -275,7 +275,7 @@ export class HeadWatch {
     return times.every((time) => !time || time < mark.cutoff)
   }
 
-  // A session in which rows are not read as they were written proves nothing.
+  // A session that does not read rows as they were written proves nothing.
   async #raiseAlarm(sql: Queryable, reason: string, witness = this.held.proven): Promise<never> {
     await assertFormats(sql)
     this.learn({ reason, witness })

@@ -63,8 +63,8 @@ export interface KeptFile {
 /** The file name that means standard output. */
 export const STANDARD_OUTPUT = '-'
 /**
- * How many lines at the end have their signatures checked, besides each tenant's latest line. Checking all
- * would take too long.
+ * How many lines at the end have their signatures checked, in addition to each tenant's latest line. Checking
+ * all would take too long.
  */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
@@ -113,8 +113,8 @@ export async function readKeptFile(
 }
 
 /**
- * Adds the keys that replaced these, by the statements in the file. A database that
- * went back to before a replacement lacks its key.
+ * Adds the keys that replaced these, by the statements in the file. A database that went back to before a
+ * replacement lacks the new key.
  */
 async function addSuccessors(file: string, ownKeys: readonly string[]): Promise<string[]> {
   const keys = new Set(ownKeys)
@@ -156,14 +156,14 @@ export const FAULTS_ADVICE =
   'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
   'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
 
-/** Faults as a sentence names them: the first ones by the numbers of their lines. */
+/** Names faults for a sentence: the first ones, each with the number of its line. */
 export function nameFaults(faults: readonly LineFault[]): string {
   const named = faults.slice(0, MOST_NAMED).map(({ line, what }) => `line ${line}: ${what}`)
   return [...named, ...(faults.length > MOST_NAMED ? ['and more'] : [])].join('; ')
 }
 
 interface Judge {
-  /** Takes each line of the file in turn; undefined if it does not have the form of one. */
+  /** Takes each line of the file in turn; `line` is undefined if the text does not have the form of one. */
   see(line: Parsed | undefined, text: string): void
   /** Records that the signature of a line does not verify. */
   condemn(line: Parsed | undefined): void

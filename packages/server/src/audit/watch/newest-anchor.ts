@@ -13,7 +13,7 @@ import { readAuthenticEntry } from '../read-entry.js'
 import { followLog } from './follow.js'
 
 /**
- * Thrown when the anchored heads are not those of the newest anchor, or when the log from that on is not as
+ * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as
  * the server wrote it.
  */
 export class AnchorFault extends Error {

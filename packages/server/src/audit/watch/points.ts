@@ -14,7 +14,7 @@ import {
   type Witness,
 } from '../formats/chain.js'
 
-/** A head from which the log must continue, and who told of it. */
+/** A head from which the log must continue, and its source. */
 interface Point {
   head: KeptHead
   /**
@@ -27,7 +27,7 @@ interface Point {
 export class Points {
   /** the first is what this process committed or read last; until then, what it was told first */
   #points: Point[] = []
-  /** told, and not yet compared: their policy versions are weighed once there is the audit key */
+  /** told, and not yet compared: their policy versions are weighed once the audit key is known */
   #told: Point[] = []
   #latestTold: KeptHead | undefined
   #forged: KeptHead | undefined
@@ -55,14 +55,14 @@ export class Points {
     return latestOf([...this.#points, ...withoutVersions(this.#told)].map(({ head }) => head))
   }
 
-  /** The latest one that was told, in the same way: without what this process committed or read. */
+  /** The latest told one, in the same form; excludes what this process committed or read. */
   get provenTold(): KeptHead | undefined {
     return latestOf([this.#latestTold, ...withoutVersions(this.#told).map(({ head }) => head)])
   }
 
   /**
    * The latest copy of an anchored head whose MAC is not the server's, until an operator accepted that. The
-   * root of the anchor proves its id and hash alone.
+   * root of the anchor proves only its id and hash.
    */
   get forged(): KeptHead | undefined {
     return this.#forged
@@ -152,7 +152,7 @@ export class Points {
     const next: Point = { head: reached, by: isHead || !first ? 'process' : first.by }
     const [current] = this.#points
     if (first === current) this.#points = [next, ...left]
-    // What was committed meanwhile is not displaced by a head that was read before.
+    // A head that was read before does not displace what was committed meanwhile.
     else this.#points = isHead && current && isPast(current.head, reached) ? left : [...left, next]
   }
 }

@@ -17,11 +17,11 @@ import { laterOf } from './points.js'
 export interface SharedAlarmsOptions extends LogComparisonOptions {
   /** @throws ChangedSessionError if a session is not as it began */
   assertSessions: () => Promise<void>
-  /** reads whether the database has no row of the tenant any more, and if so drops the cached state */
+  /** reads whether the tenant's row is gone from the database, and if so drops the cached state */
   isGone: (tenant_id: string) => Promise<boolean>
   /** called after the alarm about a tenant that is gone has ended */
   onGoneAccepted?: ((tenant_id: string) => void) | undefined
-  /** called after the row of an alarm was deleted whose loss an operator had accepted before */
+  /** called after the deletion of the row of an alarm whose loss an operator had accepted before */
   onAcceptedRow?: ((tenant_id: string) => void) | undefined
   /** milliseconds since 1970 */
   now: () => number
@@ -64,7 +64,7 @@ export function createSharedAlarms({
     const unread: unknown[] = []
     const note = (list: unknown[]) => (error: unknown) => {
       list.push(error)
-      watches.comparisons.failed() // at once: the rest of a run may take long where each statement waits for a lock
+      watches.comparisons.failed() // at once: the rest of a run may take long if each statement waits for a lock
       return undefined
     }
     try {
@@ -76,7 +76,7 @@ export function createSharedAlarms({
     }
     const rows = await listAlarms(sql).catch(note(unread))
     for (const row of rows ?? []) await learn(row, findsUnseen).catch(note(errors))
-    // Also if the alarms could not be read: an attacker who locks them must not keep this process from
+    // Even if the alarms could not be read: an attacker who locks them must not keep this process from
     // raising its own.
     const turn = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
     if (unread.length + errors.length === 0) watches.comparisons.succeeded(turn)
@@ -113,7 +113,7 @@ export function createSharedAlarms({
 
   /**
    * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left
-   * then: such a row was put back. An alarm without a witness, or without a proven policy version, may be
+   * then: such a row was restored. An alarm without a witness, or without a proven policy version, may be
    * about a later loss.
    */
   async function wasAccepted(row: ChainAlarm, auditKey: AuditKey): Promise<boolean> {
