@@ -1,25 +1,25 @@
 /**
- * Encrypts to recipients of age (age-encryption.org/v1), so that any age tool opens it: texts armored, and streams in
- * bounded memory. Only a stream of a backup is decrypted, by who restores it.
+ * Encrypts to recipients of age (age-encryption.org/v1), so that any age tool can decrypt it: texts armored, and
+ * streams in bounded memory. Decrypts only the stream of a backup, to restore it.
  */
 
 import type { Encrypter } from 'age-encryption'
 
-/** Thrown when a recipient is none; the message says what to give. */
+/** Thrown when a recipient is not valid; the message says what to give. */
 export class RecipientError extends Error {
   override readonly name = 'RecipientError'
 }
 
-/** Thrown when what was encrypted does not open; the message says why. */
+/** Thrown when a stream cannot be decrypted; the message says why. */
 export class DecryptError extends Error {
   override readonly name = 'DecryptError'
 }
 
-/** Encrypts bytes, which stay the caller's, to a text of lines. */
+/** Encrypts bytes to armored text; the bytes stay the caller's. */
 export type Encrypt = (bytes: Uint8Array) => Promise<string>
 
 /**
- * Reads recipients, at least one, before anything is made for them.
+ * Reads recipients, at least one, before there is anything to encrypt to them.
  *
  * @throws RecipientError if one is malformed, or given twice
  */
@@ -29,23 +29,23 @@ export async function encryptTo(recipients: readonly string[]): Promise<Encrypt>
   return async (bytes) => armor.encode(await encrypter.encrypt(new Uint8Array(bytes)))
 }
 
-/** A stream of bytes, as browsers have it and the library takes it. */
+/** A web stream of bytes, as the library takes it. */
 type Bytes = ReadableStream<Uint8Array>
 
-/** Reads recipients, at least one; what is returned encrypts a stream. @throws RecipientError */
+/** Reads recipients, at least one; the returned function encrypts a stream. @throws RecipientError */
 export async function encryptStreamTo(recipients: readonly string[]): Promise<(plain: Bytes) => Promise<Bytes>> {
   const encrypter = await readRecipients(recipients)
   return (plain) => encrypter.encrypt(plain)
 }
 
-/** What begins each file that is not armored. */
+/** The beginning of each file that is not armored. */
 export const AGE_MAGIC = 'age-encryption.org/v1\n'
 
 /**
- * Decrypts a stream, not armored, by the text of a file of identities, as age-keygen writes it.
+ * Decrypts a stream that is not armored, with the identities in the text of a file, as age-keygen writes it.
  *
- * @throws DecryptError if the text has none, or none of them opens the stream; what is returned fails if the stream
- * was changed or cut short
+ * @throws DecryptError if the text has none, or none of them opens the stream; the returned stream fails if the input
+ * was changed or truncated
  */
 export async function decryptStreamBy(identities: string, sealed: Bytes): Promise<Bytes> {
   const { Decrypter } = await import('age-encryption')
@@ -56,7 +56,7 @@ export async function decryptStreamBy(identities: string, sealed: Bytes): Promis
   try {
     for (const line of lines) decrypter.addIdentity(line.trim())
   } catch {
-    // No cause: its message may have the identity.
+    // No cause: its message may contain the identity.
     throw new DecryptError('the file of the identity has a line that is none; it may be encrypted itself')
   }
   try {

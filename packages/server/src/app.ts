@@ -38,8 +38,8 @@ import { probeCommit as probe } from './store/writability.js'
  */
 const PARAM_LIMIT = 16_384
 /**
- * For a request to arrive. After that, each wait for the database has a deadline, and a long call has a limit
- * in its route.
+ * How long a request may take to arrive. After that, each wait for the database has a deadline, and a long call has a
+ * limit in its route.
  */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
@@ -76,13 +76,13 @@ export interface AppOptions {
   operatorApi?: boolean
   /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
   metrics?: Metrics
-  /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
+  /** whether routes with Fastify schemas may be added; by default such a route is refused */
   takesSchemas?: boolean
 }
 
 /**
- * Fastify loads its compilers of JSON Schema where none are given, in a seventh of the CPU time of a start.
- * Our routes use those of the protocol.
+ * Keeps Fastify from loading its JSON Schema compilers, which takes a seventh of the CPU time of a start. Our routes
+ * validate by their own schemas.
  */
 const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchema, buildSerializer: refuseSchema } }
 
@@ -163,14 +163,14 @@ function trustsOf(proxies: string[]): string[] | ((address: string | undefined) 
   return (address) => address === undefined || isAllowed(ranges, address)
 }
 
-/** Has the framework's servers speak TLS, with the limits that the framework gives its own. */
+/** Makes Fastify's servers speak TLS, with the limits that Fastify gives its own servers. */
 function factoryOf(tls: TlsListener): FastifyServerFactory {
   return (handler, { http, keepAliveTimeout, requestTimeout }) => {
     const server = tls.createServer(
       { ...(http as object), keepAliveTimeout, requestTimeout },
       handler as RequestListener,
     )
-    return server as unknown as Server // one of HTTP, but for the connections' own event
+    return server as unknown as Server // like an HTTP server, except for its connection event
   }
 }
 

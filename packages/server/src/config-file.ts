@@ -1,6 +1,6 @@
 /**
  * The file of EAAS_CONFIG: the settings of the variables as JSON, each under its name in lower case without EAAS_.
- * What it says becomes the variables that it stands for, so that there is one reader of values.
+ * Settings are turned into their variables, so that one reader checks all values.
  */
 import { readFileSync, statSync } from 'node:fs'
 import * as z from 'zod/mini'
@@ -15,11 +15,11 @@ export interface Settings {
   lists: readonly string[]
   /** a program and its arguments */
   programs: readonly string[]
-  /** which the file must not hold: a file for each of them is named instead */
+  /** which the file must not hold: it names a file for each instead */
   secrets: readonly string[]
 }
 
-/** Thrown when the file cannot be used. Says which setting, and never its value. */
+/** Thrown when the file cannot be used. The message names the setting, never its value. */
 export class ConfigFileError extends Error {
   override readonly name = 'ConfigFileError'
 }
@@ -30,7 +30,7 @@ export function settingOf(variable: string): string {
 }
 
 const ITEM = z.string().check(z.regex(/^[^,]+$/))
-/** Of the file's mode: everybody may write it, and so name a program that the server executes. */
+/** The bit of a file's mode that lets every user write it, and so name a program that the server executes. */
 const WRITABLE_BY_ALL = 0o002
 
 function schemaOf({ variables, numbers, choices, lists, programs, secrets }: Settings) {

@@ -14,7 +14,7 @@ const TENANTS_PER_APPEND = ['many', 'one'] as const
 const MOST_WITNESSES = 3
 const SWITCH = ['off', 'on'] as const
 const TLS_VERSIONS = ['1.3', '1.2'] as const
-/** `sun_path` of macOS and the BSDs with its closing NUL; Linux takes four more (unix(7)). */
+/** What `sun_path` of macOS and the BSDs holds before its closing NUL; Linux takes four more (unix(7)). */
 const MOST_SOCKET_PATH_BYTES = 103
 
 export interface Config {
@@ -22,7 +22,7 @@ export interface Config {
   databaseUrl: string | undefined
   /** the file that it was read from, which each new connection reads again; undefined: none */
   databaseUrlFile: string | undefined
-  /** what is between the server and PostgreSQL; `auto` is detected at the first connection */
+  /** the pooler between the server and PostgreSQL; `auto` is detected at the first connection */
   databasePooler: (typeof POOLERS)[number]
   /** whether one statement appends to the logs of many tenants */
   tenantsPerAppend: (typeof TENANTS_PER_APPEND)[number]
@@ -39,7 +39,7 @@ export interface Config {
   socket: SocketSetting | undefined
   /** the files of TLS, if the server speaks it itself */
   tls: TlsSetting | undefined
-  /** `unix` stands for whoever connects to the unix socket */
+  /** `unix` stands for every peer on the unix socket */
   trustProxy: string[]
   /** origins of pages that may call the API from a browser; none by default */
   corsOrigins: string[]
@@ -53,10 +53,7 @@ export interface Config {
   auditRetentionMonths: number
   /** where entries are exported to before they are purged; undefined: nowhere */
   auditArchiveDir: string | undefined
-  /**
-   * the file that checkpoints are written to, and compared from at start; `-` is standard output; undefined:
-   * none
-   */
+  /** the file for checkpoints, which a start compares the database with; `-` is standard output; undefined: none */
   checkpointFile: string | undefined
   checkpointMinutes: number
   /** who cosigns the tree of the installation's log */
@@ -74,7 +71,7 @@ export interface Config {
    * undefined: not a unit
    */
   journalStream: string | undefined
-  /** the service manager that waits to be told how the server is; undefined: none */
+  /** the service manager that expects the server's status; undefined: none */
   serviceManager: ServiceManager | undefined
   logLevel: LogLevel
   /** the file with settings that no variable sets; undefined: none */
@@ -87,7 +84,7 @@ export interface Config {
 export interface ServiceManager {
   /** the address of its socket */
   socket: string
-  /** within which time it ends a process that does not say that it is alive; undefined: never */
+  /** after how many milliseconds without a sign of life it ends a process; undefined: never */
   watchdogMs: number | undefined
 }
 
@@ -100,7 +97,7 @@ export interface SocketSetting {
 export interface TlsSetting {
   certFile: string
   keyFile: string
-  /** the authorities of which each client must show a certificate; undefined: clients need none */
+  /** the authorities that must have issued each client's certificate; undefined: clients need none */
   clientCaFile: string | undefined
   minVersion: 'TLSv1.2' | 'TLSv1.3'
 }
@@ -129,11 +126,11 @@ export interface RootKeySetting {
   }
 }
 
-/** A witness that the server asks. */
+/** A witness that the server asks to cosign. */
 export interface WitnessAddress {
   /** its public key as written; the reader of keys checks it */
   key: string
-  /** what `/add-checkpoint` is added to */
+  /** `/add-checkpoint` is appended to it */
   url: string
 }
 
@@ -203,15 +200,15 @@ export const VARIABLES = {
   EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
 } as const satisfies Record<string, string>
 
-/** What the SDK's command reads, which may be set in the same shell. */
+/** Variables that the SDK's command reads, and that may be set in the same shell. */
 const SDK_VARIABLES: readonly string[] = ['EAAS_URL', 'EAAS_API_KEY']
 
 type Variable = keyof typeof VARIABLES
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Without these a server takes another database, or another root key, than was meant, or lets in whom it should
- * not: empty, as `$UNSET` makes them, they are refused.
+ * Refused if empty, as `$UNSET` makes them: without one, a server would use another database or root key than was
+ * meant, or let in clients that it should not.
  */
 const NEVER_EMPTY = [
   'EAAS_CONFIG',
@@ -224,7 +221,7 @@ const NEVER_EMPTY = [
   ...Object.values(ROOT_KEY_VARIABLES),
 ] as const
 
-/** The settings that are whole numbers: what they are if unset, and their bounds. */
+/** The settings that are whole numbers, with their defaults and bounds. */
 const NUMBERS = {
   EAAS_START_WAIT_SECONDS: { otherwise: 60, least: 0, most: 3_600 },
   EAAS_PORT: { otherwise: 8_420, least: 0, most: 65_535 },
@@ -254,16 +251,13 @@ export const SETTINGS: Settings = {
   secrets: ['EAAS_DATABASE_URL', 'EAAS_ROOT_KEY'],
 }
 
-/** A variable of the first list wins over what the file says of the second one, and the reverse. */
+/** If a variable of one list is set, the file's settings of the other list are ignored. */
 const INSTEAD: readonly (readonly [readonly Variable[], readonly Variable[]])[] = [
   [['EAAS_DATABASE_URL'], ['EAAS_DATABASE_URL_FILE']],
   [['EAAS_SOCKET'], ['EAAS_HOST', 'EAAS_PORT']],
 ]
 
-/**
- * Reads the configuration. Any other empty variable than those of `NEVER_EMPTY` counts as unset. @throws
- * ConfigError
- */
+/** Reads the configuration. An empty variable counts as unset, except those of `NEVER_EMPTY`. @throws ConfigError */
 export function readConfig(environment: Environment): Config {
   const { merged, fromFile } = mergeFile(environment)
   try {
@@ -275,7 +269,7 @@ export function readConfig(environment: Environment): Config {
   }
 }
 
-/** Adds to the variables what the file of EAAS_CONFIG says of those that are not set. @throws ConfigError */
+/** Adds the settings in the file of EAAS_CONFIG for the variables that are not set. @throws ConfigError */
 export function mergeFile(environment: Environment): { merged: Environment; fromFile: ReadonlySet<string> } {
   const { EAAS_CONFIG: file } = environment
   if (!file) return { merged: environment, fromFile: new Set() }
@@ -410,7 +404,7 @@ function checkedUrl(url: string, name: string): string {
   return url
 }
 
-// A certificate that would not be shown, or an authority that would not be asked, is refused.
+// Refuses a client certificate that would not be sent, and an authority that would not be used.
 function findTlsFault({ socketPath, sslMode, isVerified, certFile, keyFile, caFile }: DatabaseUrl): string | undefined {
   if (socketPath !== undefined && (sslMode ?? 'disable') !== 'disable')
     return 'has sslmode with a unix socket, on which PostgreSQL speaks no TLS. Leave it out'
@@ -420,7 +414,7 @@ function findTlsFault({ socketPath, sslMode, isVerified, certFile, keyFile, caFi
   return caFile !== undefined && !isVerified ? 'has sslrootcert, which needs sslmode=verify-full' : undefined
 }
 
-// A part of a password with such a character would be read as a host or a database, which are logged.
+// With such a character, part of a password would be read as a host or a database, which are logged.
 function hasBareDelimiter(text: string): boolean {
   const [, rest = ''] = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text) ?? []
   const [authority = ''] = rest.split(/[/?#]/, 1)
@@ -473,7 +467,7 @@ function tls(
   if (certFile !== undefined && keyFile !== undefined) {
     return { certFile, keyFile, clientCaFile, minVersion: `TLSv${version}` }
   }
-  // Half of it must not mean plain HTTP.
+  // An incomplete setting must not mean plain HTTP.
   for (const name of ['EAAS_TLS_CERT_FILE', 'EAAS_TLS_KEY_FILE', 'EAAS_TLS_CLIENT_CA_FILE'] as const) {
     if (get(name) !== undefined) {
       throw new ConfigError(`${name} is set. TLS needs EAAS_TLS_CERT_FILE and EAAS_TLS_KEY_FILE`)
@@ -503,7 +497,7 @@ function checkpointFile(
   return directory === undefined ? undefined : join(directory, 'checkpoints')
 }
 
-// A watchdog of another process, such as a shell that started this one, is not answered.
+// Ignores a watchdog of another process, such as a shell that started this one.
 function serviceManager({ NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID }: Environment): ServiceManager | undefined {
   if (!NOTIFY_SOCKET) return undefined
   const isOurs = WATCHDOG_PID === undefined || WATCHDOG_PID === String(process.pid)
@@ -529,7 +523,7 @@ function origins(text: string): string[] {
   return list
 }
 
-// Whether a key is one, only the code of the formats can tell. Credentials in a URL would be logged.
+// Only the code of the formats can tell whether a key is valid. Credentials in a URL would be logged.
 function witnesses(text: string): WitnessAddress[] {
   const list = splitList(text).map((item) => {
     const [, key = '', url = ''] = /^([^\s+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*) +(https?:\/\/\S+)$/.exec(item) ?? []

@@ -1,4 +1,4 @@
-/** Where the package with the pages of the console has them. */
+/** Finds the pages of the console in their package. */
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 

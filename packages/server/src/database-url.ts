@@ -1,5 +1,5 @@
 /**
- * Reads PostgreSQL's URL with one host or several, or a directory with its unix socket, in libpq's form:
+ * Reads a PostgreSQL URL in libpq's form, with one or several hosts, or with the directory of a unix socket:
  * postgres://user:password@h1:5432,h2:5432/database, postgres://user@/database?host=/run/postgresql.
  */
 
@@ -12,7 +12,7 @@ export interface DatabaseUrl {
   /** decoded; empty if the URL names none */
   user: string
   password: string
-  /** the path of its unix socket, if it is reached by one */
+  /** the path of the unix socket, if the URL names one */
   socketPath: string | undefined
   /** `sslmode`; undefined if the URL has none */
   sslMode: string | undefined
@@ -26,7 +26,7 @@ export interface DatabaseUrl {
   database: string
   /** hosts and database, for messages; without credentials */
   description: string
-  /** whether a connection is refused unless the certificate of the database is verified, with its name */
+  /** whether a connection is refused unless the database's certificate, with its name, is verified */
   isVerified: boolean
 }
 
@@ -73,12 +73,11 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
 const OWN_PARAMETERS: readonly string[] = ['host', 'port', 'sslcert', 'sslkey', 'sslrootcert']
 /** The parameters that are read. The driver sends all others to the database, passwords included. */
 export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options', ...OWN_PARAMETERS] as const
-/** The values of `sslmode`; both that begin with `verify` check the name in the certificate too. */
+/** The values of `sslmode`; both `verify` modes also check the name in the certificate. */
 export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 
 /**
- * Finds the name of a parameter that is not read, or of one without a value that is; undefined if all are
- * right.
+ * Finds the first parameter that is not read or has no valid value, and returns its name; undefined if all are right.
  */
 export function findWrongParameter(text: string): string | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []

@@ -1,16 +1,16 @@
 /** Turns of the event loop: long work runs in stretches, between which other calls run. */
 
 /**
- * The length of a stretch, in milliseconds. Beside long work a call waits for about four stretches; a turn
- * costs some microseconds.
+ * The length of a stretch, in milliseconds. While long work runs, a call waits for about four stretches; a turn costs
+ * some microseconds.
  */
 const STRETCH_MS = 0.5
 
 let nextTurn: Promise<void> | undefined
 
 /**
- * Waits for the next turn of the event loop: calls that arrived meanwhile run first. All who wait for the
- * same turn share a promise.
+ * Waits for the next turn of the event loop: calls that arrived meanwhile run first. All waits for the same turn share
+ * a promise.
  */
 export function turn(): Promise<void> {
   nextTurn ??= new Promise((resolve) =>
@@ -40,8 +40,8 @@ function beginNext(): void {
 }
 
 /**
- * Creates the function that long work calls between two steps: it returns a turn to wait for if the stretch
- * is over, else undefined.
+ * Creates the function that long work calls between two steps: it returns a turn to wait for if the stretch is over,
+ * otherwise undefined.
  */
 export function createStretches(): () => Promise<void> | undefined {
   let from = performance.now()

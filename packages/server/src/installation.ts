@@ -49,7 +49,7 @@ import { hasStoreKeys, insertStoreKey, refuseStoreKeysAfter } from './store/stor
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 import { VERSION } from './version.js'
 
-/** The warning about a tenant that the file of checkpoints has and the database does not have. */
+/** The warning about a tenant that the checkpoint file names and the database lacks. */
 export const MISSING_TENANT =
   'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
   'tampered with. The tenant and its keys are lost unless a newer backup is restored'
@@ -62,16 +62,18 @@ const STALE_LOGIN = 'the database is logged in to as before, because the file of
 
 export interface Installation {
   services: Services
-  /** its `compare` is to be called about once a second */
+  /** call its `compare` about once a second */
   sharedAlarms: SharedAlarms
   /**
-   * Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single
+   * Compares every tenant's log with the newest anchor, as opening the installation did; returns the errors of single
    * tenants.
    */
   compareAnchored(): Promise<unknown[]>
   /** Reads the store keys that a rotation made or removed, and the secrets that it replaced. @throws RootKeyError */
   refreshStoreKeys(): Promise<void>
-  /** The kind of the root key's provider, and whether it failed last; `none` if this process held the key. */
+  /**
+   * Returns the kind of the root key's provider, and whether its last call failed; `none` if this process held the key.
+   */
   describeRootKey(): string
   /** Removes from the database's files what destroyed keys left there. */
   eraseDestroyed: Erase
@@ -93,16 +95,16 @@ export interface OpenOptions {
   config: Config
   /** called when a tenant's chain in the database is not the one that was written */
   onAlarm: (message: string, details: Record<string, unknown>) => void
-  /** called when the clock is found to be wrong, at most once a minute; a command says it in its error */
+  /** called when the clock is found to be wrong, at most once a minute; a command reports it in its error instead */
   onWrongClock?: ((message: string) => void) | undefined
-  /** called with a problem that the operator should know of, but that does not prevent serving */
+  /** called with a problem that the operator should know about, but that does not prevent serving */
   onWarning?: (message: string, details: Record<string, unknown>) => void
   /**
    * called with lines of the checkpoint file that are not as a server wrote them; without it they are not
    * searched for
    */
   onKeptFaults?: (faults: readonly LineFault[]) => void
-  /** work beside a server that holds the embedded database, through its socket; refused otherwise */
+  /** use an embedded database that a server holds, through that server's socket; otherwise refused */
   beside?: boolean
   /** the folder of the migrations; the package's own by default */
   migrations?: URL
@@ -112,9 +114,7 @@ export interface OpenOptions {
   mayCreate?: boolean
   /** how long to wait for a database that cannot be reached; by default not at all */
   wait?: Wait
-  /**
-   * called when the embedded database fails while it is open, and serves no more; by default the process ends
-   */
+  /** called when the open embedded database fails, after which it serves nothing; by default the process ends */
   onDatabaseFailure?: (error: Error) => void
   now?: () => number
   /** the time of the database's clock, in milliseconds since 1970; by default it is read from the database */
@@ -124,11 +124,11 @@ export interface OpenOptions {
   /** called with each call that is counted instead of recorded */
   observeUnrecorded?: (kind: UnrecordedKind, calls: number) => void
   /**
-   * opens what verifies logs on PostgreSQL; by default this thread does, as always on the embedded database,
-   * whose queries it runs anyway
+   * opens the verifier of logs on PostgreSQL; by default this thread verifies, as it always does on the embedded
+   * database, whose queries it runs anyway
    */
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
-  /** who acts where no API key does; by default the server itself */
+  /** the actor where there is no API key; by default the server itself */
   actor?: string
 }
 
@@ -162,9 +162,9 @@ export async function openInstallation({
   const onStaleLogin = (error: Error) => onWarning?.(STALE_LOGIN, { reason: error.message })
   const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure, onStaleLogin })
   try {
-    const sql = withDeadlines(store.sql) // states and committer have their own
+    const sql = withDeadlines(store.sql) // the states and the committer set their own
     const assertSessions = createSessionWatch({ sql, isEmbedded: store.isEmbedded })
-    await assertSessions() // before a table is read, whose policies may execute what changes it
+    await assertSessions() // before any table is read: its policies may execute what changes a session
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
       throw new NoDatabaseError(
@@ -285,8 +285,8 @@ export async function openInstallation({
 }
 
 /**
- * Refuses a checkpoint file that has been used, for a database without an installation: somebody emptied that
- * one, or the settings lead to another one.
+ * Refuses a checkpoint file that has been used if the database has no installation: the database was emptied, or the
+ * settings name another one.
  *
  * @throws NoDatabaseError
  */
@@ -314,7 +314,7 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
   return row
 }
 
-/** The files with secrets that the settings of the root key name: those of shares and tokens too. */
+/** Lists the files with secrets that the root key's settings name, including shares and tokens. */
 export function rootKeyFiles({ rootKey, databaseUrl, dataDir }: Config): string[] {
   if (!rootKey) return databaseUrl === undefined ? [embeddedRootKeyPath(dataDir)] : []
   const { kind, value, login } = rootKey
@@ -324,7 +324,8 @@ export function rootKeyFiles({ rootKey, databaseUrl, dataDir }: Config): string[
 }
 
 /**
- * What wraps the store keys of an opened store: as the settings say, or the embedded database's own root key.
+ * Finds what wraps the store keys of an opened store: the provider in the settings, or the embedded database's own root
+ * key.
  * @throws RootKeyError
  */
 export async function findProvider(
@@ -340,12 +341,12 @@ export async function findProvider(
 }
 
 /**
- * After a root key could not be asked, in milliseconds. After a PIN was refused, this process never asks again: an
- * HSM locks itself after a few tries.
+ * How long to wait, in milliseconds, after the root key could not be used. After a refused PIN, this process never
+ * tries again: an HSM locks itself after a few tries.
  */
 const ASK_AGAIN_MS = 5_000
 
-// Settings are read again: the root key may have been rotated since the start, into the same file.
+// Opens the root key again from its settings: it may have been rotated since the start, into the same file.
 function watchStoreKeys(
   sql: Sql,
   { storeKeys, ...secrets }: Pick<Services, 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>,
@@ -369,7 +370,8 @@ function watchStoreKeys(
         if (error instanceof RootKeyError) {
           failedAt = performance.now()
           if (error instanceof RefusedPinError) refusedPin = error
-          // Otherwise the rotation would seal what this server cannot open, after its root key was rotated, say.
+          // Otherwise the rotation would seal secrets that this server cannot open, for example after a rotation of its
+          // root key.
           await refuseStoreKeysAfter(sql, Math.max(...storeKeys.keys.keys()))
         }
         throw error
@@ -382,12 +384,12 @@ function watchStoreKeys(
   }
 }
 
-/** The settings of the root key, where the embedded database's own is a file like any other. */
+/** Returns the setting of the root key; the embedded database's own root key counts as a file. */
 export function rootKeySettingOf({ rootKey, transitLogin, dataDir }: Config): RootKeySetting {
   return rootKey ?? { kind: 'file', value: embeddedRootKeyPath(dataDir), login: transitLogin }
 }
 
-/** What wraps the store keys, by a configuration alone. @throws RootKeyError */
+/** Finds what wraps the store keys, from the configuration alone. @throws RootKeyError */
 export async function providerOf(config: Config): Promise<RootKeyProvider> {
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   return findProvider({ isEmbedded: config.databaseUrl === undefined }, config, { fromEnvironment, mayCreate: false })
@@ -445,7 +447,7 @@ async function migrateUnlocked(
 }
 
 /**
- * What a database of before there were store keys needs to be migrated; for any other one, opens its secrets.
+ * Prepares the migration of a database that predates store keys; for any other one, opens its secrets.
  *
  * @throws RootKeyError if the root key is not this database's
  */
@@ -486,9 +488,7 @@ async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migra
   )
 }
 
-/**
- * Opens the key of the installation's own log. @throws RootKeyError if the log was taken out of the database
- */
+/** Opens the key of the installation's own log. @throws RootKeyError if the key was removed from the database */
 export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<AuditKey> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
@@ -514,8 +514,8 @@ export async function openSigningKey(
 }
 
 /**
- * Opens the secrets of the installation in a database, of any schema that is served or migrated. @throws RootKeyError if
- * there is none, or the root key is not its own
+ * Checks that the root key opens the secrets of the installation in a database, of any schema that is served or
+ * migrated. @throws RootKeyError if there is no installation, or the root key is not its own
  */
 export async function assertOpens(sql: Queryable, provider: RootKeyProvider): Promise<void> {
   const known = await findInstance(sql)

@@ -13,10 +13,7 @@ export function loggerOptions(
   return { level, stream, base: null, serializers: { err: describeError } }
 }
 
-/**
- * Logs where there is no application with its logger. `configured` is the level from which on lines are
- * written.
- */
+/** Logs without an application. Lines below the level `configured` are not written. */
 export function logWithoutApp(
   configured: LogLevel,
   level: keyof Log,

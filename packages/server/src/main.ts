@@ -1,4 +1,4 @@
-/** The `eaas` command: which commands there are, and how it ends. */
+/** The `eaas` command: its commands, and how it ends. */
 import { createProgram, runProgram } from '@eaas/audit/command'
 import { endBySignals } from '@eaas/audit/node'
 import { COMMANDS } from './cli/commands.js'

@@ -1,6 +1,6 @@
 /**
- * What a running server reads again: the files of TLS every ten seconds, and all of it at SIGHUP. What it logs in
- * to the database with, each new connection reads by itself (store/login.ts).
+ * Reloads a running server: the files of TLS every ten seconds, and everything at SIGHUP. Each new connection to the
+ * database reads its login by itself (store/login.ts).
  */
 import type { Log } from '@eaas/audit/node'
 import type { Config } from './config.js'
@@ -11,7 +11,7 @@ import { type Login, readLogin } from './store/login.js'
 const INTERVAL_MS = 10_000
 
 export interface Reload {
-  /** Reads everything now, and logs what came of it. */
+  /** Reads everything now, and logs the result. */
   now(read: () => Config): void
   stop(): void
 }
@@ -25,7 +25,7 @@ export function startReload({
   intervalMs = INTERVAL_MS,
 }: {
   tls: TlsListener | undefined
-  /** of the start */
+  /** the one at the start */
   config: Config
   setLogLevel: (level: Config['logLevel']) => void
   log: Pick<Log, 'warn' | 'error'>
@@ -48,7 +48,7 @@ export function startReload({
       return false
     }
   }
-  /** Returns whether the work was done; why it was not is logged. */
+  /** Returns whether the work succeeded; logs a failure. */
   function attempt(failed: string, work: () => void): boolean {
     try {
       work()
@@ -58,7 +58,7 @@ export function startReload({
       return false
     }
   }
-  // Each new connection reads them by itself. Here is said what is wrong with them, before one fails.
+  // Each new connection reads its login by itself. This reports a fault in it before a connection fails.
   const checkLogin = (login: Login) => attempt('the database is logged in to as before', () => readLogin(login))
   const takeSettings = (read: () => Config) =>
     attempt('the settings stay as they are', () => {
@@ -80,7 +80,7 @@ export function startReload({
   }
 }
 
-/** Those that need no restart, or are no settings. */
+/** What needs no restart, or is not a setting. */
 const TAKEN: readonly string[] = ['logLevel', 'databaseUrl', 'unknownVariables']
 
 function findChanged(before: Config, now: Config): string[] {

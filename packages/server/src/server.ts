@@ -26,12 +26,12 @@ import { VERSION } from './version.js'
 export interface Server {
   /** Makes /health turn callers away while every call is still served. */
   beginStopping(): void
-  /** Reads again what can change while it runs; says in the log what came of it. */
+  /** Reloads what can change while the server runs, and logs the result. */
   reload(read: () => Config): void
   /** Closing it answers the calls under way, commits, writes checkpoints, and closes the database. */
   app: FastifyInstance
   installation: Installation
-  /** Writes the checkpoints of the logs that grew to the configured file. */
+  /** Writes a checkpoint of each log that grew to the configured file. */
   emitCheckpoints(): Promise<void>
   /** Writes into the checkpoint file where this process saw each log end, whatever the database says. */
   keepWitnessed(): Promise<void>
@@ -52,15 +52,12 @@ export async function openServer({
   log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
-  /**
-   * called when the embedded database has failed, after it was written where the logs ended; by default a
-   * rejection ends the process
-   */
+  /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
   onDatabaseFailure?: (error: Error) => void
-  /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
+  /** whether routes with Fastify schemas may be added; by default such a route is refused */
   takesSchemas?: boolean
 }): Promise<Server> {
-  const tls = config.tls && createTlsListener(config.tls) // first: without its files nothing is opened
+  const tls = config.tls && createTlsListener(config.tls) // first: if its files cannot be used, nothing is opened
   let app: FastifyInstance | undefined
   let isStopping = false
   const early: (() => void)[] = [] // alarms and warnings from before there is a log to write them to
@@ -81,7 +78,7 @@ export async function openServer({
     verifications: config.auditVerifyHours > 0,
   })
   let keptFaults: readonly LineFault[] = []
-  let keepWitnessed: Server['keepWitnessed'] = async () => undefined // until something is witnessed
+  let keepWitnessed: Server['keepWitnessed'] = async () => undefined // until the schedule starts
   const installation = await openInstallation({
     config,
     wait: {
@@ -89,8 +86,8 @@ export async function openServer({
       onWait: ({ error, ...details }) =>
         logWithoutApp(config.logLevel, 'warn', { ...details, err: error }, 'waiting for the database'),
     },
-    // Where the logs ended is written before the process ends, or whoever had the database fail could cut
-    // them off.
+    // Writes where the logs end before the process ends: otherwise an attacker who makes the database fail could
+    // truncate them unnoticed.
     onDatabaseFailure: (error) =>
       void keepWitnessed().then(() => (onDatabaseFailure ? onDatabaseFailure(error) : Promise.reject(error))),
     onMigrationLocked: (message) => logWithoutApp(config.logLevel, 'warn', {}, message),
@@ -176,15 +173,12 @@ export async function openServer({
   return { app, installation, emitCheckpoints, keepWitnessed, beginStopping, reload: reload.now }
 }
 
-/**
- * How long the database may take to record a start or a stop, in milliseconds: neither may be held up by it
- * for long.
- */
+/** How long recording a start or a stop may take, in milliseconds, so that the database delays neither for long. */
 const RECORD_DEADLINE_MS = 1_500
 
 /**
- * Makes the function that records starts and stops in the installation's log. A database that takes no writes
- * does not keep the server from starting: then the log of the server says what was not recorded.
+ * Makes the function that records starts and stops in the installation's log. If the database takes no writes, the
+ * server starts and stops anyway, and its own log says what was not recorded.
  */
 function createRunRecorder(
   services: Services,
@@ -236,9 +230,9 @@ async function logAdvice(
 }
 
 /**
- * What the installation's log says of a server's configuration, from which nothing secret can be guessed:
- * SHA-256, in hexadecimal, over the settings as JSON with sorted names. The root key and the database's URL,
- * which holds a password, stand in it only as where they come from.
+ * Digests a server's configuration for the installation's log: SHA-256, in hexadecimal, over the settings as JSON with
+ * sorted names. Nothing secret can be guessed from it: of the root key and of the database's URL, which holds a
+ * password, it covers only where they come from.
  */
 function digestConfig(
   {

@@ -9,7 +9,7 @@ import { type ValidLog, verifyLog } from './audit/verify/verify.js'
 import { connect } from './store/db.js'
 import { withDeadlines } from './store/deadline.js'
 
-/** Logs that are verified at once: two of callers and the scheduled one. */
+/** Logs that are verified at once: two for callers, and the scheduled one. */
 const CONNECTIONS = 3
 /**
  * How much nicer the thread is than the one that serves calls, so that calls come first where cores are

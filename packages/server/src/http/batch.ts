@@ -34,7 +34,7 @@ interface Calls {
   onError: OnError
 }
 
-/** What one call of a batch came to: a decision and the status of its success, or a refusal. */
+/** The outcome of one call of a batch: a decision and the status of its success, or a refusal. */
 type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
 
 /** Makes one operation of many calls. */
@@ -52,8 +52,8 @@ export function batch(items: readonly Item[], calls: Calls): Operation<wire.Batc
   }
 }
 
-// `secrets` has those of the decisions before an error that fails the batch as a whole. The context is this
-// batch's own.
+// If an error fails the whole batch, `secrets` has the secrets of the decisions before it. The context is this batch's
+// own.
 async function decideAll(
   items: readonly Item[],
   context: Context & { allowances: Allowances },
@@ -86,8 +86,8 @@ async function decideAll(
 }
 
 /**
- * Starts to load the keys of the next operations while one is decided. Where each has a key of its own that
- * is not cached, the round trips to the database would add up to seconds.
+ * Starts to load the keys of the next operations while one is decided. Otherwise, if each has an uncached key of its
+ * own, the round trips to the database would add up to seconds.
  */
 function createLoadAhead(items: readonly Item[], { state }: Context): (at: number) => void {
   let next = 0
@@ -101,7 +101,7 @@ function createLoadAhead(items: readonly Item[], { state }: Context): (at: numbe
   }
 }
 
-// Only what waits makes a promise.
+// Returns a promise only if it has to wait.
 function decide(item: Item, context: Context, { routes, onError }: Calls): Decided | Promise<Decided> {
   const row = routes[item.op]
   const { status } = row
@@ -147,7 +147,7 @@ function itemOperation(
   return call ? inServerMode(call, operation) : operation
 }
 
-// Only what waits makes a promise.
+// Returns a promise only if it has to wait.
 function settle(decided: Decided): Result | Promise<Result> {
   if ('refusal' in decided) return refused(decided.refusal)
   const { made, status } = decided

@@ -1,6 +1,6 @@
 /**
- * Ends connections: when the server stops, which waits for calls, not for clients, and those whose clients do
- * not read their answers. With a connection ends what its calls hold in memory.
+ * Closes connections when the server stops, which waits for calls but not for clients, and when a client does not read
+ * its answers. A closed connection gives back the memory that its calls hold.
  */
 import type { Server, Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -20,21 +20,18 @@ const LAST_CALL_MS = 500
  */
 const GRACE_MS = 5_000
 /**
- * How long a client may take nothing of an answer that waits for it, in milliseconds: until then it holds the
- * answer's memory. Node notices between once and twice this time, because it first compares with what was
- * left to send when it began to send it.
+ * How long a client may read nothing of an answer that waits for it, in milliseconds: until then it holds the answer's
+ * memory. Node notices after one to two times as long, because it first compares with what was left to send when
+ * sending began.
  */
 const UNREAD_MS = 30_000
 
 /**
- * Most calls under way on one connection. Each holds memory, and a client that pipelines without waiting for
- * answers sends any number.
+ * Most calls under way on one connection. Each holds memory, and a client may pipeline any number without waiting for
+ * answers.
  */
 const MOST_CALLS = 100
-/**
- * When connections that wait are no longer accepted even though clients connect without a pause, in
- * milliseconds.
- */
+/** The longest that a stopping server accepts waiting connections, in milliseconds, if clients keep connecting. */
 const MOST_ACCEPTING_MS = 500
 
 declare module 'fastify' {
@@ -54,13 +51,13 @@ interface Connection {
 }
 
 /**
- * Closes the connections when the application closes: those without a call half a second later, the others
- * when their call is answered, and all that remain after five seconds. A call counts from its first byte on.
- * Node and the framework would close idle connections at once, whose next request may have arrived already
- * and would be reset, and would wait for clients that never send or never read. Once the server begins to
- * stop, each answer asks its client to reconnect, so that a balancer can send it elsewhere.
+ * Closes the connections when the application closes: those without a call half a second later, the others when their
+ * call is answered, and all that remain after five seconds. A call counts from its first byte on. Node and the
+ * framework would close idle connections at once, resetting a request that may already have arrived, and would wait for
+ * clients that never send or never read. Once the server begins to stop, each answer asks its client to reconnect, so
+ * that a balancer can send it elsewhere.
  *
- * Closes a connection also if its client has taken nothing of an answer for `unreadMs`.
+ * Also closes a connection if its client has read nothing of an answer for `unreadMs`.
  */
 export function endConnections(app: FastifyInstance, isStopping: () => boolean, { unreadMs = UNREAD_MS } = {}): void {
   const open = new Map<Socket, Connection>()
@@ -68,8 +65,8 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   const timers: NodeJS.Timeout[] = []
   app.server.closeIdleConnections = () => undefined
 
-  // Node reports a connection over which nothing has moved for this long. Two of these stay: that of a call
-  // on which the server works, and one that still waits for its first call.
+  // Node reports a connection over which nothing has moved for this long. It stays open while the server works on its
+  // call, or while it still waits for its first call.
   app.server.timeout = unreadMs
   app.server.on('timeout', (socket: Socket) => {
     const { calls = 0, isUnused = false } = open.get(socket) ?? {}
@@ -77,7 +74,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     else socket.destroy()
   })
 
-  // Under TLS, calls come on what the handshake makes of the connection.
+  // Under TLS, calls arrive on the socket that the handshake makes of the connection.
   const isTls = app.server instanceof TlsServer
   app.server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
     open.set(socket, { calls: 0, isUnused: true, readBefore: socket.bytesRead })
@@ -108,7 +105,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     // Not while the server closes and still listens: a new connection may then be reset before it is
     // accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
-    // An upgrade that is not made leaves open whose protocol the next bytes are.
+    // After an upgrade that is not made, the protocol of the next bytes is unclear.
     const asksUpgrade = request.headers.upgrade !== undefined
     if ((isLeaving && isLast) || asksUpgrade) reply.header('connection', 'close')
     if (connection && !request.raw.complete) linger(request.raw)
@@ -145,9 +142,9 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
 }
 
 /**
- * Waits until no connection is left for the server to accept; the system resets those that are left when it
- * closes. libuv accepts one connection in each turn of the event loop. A connection that arrives after the
- * last turn can still be reset, so the caller closes at once.
+ * Waits until no connection is left for the server to accept; the system resets those left when the server closes.
+ * libuv accepts one connection in each turn of the event loop. A connection that arrives after the last turn can still
+ * be reset, so the caller closes at once.
  */
 export async function acceptWaiting(server: Server): Promise<void> {
   const from = performance.now()
@@ -164,13 +161,10 @@ export async function acceptWaiting(server: Server): Promise<void> {
   server.off('connection', count)
 }
 
-/**
- * By connection. Of requests that a client pipelined Node closes no answer but the first when their
- * connection is closed.
- */
+/** By connection: when a connection with pipelined requests closes, Node closes only the first answer. */
 const underWay = new WeakMap<Socket, Set<Holding>>()
 
-/** Gives back what requests hold. */
+/** Gives back the memory that a request holds once it is answered. */
 export function endHoldings(app: FastifyInstance): void {
   app.decorateRequest('holding', null)
   app.addHook('onResponse', ({ raw: { socket }, holding }, _, done) => {
@@ -180,12 +174,12 @@ export function endHoldings(app: FastifyInstance): void {
   })
 }
 
-/** Has a request hold memory from now on. */
+/** Ties a holding to a request: it ends when the request is answered or its connection closes. */
 export function beginHolding(request: FastifyRequest, holding: Holding): void {
   const { socket } = request.raw
   request.holding = holding
   if (socket.destroyed) {
-    holding.end() // the client left while it was admitted, and no event tells of it any more
+    holding.end() // the client left during admission, so no close event follows
     return
   }
   const known = underWay.get(socket)

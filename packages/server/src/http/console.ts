@@ -1,5 +1,5 @@
 /**
- * GET /console: the pages of `@eaas/console`, static files that need no API key; what they show they ask of the API.
+ * GET /console: the pages of `@eaas/console`, static files that need no API key; they get what they show from the API.
  * The folders of the package are those of the URLs, and the server serves the files that are there when it starts,
  * under exactly their names. The URLs in the pages are relative, so that they work behind a path prefix.
  */
@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 
-/** Of the files in this folder, the names hold a hash of the content. */
+/** The folder of files whose names hold a hash of their content. */
 const HASHED = '/console/assets/'
 const IMMUTABLE = 'public, max-age=31536000, immutable'
 
@@ -17,7 +17,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
 }
 
-/** Of what is no page. A script that runs as a worker has the policy that it came with. */
+/** The policy of files that are not pages. A script that runs as a worker has the policy that it was served with. */
 const NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 
 /** Registers the pages and what they load. Each file is read once, at its first request. */
@@ -60,7 +60,7 @@ function serveFile(app: FastifyInstance, url: string, path: string): void {
   })
 }
 
-/** Each page states its policy; that no other page may frame it can be said in a header only. */
+/** Each page states its policy; only a header can forbid other pages to frame it. */
 function policyOf(page: Buffer): string {
   const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
   if (policy === undefined) throw new Error('a page of @eaas/console has no content security policy')

@@ -1,7 +1,7 @@
 /**
- * What connects a call with those that caused it: the request's id, which the caller may choose, and the trace of
- * W3C Trace Context. Both go into the answer, the line of the log and, if the caller sent them, the audit entries.
- * What is not of the form is ignored, as the specification says of `traceparent`.
+ * What connects a call with those that caused it: the request's id, which the caller may choose, and the trace of W3C
+ * Trace Context. Both go into the answer, the line of the log and, if the caller sent them, the audit entries.
+ * Malformed values are ignored, as the specification says for `traceparent`.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -53,7 +53,7 @@ export function correlate(app: FastifyInstance, tracing: Tracing | undefined): v
   })
 }
 
-/** What the caller sent to find its call by, for the audit entries; undefined if nothing. */
+/** The valid ids that the caller sent, for the audit entries; undefined if there are none. */
 export function sentIds(headers: IncomingHttpHeaders): Correlation | undefined {
   if (headers['x-request-id'] === undefined && headers.traceparent === undefined) return undefined
   const request_id = readRequestId(headers)

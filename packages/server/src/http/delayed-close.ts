@@ -12,8 +12,8 @@ const MOST_BYTES = 16_777_216
 const MOST_MS = 10_000
 
 /**
- * Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then the
- * connection may be closed.
+ * Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then may the
+ * connection be closed.
  */
 export function linger(request: IncomingMessage): void {
   const { socket } = request
@@ -32,14 +32,17 @@ export function linger(request: IncomingMessage): void {
 }
 
 /**
- * Discards what still arrives on a connection whose request could not be parsed, and that was answered, until
- * the client ends it.
+ * Discards what still arrives on a connection after the answer to a request that could not be parsed, until the client
+ * ends it.
  */
 export function lingerUnparsed(socket: Duplex): void {
   discard(socket, socket)
 }
 
-/** Reads on for a while, up to a length and a number of pieces. Returns a function that ends the while. */
+/**
+ * Discards what arrives until a time, a length or a number of pieces is exceeded, then destroys the socket. Returns a
+ * function that lifts the time limit.
+ */
 function discard(source: Readable, socket: Duplex): () => void {
   let left = MOST_BYTES
   const isOnePieceTooMany = createPieceCount()

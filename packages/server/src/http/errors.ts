@@ -23,7 +23,7 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_ROUTE_METHOD_NOT_SUPPORTED: ['E_METHOD_NOT_ALLOWED', 'this method is not supported'],
 }
 
-/** After how long a call that found the server or its database busy may be repeated. */
+/** How soon a call that found the server or its database busy may be repeated. */
 const RETRY_AFTER_SECONDS = '1'
 
 /** Answers with the problem document of an error; logs an error that the caller did not cause. */

@@ -5,9 +5,9 @@ import type { FastifyInstance } from 'fastify'
 type Answer = Parameters<RequestListener>[1]
 
 /**
- * Has the head of such a request's answer sent by itself. While the answer before it on the connection is not
- * sent whole, Node queues both the 100 and the answer, and puts a head whose body begins with bytes in front of
- * the queue: the 100 would then stand within the body, and its client would read every later answer wrongly.
+ * Sends the head of such a request's answer by itself. Until the previous answer on the connection is fully sent, Node
+ * queues both the 100 and the answer, and puts a head whose body begins with bytes in front of the queue. The 100 would
+ * then be inside the body, and the client would misread every later answer.
  */
 export function continueInOrder(app: FastifyInstance): void {
   app.server.on('checkContinue', (request, answer: Answer) => {

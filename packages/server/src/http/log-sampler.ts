@@ -4,7 +4,7 @@
 export type Write = (leftOut: number, isFirst: boolean) => void
 
 export interface SamplerOptions {
-  /** lines of a kind that a window has at once */
+  /** lines of a kind that are written at once in a window */
   first: number
   windowMs: number
   /** kinds that are told apart at a time: each has a timer, and keeps its last line */
@@ -13,8 +13,8 @@ export interface SamplerOptions {
 
 export interface Sampler {
   /**
-   * Writes the first lines of a kind at once; of those that follow, the last one when the window ends. While
-   * there are too many kinds, a new one is sampled as `otherwise`, of which there must be few.
+   * Writes the first lines of a kind at once; of those that follow, only the last one, when the window ends. While
+   * there are too many kinds, a new one is sampled as `otherwise`, which must have few values.
    */
   take(kind: string, otherwise: string, write: Write): void
   /** Writes the lines that wait. */
@@ -23,7 +23,7 @@ export interface Sampler {
 
 interface Kind {
   timer: NodeJS.Timeout
-  /** lines that this window has */
+  /** lines written in this window */
   written: number
   waiting: number
   last?: Write

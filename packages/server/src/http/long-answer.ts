@@ -12,8 +12,8 @@ const LONG_ITEMS = 16
 /** Bytes that are sent at once. */
 const PIECE_BYTES = 65_536
 /**
- * What an answer holds that is read from the database while it is sent: two pages of it, and what waits for
- * the client.
+ * The bytes held for an answer that is read from the database while it is sent: two pages of it, and what waits for the
+ * client.
  */
 export const STREAMED_BYTES = 2_097_152
 
@@ -42,9 +42,9 @@ export async function sendLong(
 }
 
 /**
- * Answers with a list of several pages, which are read while it is sent. A fault of the first two pages is
- * answered; after them, all that a client can be shown of a fault is that the answer ends too soon. Returns
- * an answer of one page instead of sending it.
+ * Answers with a list of several pages, which are read while it is sent. A fault in the first two pages is answered as
+ * an error; after them, the client only sees that the answer ends too soon. Returns an answer of one page instead of
+ * sending it.
  */
 export async function sendPaged<Answer>(
   reply: FastifyReply,

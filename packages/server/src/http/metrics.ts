@@ -37,8 +37,8 @@ const ALARMING = [
 const UNMATCHED = 'unmatched'
 
 /**
- * The last run of a job, and what it left undone; without that, the start of a process in which there was none
- * yet.
+ * The last run of a job, or the start of the process until there is one; `left` is what the run left undone, if that is
+ * known.
  */
 interface Run {
   at: number
@@ -46,8 +46,8 @@ interface Run {
 }
 
 /**
- * What a gauge shows, and how its value is read for each answer. Undefined: it is absent, since 0 would read as
- * "just now".
+ * What a gauge shows, and how its value is read for each answer. The gauge is absent while that is undefined, since 0
+ * would read as "just now".
  */
 type Reading = readonly [help: string, read: () => number | undefined]
 
@@ -66,22 +66,22 @@ export interface Metrics {
   observeUnrecorded: (kind: UnrecordedKind, calls: number) => void
   /** called with refused calls, operations of batches and requests; `reason` only of E_UNAUTHORIZED */
   observeRefusal: (refusal: { code: ProblemCode; reason?: UnauthorizedReason | undefined }, calls: number) => void
-  /** called when a run has left the end of every log in a written checkpoint */
+  /** called after a run if the end of every log is in a written checkpoint */
   checkpointsWritten: () => void
-  /** called with how much still needs what a rotation of the store key replaced */
+  /** called with how many rows and API keys still need what a rotation of the store key replaced */
   custodyCounted: (former: Former) => void
-  /** called with how much of the tables is not as the migrations make it */
+  /** called with the number of differences between the tables and what the migrations make */
   tablesCompared: (differences: number) => void
   /**
-   * called after each round of anchors with the number of tenants that it left covered as they were;
-   * undefined if another server had written one
+   * called after each round of anchors with the number of tenants without an alarm whose newest entries it does not
+   * cover; undefined if another server had written one
    */
   anchored: (left: number | undefined) => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
   /**
-   * called with how many of these tenants have entries that are still kept, once somebody may have purged
-   * them
+   * called after a later look with how many of these tenants still keep such entries, since another purge may have
+   * taken them
    */
   purgeLeft: (tenants: number) => void
   /** the last of these numbers; 0 before */
@@ -91,15 +91,15 @@ export interface Metrics {
    * verified
    */
   verificationRan: (failed: number) => void
-  /** called with what came of asking each witness */
+  /** called with the outcome of asking each witness */
   witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
-  /** how old what guards the log is now, as this process knows */
+  /** the present ages of what guards the log, as far as this process knows */
   ages: () => Ages
-  /** of the last verification of every log; null until there was one */
+  /** how many logs the last verification found invalid or could not verify; null until there was one */
   invalidLogs: () => number | null
 }
 
-/** In seconds; null of what this process does not do. Before the first run, since the process started. */
+/** In seconds; null for what this process does not do. Until the first run, the time since the process started. */
 export interface Ages {
   anchor: number | null
   checkpoint: number | null
@@ -119,9 +119,9 @@ export interface MetricsOptions {
 }
 
 /**
- * Creates the metrics of the audit log, and of the witnesses. To be called before the committer, which
- * reports to them, and the application are created. The age of a job that is configured counts from now until
- * its first run: an alert on it must fire for a job that never succeeds.
+ * Creates the metrics of the audit log, and of the witnesses. Call it before creating the committer, which reports to
+ * them, and the application. Until the first run of a configured job, its age counts from now: an alert on it must fire
+ * for a job that never succeeds.
  */
 export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}): Metrics {
   const registry = new Registry()
@@ -419,7 +419,7 @@ export function serveMetrics(
   })
 }
 
-/** Gauges that are named as counters are, which tools refuse; they are the sums of others. */
+/** Gauges that are named like counters, which tools refuse; they are the sums of others. */
 const MISNAMED = ['active_handles', 'active_requests', 'active_resources'].map((name) => `nodejs_${name}_total`)
 
 // Once per process, whatever the number of applications: these metrics have observers that cannot be removed.

@@ -15,7 +15,7 @@ import type { Ages } from './metrics.js'
 import * as schemas from './operator-schemas.js'
 import type { Binding, OperatorCall, ServedRoute } from './route.js'
 
-/** What the calls tell that no operation knows. */
+/** What the answers show that no operation knows. */
 export interface OperatorSources {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Ages
@@ -134,7 +134,7 @@ interface Row<Body, Query, Answer> extends Binding<Body, Query, Answer> {
   answer: ZodMiniType<Answer>
 }
 
-/** The types of a row's schemas are those of its operation. */
+/** A row's schemas have the types of its operation. */
 function bind<Body = undefined, Query = undefined, Answer = unknown>({
   permission,
   answer,

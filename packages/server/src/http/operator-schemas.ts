@@ -1,6 +1,6 @@
 /**
  * The bodies, queries and answers of operators' calls. Stricter than those of /v1, which clients of other versions
- * send: a misspelt setting of a tenant must not count as one that is left as it is.
+ * send: a misspelt setting of a tenant must not be taken for an unchanged one.
  */
 import { wire } from '@eaas/protocol'
 import * as z from 'zod/mini'

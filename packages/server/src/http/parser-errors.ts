@@ -1,4 +1,4 @@
-/** Requests that are none: answers errors of the HTTP parser, before there is a request for the framework. */
+/** Answers errors of the HTTP parser, which occur before there is a request for the framework. */
 import type { Duplex } from 'node:stream'
 import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { lingerUnparsed } from './delayed-close.js'
@@ -8,7 +8,7 @@ const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', DETAILS.E_REQUEST_TIMEOUT.request],
 }
 
-/** What a client did wrong whose bytes are no request; undefined if its connection broke. */
+/** Finds what is wrong with bytes that are not a request; undefined if the connection broke. */
 export function findParserProblem({ code = '' }: NodeJS.ErrnoException): [ProblemCode, string] | undefined {
   const known = PARSER_ERRORS[code]
   if (known) return known
@@ -17,7 +17,7 @@ export function findParserProblem({ code = '' }: NodeJS.ErrnoException): [Proble
 
 /** Answers on the bare socket after the HTTP parser has failed, and closes it. */
 export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (socket.writableEnded) return // Node reports each further piece of what it could not parse, and this was answered.
+  if (socket.writableEnded) return // already answered: Node reports each further piece of what it could not parse
   const problem = findParserProblem(error)
   if (!problem || !socket.writable) {
     socket.destroy()

@@ -1,7 +1,7 @@
 /**
- * What a balancer or a supervisor asks, without an API key: GET /health and GET /readyz, whether calls would
- * be served, and GET /livez, whether the process answers at all. A restart fixes no fault of the database, so
- * /livez does not look at it.
+ * Probes for a balancer or a supervisor, without an API key: GET /health and GET /readyz say whether calls would be
+ * served, and GET /livez whether the process answers at all. A restart fixes no fault of the database, so /livez does
+ * not check it.
  */
 import { ROUTES, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply } from 'fastify'
@@ -12,7 +12,7 @@ export const READY_PATH = '/readyz'
 /** The answer to /livez. */
 export const ALIVE = { status: 'alive' }
 
-/** Serves the three. */
+/** Serves the three probes. */
 export function serveProbes(app: FastifyInstance, check: HealthCheck): void {
   const { path, alsoStatus } = ROUTES.getHealth
   const answerReady = async (_: unknown, reply: FastifyReply): Promise<wire.Health> => {

@@ -1,6 +1,6 @@
 /**
- * What the operator learns of a refusal, whatever its caller is told: counts by reason, and the fields of the
- * request's log line.
+ * Reports refusals to the operator, whatever their callers are told: counts by reason, and the fields of the request's
+ * log line.
  */
 import { findRefusedKind, isOnBehalfOf, isUuid, PROBLEMS, type ProblemCode, type wire } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
@@ -10,7 +10,7 @@ import type { Metrics } from './metrics.js'
 import { clientAddress } from './request-head.js'
 
 interface Noted {
-  /** the code of the answer; undefined if the call was answered and operations in it were refused */
+  /** the code of the answer; undefined if the call succeeded and only operations in it were refused */
   code?: ProblemCode
   /** how often each code was the reason */
   counts: ReadonlyMap<ProblemCode, number>
@@ -40,7 +40,7 @@ export function noteRefusedItems(request: FastifyRequest, { results }: wire.Batc
   if (counts.size > 0) noted.set(request, { counts, caller: {} })
 }
 
-/** What a log line says of a refusal. */
+/** What a log line says about a refusal. */
 export interface RefusalLine extends RefusedCaller {
   code?: ProblemCode
   /** of a batch: how many operations were refused, by code */
@@ -53,8 +53,8 @@ export interface RefusalLine extends RefusedCaller {
 }
 
 /**
- * Counts what was refused in a request, and returns what its log line says of it; undefined if nothing was.
- * To be called once.
+ * Counts what was refused in a request, and returns what its log line says about it; undefined if nothing was. Call it
+ * once.
  */
 export function countRefusals(
   request: FastifyRequest,
@@ -90,7 +90,7 @@ function describeRefusal(request: FastifyRequest, { code, counts, caller }: Note
   }
 }
 
-// The caller's text, so only a UUID is logged: in any other text there may be a secret by mistake.
+// The id is the caller's text, so only a UUID is logged: any other text may contain a secret by mistake.
 function findNamedKey({ routeOptions: { url = '' }, params, body }: FastifyRequest): string | undefined {
   const { id } = (params ?? {}) as { id?: unknown }
   const { key_id } = (body ?? {}) as { key_id?: unknown }

@@ -1,6 +1,6 @@
 /**
- * What the server reads of a request's head: it refuses a head that a proxy in front may have read otherwise,
- * and takes the caller's credentials from one `Authorization: Bearer eaas_sk_…` header and the address.
+ * Reads a request's head: refuses one that a proxy in front may have read differently, and takes the caller's
+ * credentials from one `Authorization: Bearer eaas_sk_…` header and the address.
  */
 import { isIP } from 'node:net'
 import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
@@ -14,8 +14,8 @@ import { sentIds } from './correlation.js'
 const SCHEME = /^bearer (.*)$/i
 
 /**
- * Refuses two hosts, of which a proxy may go by the other one, and codings of the body beside `chunked`,
- * which nothing here decodes.
+ * Refuses two Host headers, since a proxy may use the other one, and any coding of the body but `chunked`, since
+ * nothing here decodes it.
  */
 export function refuseAmbiguousHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
@@ -74,8 +74,8 @@ function readHeader(request: FastifyRequest, name: string): string | undefined {
 }
 
 /**
- * How often a header was sent, by its name in lower case. Of some repeated headers Node silently keeps only
- * the first.
+ * Counts how often a header was sent, by its name in lower case: of some repeated headers, Node silently keeps only the
+ * first.
  */
 function countHeader(request: FastifyRequest, name: string): number {
   const { rawHeaders } = request.raw

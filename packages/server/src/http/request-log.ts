@@ -1,7 +1,6 @@
 /**
- * Writes one log line per request. The line of a failure has at most 300 bytes, and of equal failures in a
- * row one a second is written. Of equal refusals the first few a minute are, so that a flood of them does not
- * fill the disk.
+ * Writes one log line per request. The line of a failure has at most 300 bytes, and equal failures get one line a
+ * second. Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
  */
 import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
@@ -19,7 +18,7 @@ const LINE_BYTES = 300
 /** Between two lines of equal failures, in milliseconds. */
 const BETWEEN_LINES_MS = 1_000
 /**
- * Lines that refusals of one kind have in a minute: of one code, and one API key or, without one, one
+ * Lines a minute for refusals of one kind: the same code and reason, and the same API key or, without one, the same
  * address.
  */
 const FIRST_REFUSALS = 5
@@ -47,10 +46,7 @@ interface Failure {
 
 const failures = new WeakMap<FastifyRequest, Failure>()
 
-/**
- * Records why a request failed, for its log line. Of several errors, as the items of a batch may have, the
- * first is logged.
- */
+/** Records why a request failed, for its log line. If there are several errors, as in a batch, the first is logged. */
 export function noteFailure(request: FastifyRequest, error: unknown, msg: string): void {
   if (!failures.has(request)) failures.set(request, { error, msg })
 }
@@ -59,7 +55,7 @@ export function noteFailure(request: FastifyRequest, error: unknown, msg: string
 export interface RequestLog {
   /** Logs each request of the application when it is answered, and each that could not be read. */
   attach(app: FastifyInstance): void
-  /** Logs a request for which the framework runs no hooks. To be called before it is answered. */
+  /** Logs a request for which the framework runs no hooks. Call it before the request is answered. */
   logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void
 }
 
@@ -128,7 +124,7 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
   }
 }
 
-/** Keeps the line only: the request has a body, of which a waiting line must not keep the bytes. */
+/** Keeps only the line, so that a line that waits does not keep the bytes of the request's body in memory. */
 function writer(log: FastifyBaseLogger, line: object): Write {
   return (leftOut) => log.info({ ...line, ...leftOutOf(leftOut) }, REQUEST)
 }

@@ -40,8 +40,8 @@ export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
   /**
-   * what the operation itself refuses with, besides what every call of its kind may get (openapi.ts) and what
-   * the key's state refuses
+   * the operation's own refusals, without those that every call of its kind may get (openapi-problems.ts) and those of
+   * the key's state
    */
   problems?: readonly ProblemCode[]
   /** the content type of an answer that streams text, instead of JSON by a schema */
@@ -84,9 +84,7 @@ type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined
 /** An answer without a schema is a stream, or nothing. */
 type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
 
-/**
- * Binds operations to their rows of the contract. The types of a row's schemas are those of its operation.
- */
+/** Binds operations to their rows of the contract. A row's schemas have the types of its operation. */
 export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: BindingOf<I> }): Record<Id, Route> {
   const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
     const operationId = name as OperationId

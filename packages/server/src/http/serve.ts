@@ -108,8 +108,8 @@ async function answer(
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
   if (row.status === 204) return reply.send()
-  // What only reads is refused where there is no room for its answer. Any other call is carried out by now,
-  // and its body had room.
+  // A call that only reads is refused if there is no room for its answer. Any other call has been carried out by now,
+  // and there was room for its body.
   const hold = row.method === 'GET' ? holding.take : holding.add
   const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
   return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain

@@ -4,9 +4,9 @@ import { chmodSync, linkSync, lstatSync, renameSync, rmSync } from 'node:fs'
 import { answers, ListenError } from '@eaas/audit/node'
 
 /**
- * Makes room for a socket where a process that ended without removing its own left one. Node does not remove it.
+ * Removes the socket that a process left when it ended without removing it. Node does not.
  *
- * @throws ListenError if a process listens there, or if it is no socket
+ * @throws ListenError if a process listens there, or if the file is not a socket
  */
 export async function claimSocketFile(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false })
@@ -14,7 +14,8 @@ export async function claimSocketFile(path: string): Promise<void> {
   if (!found.isSocket())
     throw new ListenError(`Cannot listen on ${path}: it is no socket. Remove it, or set EAAS_SOCKET to another path.`)
   if (await isTaken(path)) throw inUse(path)
-  // Another process may claim it at the same time, and listen by now. So what is removed is first taken aside.
+  // Another process may claim the path at the same time, and listen by now. So the file is moved aside before it is
+  // removed.
   const aside = `${path}.${randomBytes(8).toString('hex')}`
   renameSync(path, aside)
   if (await isTaken(aside)) {
@@ -36,7 +37,7 @@ function inUse(path: string): ListenError {
   )
 }
 
-// Whatever else than a refusal happens, as where this user may not connect, somebody may be there.
+// On any error but a refused connection, such as a missing permission to connect, a process may be listening.
 function isTaken(path: string): Promise<boolean> {
   return answers(path).catch(() => true)
 }

@@ -1,6 +1,6 @@
 /**
- * TLS of the server's own. The files are read again while it runs: new connections get the new certificate, and
- * those that are open stay. Files that cannot be used are refused at the start; later the old certificate stays.
+ * The server's own TLS. The files are read again while it runs: new connections get the new certificate, and open ones
+ * stay. Files that cannot be used are refused at the start; later, the old certificate stays in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ export class TlsError extends Error {
 export interface TlsState {
   /** when it expires, in milliseconds since 1970 */
   expiresAt: number
-  /** whether the files cannot be used now, so that an earlier certificate still is */
+  /** whether the files cannot be used now, so that an earlier certificate is still in use */
   isStale: boolean
 }
 
@@ -41,7 +41,7 @@ export interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' |
   expiresAt: number
 }
 
-/** Creates it. @throws TlsError */
+/** Creates the listener. @throws TlsError */
 export function createTlsListener(files: TlsSetting): TlsListener {
   const servers: Server[] = []
   let used = readTls(files, Date.now())

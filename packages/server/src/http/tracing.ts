@@ -1,6 +1,6 @@
 /**
- * Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Without an
- * SDK of OpenTelemetry that was registered in this process, the spans are not recorded.
+ * Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Unless an SDK of
+ * OpenTelemetry is registered in this process, the spans are not recorded.
  */
 import type { Span } from '@opentelemetry/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -27,7 +27,7 @@ export async function loadTracing(): Promise<Tracing | undefined> {
 
 type Api = typeof import('@opentelemetry/api')
 
-/** Creates what traces requests by OpenTelemetry's API. */
+/** Creates the tracing of requests by OpenTelemetry's API. */
 export function createTracing({
   context,
   isSpanContextValid,
@@ -40,7 +40,7 @@ export function createTracing({
   const spans = new WeakMap<FastifyRequest, Span>()
   return {
     begin(request) {
-      // An instrumentation of node:http has begun the span of the request already: this one is within it.
+      // If an instrumentation of node:http has already begun a span of the request, this one is within it.
       const active = context.active()
       const isInner = trace.getSpan(active) !== undefined
       const parent = isInner ? active : propagation.extract(active, request.headers)

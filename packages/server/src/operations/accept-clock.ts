@@ -1,6 +1,6 @@
 /**
- * Accepts that a clock was ahead when it dated the last entries of logs, so that time goes on there. Called
- * by the operator; has no route.
+ * Accepts that a clock was ahead when it dated the last entries of logs, so that these logs continue at the present
+ * time. Called by the operator; has no route.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/send-appends.js'
@@ -30,9 +30,9 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
 }
 
 /**
- * Appends an entry `audit.clock_accepted` to a log that is ahead, the only one whose time may be before that
- * of the entry before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no
- * right and deletes nothing.
+ * Appends an entry `audit.clock_accepted` to a log that is ahead; no other entry may have an earlier time than the one
+ * before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no right and deletes
+ * nothing.
  *
  * @throws Refusal E_NOT_FOUND, ChainAlarmError while there is an alarm about the log, WrongClockError
  */

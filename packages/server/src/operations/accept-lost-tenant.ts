@@ -1,6 +1,6 @@
 /**
- * Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it.
- * Called by the operator; has no route.
+ * Ends the alarm about a tenant that is missing from the database, and so has no log to record it. Called by the
+ * operator; has no route.
  */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { alarmMac, equalBytes } from '../audit/formats/chain.js'
@@ -13,15 +13,14 @@ import { findTenant } from '../store/tenants.js'
 import { unwrittenAlarm } from './shared/unwritten-alarm.js'
 
 /**
- * The alarm, with the latest head that is known: of the alarm's row, of the newest anchor, or of what this
- * process knows, as by a checkpoint file.
+ * The alarm, with the latest known head: from the alarm's row, from the newest anchor, or from what this process knows,
+ * for example by a checkpoint file.
  */
 export interface LostTenant {
   tenant_id: string
   /**
-   * Whether a server wrote the alarm's row after the tenant was gone. One of before has a MAC by the tenant's
-   * audit key, which is gone too, so nobody can tell it from one that was edited: servers may have known
-   * more.
+   * Whether a server wrote the alarm's row after the tenant was gone. An earlier row has a MAC by the tenant's audit
+   * key, which is gone too, so it cannot be told from an edited one: servers may have known more.
    */
   is_alarm_proven: boolean
   witnessed_id: number
@@ -53,8 +52,8 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     await deleteAlarm(transaction, tenant_id)
     const { installationKey } = services
     const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
-    // The alarm's row last, and also if it is not proven: then it can't make the tenant seem shorter, nor
-    // exchange what is proven of an entry.
+    // The alarm's row comes last, and counts even if it is not proven: so it can neither make the log seem shorter nor
+    // replace what is proven of an entry.
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm

@@ -54,8 +54,8 @@ export type Accepted = AcceptedRollback & {
   tenant_id: string
   entry_id: number
   /**
-   * the newest entry of the log that somebody is known to have seen; null if none is. What came after is
-   * known by the log alone.
+   * the newest entry of the log that is known to have been seen before; null if none is. Later entries are known from
+   * the log alone.
    */
   compared: Position | null
   /** the last entry before this one */
@@ -94,8 +94,8 @@ export interface Shown {
 }
 
 /**
- * Accepts the losses of many tenants, as `acceptRollback` does that of one, by a transaction for each hundred. What is
- * wrong with one does not keep the others.
+ * Accepts the losses of many tenants, as `acceptRollback` does for one, in a transaction for each hundred. A tenant
+ * that fails does not hold up the others.
  */
 export async function acceptRollbacks(
   services: Services,
@@ -141,7 +141,7 @@ interface Prepared {
   fault: HeadFault | undefined
   end: ValidLog
   shown: Shown | undefined
-  /** what this process alarmed about, before a transaction that may fail ends that */
+  /** the one of this process's alarm, read before a transaction that may fail ends that alarm */
   witness: Witness | undefined
 }
 
@@ -165,7 +165,7 @@ function isIgnored(fault: HeadFault | undefined): boolean {
   return fault !== undefined && fault.reason !== 'head_repeated'
 }
 
-/** Accepts all in one transaction, the installation's log alone. */
+/** Accepts all in one transaction; the installation's log must be alone in it. */
 async function acceptPrepared(services: Services, all: readonly Prepared[], reason: string): Promise<Accepted[]> {
   const { accepted, heads } = await services.sql.begin(async (sql) => {
     const accepted: (Accepted & { entry_hash: string })[] = []
@@ -200,8 +200,8 @@ async function acceptOne(
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made
-  // again only of a log that reaches all that this process knows of it.
+  // What this process's alarm knows counts too: the row may have been replaced since it was read. If a head is made
+  // again, so does all that is proven to this process.
   watch.held.weigh(auditKey)
   const known = fault && watch.held.proven
   const named = await findNamedEnd(sql, tenant_id)
@@ -210,7 +210,7 @@ async function acceptOne(
   assertShown(shown, { head, told, fault })
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
-  // The entries that a head was made of are known to be what was written, as far as an alarm knows.
+  // As far as an alarm knows, the entries that the head was made of are those that were written.
   const isWhole = fault !== undefined && (isContinued || told.last_id === 0)
   const witness = isWhole ? head : told
   const more: Record<string, string | number> = {}
@@ -227,7 +227,7 @@ async function acceptOne(
   if (!Number.isSafeInteger(metadata.policy_version)) throw new AuditWriteError('there is no higher policy version')
   const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, systemCaller(services))
   const { policy_version } = metadata
-  const time = clock.read() // also of a log that is ahead: the command that ends this needs one without an alarm
+  const time = clock.read() // even if the log is ahead: the command for that needs a log without an alarm
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
@@ -243,7 +243,7 @@ async function acceptOne(
   }
 }
 
-// What the operator did not see, the operator did not accept.
+// The operator accepts only what the diff showed.
 function assertShown(
   shown: Shown | undefined,
   { head, told, fault }: { head: Head; told: Witness; fault: HeadFault | undefined },
@@ -261,8 +261,7 @@ function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witn
   return others.reduce<Witness>((most, other) => (other && other.last_id > most.last_id ? other : most), first)
 }
 
-// The anchor that follows covers the logs that are left: the alarms of this process must not keep them from being
-// covered.
+// Releases this process's alarms first, so that the anchor that follows covers what is left of the logs.
 async function recordAcceptances(
   services: Services,
   sql: Transaction,

@@ -20,10 +20,10 @@ export interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'a
 }
 
 /**
- * Records that an operator accepts the differences as they are now: servers and `eaas doctor` raise no alarm
- * about them until one changes.
+ * Records that an operator accepts the differences as they are now: servers and `eaas doctor` raise no alarm about them
+ * until one changes.
  *
- * @throws Refusal E_STATE if there is nothing to accept, or the installation's log is alarmed about;
+ * @throws Refusal E_STATE if there is nothing to accept, or if there is an alarm about the installation's log;
  * SchemaVersionError
  */
 export async function acceptSchema(services: Services, { reason }: { reason: string }): Promise<SchemaAcceptance> {
@@ -52,8 +52,8 @@ export interface AcceptedSchema {
 }
 
 /**
- * Finds the acceptance of these very differences: the newest one, because what was accepted before it and
- * undone is not accepted again. Undefined without differences.
+ * Finds the acceptance of exactly these differences. Only the newest acceptance counts: differences that an earlier one
+ * accepted and that were undone are not accepted again. Undefined without differences.
  */
 export async function findAcceptedSchema(
   sql: Queryable,

@@ -27,9 +27,9 @@ export interface HealthSources {
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
-  /** where the root key is, and whether it could be asked: `none` where this process holds it */
+  /** where the root key is, and whether its last use failed; `none` if this process holds it */
   describeRootKey?: (() => string) | undefined
-  /** of how many tenants the last purge of this process was refused or failed; by default of none */
+  /** the number of tenants whose purge was refused or failed in this process's last run; 0 by default */
   countUnpurged?: (() => number) | undefined
 }
 

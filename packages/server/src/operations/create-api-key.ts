@@ -17,7 +17,7 @@ import {
 import { recordGrant } from './shared/recorded-values.js'
 import { assertNotDeleted } from './shared/tenant.js'
 
-/** A new API key of a tenant, or of the installation, which is an operator's. */
+/** A new API key of a tenant or, for an operator, of the installation. */
 type Grantable = Omit<wire.CreateApiKey, 'permissions'> & { permissions: HeldPermission[] }
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_NOT_FOUND, E_LIMIT */

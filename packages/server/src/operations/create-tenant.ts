@@ -40,8 +40,7 @@ export interface TenantOptions {
 }
 
 /**
- * Creates a tenant in one transaction; its first API key holds every permission, and its secret is shown here
- * only.
+ * Creates a tenant in one transaction; its first API key holds every permission, and the secret is shown only here.
  *
  * @throws Refusal E_NAME_TAKEN
  * @throws DatabaseDeadlineError if the database does not acknowledge it in time; it may exist then
@@ -56,14 +55,14 @@ export async function createTenant(
     await lockInstallationHead(services, sql)
     return insertAll(services, sql, options, caller)
   })
-  // What is acknowledged too late is witnessed too.
+  // A commit that is acknowledged too late is witnessed too.
   const witnessing = created.then((tenant) => witnessed(services, tenant))
   return withDeadline(witnessing, CREATE_DEADLINE_MS)
 }
 
 /**
- * Creates a tenant as `createTenant` does if there is none; of servers that start together on a new database,
- * one creates it.
+ * Creates a tenant as `createTenant` does, unless there is one already: of several servers that start on a new
+ * database, only one creates it.
  */
 export async function createFirstTenant(
   services: Creating & Pick<Services, 'sql'>,
@@ -82,7 +81,7 @@ interface Created {
   heads: { own: Head; installation: Head }
 }
 
-// Only after the commit: a head that was rolled back would be missed.
+// Only after the commit: a head that was rolled back would seem lost.
 function witnessed({ committer: { watches } }: Creating, { tenant, heads }: Created): NewTenant {
   watches.get(tenant.tenant_id).commit(heads.own)
   watches.get(INSTALLATION_ID).commit(heads.installation)

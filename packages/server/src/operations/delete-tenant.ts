@@ -47,11 +47,10 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 }
 
 /**
- * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next
- * call continues. Of a deleted tenant it deletes what somebody hid from the deletion.
+ * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call
+ * continues. For a deleted tenant, it deletes what was hidden from the deletion.
  *
- * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's
- * name
+ * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
 export async function deleteTenant(
   services: Services,
@@ -81,8 +80,8 @@ function readInactive(): Operation<OperatorTenant> {
   }
 }
 
-// A row that somebody hid until the tenant is deleted would keep its material: the log tells that it is
-// missing, or was never destroyed.
+// A row that an attacker hides until the tenant is deleted would keep its material: the log shows that it is missing,
+// or was never destroyed.
 async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)

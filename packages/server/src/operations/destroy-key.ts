@@ -60,7 +60,7 @@ export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.
 }
 
 /**
- * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was while the
+ * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was deleted while the
  * key was hidden.
  *
  * @throws Refusal E_NOT_FOUND, E_STATE
@@ -117,8 +117,8 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   })
 }
 
-// Under the lock of the head no rotation can happen: a version beyond the current one means that an older row
-// was put back.
+// Under the lock of the head no rotation can happen: a version beyond the current one means that an older row was
+// restored.
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(`the row of key ${key_id} of tenant ${tenant_id} was restored outside the server`)

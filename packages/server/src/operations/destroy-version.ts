@@ -1,6 +1,6 @@
 /**
- * key.destroy with the step `version`: erases the oldest version of a key that is left, once it is closed. Closing it
- * is its waiting period: until then nothing is lost, and each use is refused and so noticed.
+ * key.destroy with the step `version`: erases the oldest remaining version of a key, once it has been closed for the
+ * waiting period. Until then nothing is lost, and each use is refused and so noticed.
  */
 import { DETAILS, readVersion, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
@@ -10,8 +10,8 @@ import { daysLater, ERASED, viewKey, writeKey, writeKeyVersions } from './shared
 import { getKeyInState } from './shared/key-use.js'
 
 /**
- * Destroys a version whose number is written as in a path; does nothing if it is destroyed already. @throws Refusal
- * E_NOT_FOUND, E_STATE, E_VALIDATION
+ * Destroys a version; `version` is its number as written in a path. Does nothing if it is destroyed already. @throws
+ * Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
  */
 export function destroyVersion({
   key_id,
@@ -47,8 +47,8 @@ export function destroyVersion({
   }
 }
 
-// What is closed is the oldest versions, so what is destroyed is too: one number in the key's row says which, and a
-// version that somebody puts back contradicts it.
+// Only the oldest versions are closed, and so destroyed: one number in the key's row says which, and a version that an
+// attacker restores contradicts it.
 function assertDestroyable({ row }: OpenKey, version: number, at: { now: number; windowDays: number }): void {
   const next = row.destroyed_through + 1
   if (version >= row.min_unwrap_version) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOpens(version))

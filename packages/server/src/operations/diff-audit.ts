@@ -35,8 +35,8 @@ export interface AuditDiff {
   /** the last entry that is known to have been written */
   witnessed_through: number
   /**
-   * the last entry of a checkpoint whose loss the log says an operator accepted; such ones are left out of
-   * everything else. Null if there is none
+   * the last entry of a checkpoint whose loss an operator accepted, by the log; everything else leaves out such
+   * checkpoints. Null if there is none
    */
   accepted_through: number | null
   /**
@@ -87,9 +87,9 @@ export async function diffAudit(
   await log.readThrough(evidence.last_id)
   const isAccepted = createAcceptedLosses(sql, { tenant_id, auditKey, last_id })
   await compare(checkpoints, { log, hashes: log.noted, verdicts, isAccepted })
-  await compare(alarmed, { log, hashes: log.noted, verdicts }) // an alarm that is there is not accepted
+  await compare(alarmed, { log, hashes: log.noted, verdicts }) // an alarm that still exists was not accepted
   const { same, other, accepted } = verdicts
-  // What stands beyond the head is a fault of the head.
+  // Entries beyond the head are a fault of the head.
   const entry_fault = log.fault && log.fault.entry_id <= last_id ? log.fault : null
   const different = entry_fault === null ? other : [...other, entry_fault.entry_id]
   const differs_at = different.length === 0 ? null : different.reduce((least, id) => Math.min(least, id))
@@ -103,7 +103,7 @@ export async function diffAudit(
   return { tenant_id, last_id, ...compared, head_fault, entry_fault, lost, undone }
 }
 
-/** Whether the entries lead to a head, unless a fault among them says already that they don't. */
+/** Whether the entries lead to a head; also true if a fault among them is reported already. */
 function leadsTo({ fault, noted }: ComputedHashes, head: Head | undefined): boolean {
   if (fault || !head) return fault !== undefined
   const hash = noted.get(head.last_id)
@@ -127,7 +127,7 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
   )
 }
 
-// Of the entries that a purge took, only the last one can be compared, by the mark.
+// Of the purged entries, only the last one can be compared, by the mark.
 async function compare<Compared extends Position>(
   positions: readonly Compared[],
   {

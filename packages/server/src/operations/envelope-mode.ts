@@ -1,6 +1,6 @@
 /**
- * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Beside it the blind
- * index. A DEK leaves the process only once the entry is committed.
+ * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes. A
+ * DEK leaves the process only once the entry is committed.
  */
 import { decodeBase64, encodeBase64, type UnrecordedKind, type wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'

@@ -30,7 +30,7 @@ export interface ExportScope {
   /** only the entries up to this id */
   through_id?: number | undefined
   /**
-   * show that the installation's log covers the tenant; for its operator, because that says how many tenants
+   * show that the installation's log covers the tenant; only for the operator, because it reveals how many tenants
    * there are
    */
   withAnchor?: boolean
@@ -39,8 +39,8 @@ export interface ExportScope {
 }
 
 /**
- * Exports the log, or a stretch of it. Exports take turns page by page, so those that nobody reads keep no
- * other one waiting.
+ * Exports the log, or a stretch of it. Exports take turns page by page, so an export that its client does not read
+ * keeps no other one waiting.
  *
  * @throws Refusal E_VALIDATION
  */
@@ -90,8 +90,8 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
 }
 
 /**
- * Makes the tree over the entries of the export (proof.md 2), of hashes that are computed here. It is not signed if they do not
- * lead to the end: what the file then lacks is named by whoever verifies it.
+ * Makes the tree over the entries of the export (proof.md 2), from hashes that are computed here. It is not signed if
+ * they do not lead to the end: the verifier then names what the file lacks.
  */
 function createTree({ services, state }: Context, { start, end }: { start: Position; end: Position }) {
   const { tenant_id } = state.tenant

@@ -29,7 +29,7 @@ export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExp
     return {
       entries: [{ action: 'key.export', key_id, key_version: key.row.current_version }],
       release: async () => ({
-        tenant_id: state.tenant.tenant_id, // the wrapped keys are bound to it, besides the following fields
+        tenant_id: state.tenant.tenant_id, // the wrapped keys are bound to it, as to fields that follow
         key_id,
         name: key.row.name,
         algorithm: wire.ALGORITHM,

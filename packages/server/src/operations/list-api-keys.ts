@@ -20,8 +20,8 @@ export function listApiKeys(): Operation<wire.ApiKeyList> {
 }
 
 /**
- * Lists API keys, oldest first, revoked ones too; for a caller that is limited to keys, those that are limited to
- * some of these.
+ * Lists API keys, oldest first, revoked ones too; a caller that is limited to keys gets only API keys that are limited
+ * to some of those.
  */
 export function listApiKeysInPages({
   limit = MAX_LISTED_API_KEYS,

@@ -1,11 +1,11 @@
-/** Records that an API key opened or hashed more than twice what is usual for it on a day: once. */
+/** Records once for a day that an API key opened or hashed more than twice what is usual for it. */
 import type { Operation } from '../runner/operation.js'
 import type { ApiKeyUsage } from '../store/api-key-usage.js'
 import { hasEntrySince } from '../store/audit.js'
 
 /**
- * Writes the entry, unless that day has one; returns whether it did. To be decided under the lock of the head: then
- * no other process writes it too.
+ * Writes the entry, unless that day has one; returns whether it did. Decide it under the lock of the head, so that no
+ * other process writes it too.
  */
 export function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day: string): Operation<boolean> {
   return async ({ state, sql }) => {

@@ -17,7 +17,7 @@ export interface TenantPage {
   tampered: string[]
 }
 
-/** Lists tenants, oldest first. One that is missing has an alarm. */
+/** Lists tenants, oldest first. A missing tenant has an alarm. */
 export function listTenants(page: { limit: number; offset: number }): Operation<TenantPage> {
   return recordedCall('listTenants', page, (services) => readPage(services, page))
 }
@@ -36,7 +36,7 @@ async function readPage(services: Services, page: { limit: number; offset: numbe
   return { tenants, count: tenants.length, tampered }
 }
 
-/** Creates a tenant with its first API key, whose secret is told here only. @throws Refusal E_NAME_TAKEN */
+/** Creates a tenant with its first API key, whose secret is shown only here. @throws Refusal E_NAME_TAKEN */
 export function createTenant(options: TenantOptions): Operation<NewTenant> {
   return recordedCall('createTenant', { ...options }, (services, caller) => create(services, options, caller))
 }

@@ -1,6 +1,6 @@
 /**
- * Finds what a tenant's log lost that took rights away and must be taken away again: revocations of API keys,
- * disablings and destructions of keys. Whatever gave rights is left to the operator. Only reads.
+ * Finds the lost entries of a tenant's log that took rights away, to repeat them: revocations of API keys, disablings
+ * and destructions of keys. Entries that gave rights are left to the operator. Only reads.
  */
 import { type ExportedEntry, readMetadata } from '@eaas/audit'
 import { readAuthenticEntry } from '../audit/read-entry.js'
@@ -33,14 +33,14 @@ export interface Replay {
   others: number
 }
 
-/** How far a key is from being used; a replay only ever goes on in this order. */
+/** The states of a key, by how far it is from use; a replay only moves a key forward in this order. */
 const ORDER = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
 type Status = (typeof ORDER)[number]
 
 /**
  * Plans the replay of an export that verifies. @throws Refusal E_NOT_FOUND; E_STATE if no loss of these entries was
- * accepted: then they are of a copy of the database, or of one that may still come back; or if the log has a fault, so that
- * it does not say which entries it lost
+ * accepted, since they may be of a copy of the database, or of one that may still come back; E_STATE if the log has a
+ * fault, so that it does not say which entries it lost
  */
 export async function planReplay(
   services: Services,
@@ -81,7 +81,7 @@ export async function planReplay(
   return { steps, others }
 }
 
-// Of several changes of a key the last one counts: a key that was disabled and enabled again stays as it is.
+// The last of several changes of a key counts: a key that was disabled and enabled again stays as it is.
 function statusAfter(entry: ExportedEntry): Status | undefined {
   if (entry.action === 'key.disable') return 'disabled'
   if (entry.action === 'key.enable') return 'active'
@@ -89,7 +89,7 @@ function statusAfter(entry: ExportedEntry): Status | undefined {
   const { step } = readMetadata(entry)
   if (step === 'scheduled') return 'pending_destruction'
   if (step === 'completed') return 'destroyed'
-  return step === 'cancelled' ? 'disabled' : undefined // a version was destroyed: what it needs first is another change
+  return step === 'cancelled' ? 'disabled' : undefined // a version was destroyed, which needs another change first
 }
 
 function stepsTo(
@@ -100,7 +100,7 @@ function stepsTo(
   if (ORDER.indexOf(now as Status) >= ORDER.indexOf(status)) return []
   const step = { entry_id, id: key_id, name }
   const disable: Step = { ...step, change: 'key.disable', operation: disableKey({ key_id }) }
-  // A destroyed key waits again: the waiting period is there for those who still need it.
+  // A key that was destroyed waits again: the waiting period is for callers who still need it.
   const operation = isCancellable ? destroyKey({ key_id, confirm: name }) : undefined
   const destroy: Step = { ...step, change: 'key.destroy', operation }
   return [

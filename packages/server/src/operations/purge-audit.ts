@@ -1,10 +1,10 @@
 /**
- * audit.purge: deletes entries that are older than the retention. The purge of a tenant
- * (jobs/purge-tenants.ts) restates the rows that grant rights first (restate-rights.ts). This operation then
- * writes a mark and its entry in one short transaction: from then on the entries up to the mark count as
- * deleted. A log with many kinds of entries gets several marks, each in a short transaction of its own. At
- * last the job deletes the entries in small batches, which lock nothing that an append needs. A crash before
- * that leaves rows below the mark, which nothing reads and the next purge deletes.
+ * audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts)
+ * restates the rows that grant rights first (restate-rights.ts). This operation then writes a mark and its entry in one
+ * short transaction: from then on the entries up to the mark count as deleted. A log with many kinds of entries gets
+ * several marks, each in a short transaction of its own. Finally the job deletes the entries in small batches, which
+ * lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
+ * purge deletes.
  */
 import type { ChainedEntry } from '@eaas/audit'
 import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/formats/chain.js'
@@ -32,8 +32,8 @@ import { findUnprovenTime, getAgreedTime, monthsBefore } from './shared/purge-ti
 /** The share of a tenant's entries that one purge may take by default. */
 const DEFAULT_MAX_SHARE = 0.5
 /**
- * Writing the count of a kind takes some 20 µs. Each statement counts that many entries, so a mark has less
- * than twice that many kinds.
+ * Kinds of entries in a mark: writing the count of a kind takes some 20 µs. Each statement counts this many entries, so
+ * a mark has less than twice as many kinds.
  */
 const MARK_KINDS = 10_000
 
@@ -41,21 +41,15 @@ export interface PurgeOptions {
   retentionMonths: number
   /** share of the entries that may be purged, 0 to 1 */
   maxShare?: number
-  /**
-   * purge also what would be held back, because of the clock or of the share; the entry of the purge states
-   * this reason
-   */
+  /** also purge what would be held back because of the clock or the share; the entry of the purge states this reason */
   resume?: string | undefined
-  /** a dry run that returns also what is held back, and why, instead of being refused */
+  /** a dry run that also returns what is held back, and why, instead of being refused */
   isReview?: boolean
   /** only return what would be purged */
   dryRun?: boolean
   /** no entry after this one is purged, however old it is */
   through_id?: number
-  /**
-   * the hash that this entry must have by the verification, as it had when the purge was planned and in the
-   * archive
-   */
+  /** the hash that the verification must find for this entry: the one in the plan of the purge and in the archive */
   through_hash?: Uint8Array | undefined
   /**
    * approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is
@@ -79,7 +73,7 @@ export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
   purged_through: number
   entries: number
-  /** rows that grant rights and whose last entry goes: they are restated before */
+  /** rows that grant rights and whose last entry would be purged: they are restated first */
   restates: number
   cutoff: string
   /** why a server does not purge these entries; only in a review */
@@ -87,14 +81,14 @@ export interface PurgePlan {
 }
 
 /**
- * What a purge would take, with the hash of the last entry by the verification; undefined if nothing was
- * verified.
+ * What a purge would take, with the hash that the verification found for the last entry; the hash is undefined if
+ * nothing was verified.
  */
 export type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
 /**
- * Thrown when the verification before the marks found other entries than the one by which the purge was
- * planned. What it archived is not of this log then.
+ * Thrown when the verification before the marks finds other entries than the verification by which the purge was
+ * planned. What the purge archived is then not of this log.
  */
 export class OtherEntriesRefusal extends Refusal {
   override readonly name = 'OtherEntriesRefusal'
@@ -125,8 +119,8 @@ interface MarkPlan extends Omit<PurgePlan, 'restates'> {
 }
 
 /**
- * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very
- * many kinds: to be called until it marks none. Returns what it marked, a dry run all that would be marked.
+ * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds:
+ * call it until it marks none. Returns what it marked or, in a dry run, all that would be marked.
  * @throws Refusal E_STATE if the purge is implausible
  */
 export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
@@ -164,12 +158,11 @@ async function decide(
   const held = resume === undefined ? await findHold(sql, candidate, { maxShare, now }) : undefined
   if (held !== undefined && !isReview) throw heldBack(held)
   const end_id = options.through_id ?? through_id
-  // Not read again when the decision is made under the lock of the head: what was verified once stays as it
-  // was written.
+  // The decision under the lock of the head does not verify again: what was verified once stays as it was written.
   const valid = await verify(services, state, { id: end_id, every: markKinds })
   const hash = valid.noted.get(end_id)
   if (!hash) {
-    // The verification began after a mark that was not there before.
+    // The verification began after a later mark was written.
     const later = await findLastMark(sql, candidate.tenant_id)
     if (isSameMark(mark, later)) throw overtaken()
     const again = { ...options, maxShare, resume, isReview, dryRun, markKinds, verify, through_hash }
@@ -206,7 +199,7 @@ export async function findLeft(
   return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
 }
 
-/** Whether a purge left anything, by the time that a purge goes by. Writes nothing. */
+/** Whether a purge left anything, by the time that purges use. Writes nothing. */
 export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
   return async ({ services, state, sql }) => {
     const now = await getAgreedTime(services, sql)
@@ -237,7 +230,7 @@ async function findCandidate(
   return { tenant_id, after_id: mark?.purged_through ?? 0, through_id: last_id, cutoff }
 }
 
-/** Why these entries are kept until an operator looks, although they are due; undefined if they are not. */
+/** Why these entries are held back for an operator although they are due; undefined if they are not held back. */
 export async function findHold(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,
@@ -274,14 +267,14 @@ async function planMark(
   const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
   const hash = noted.get(purged_through)
   if (!hash) throw overtaken()
-  // Its own MAC does not say that the entries after it follow from it: somebody may show entries of another
+  // The entry's own MAC does not say that the entries after it follow from it: an attacker may show entries of another
   // history for a moment.
   if (!entry || !equalBytes(entry.hash, hash)) throw notVerified('entry_altered', purged_through)
   if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
 }
 
-/** Counts entries by kinds, from the first one until there are many kinds; returns how far it came. */
+/** Counts entries by kinds, from the first one until there are many kinds; returns how far it counted. */
 async function countFirst(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,
@@ -340,7 +333,7 @@ export function verifyOnce(): VerifyOnce {
   }
 }
 
-// A log that was tampered with must stay as it is: after a purge nobody could tell any more.
+// A log that was tampered with must stay as it is: after a purge, the tampering could no longer be found.
 async function verifyWhole(services: Services, state: TenantState, noted: NotedEntries): Promise<ValidLog> {
   const log = await readValidLog(services, state, { noted })
   if (!log.valid) throw notVerified(log.reason, log.broken_at)

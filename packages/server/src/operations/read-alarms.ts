@@ -1,5 +1,5 @@
 /**
- * What operators watch over HTTP. Writes no entry, because a monitor calls it every minute; and it is answered while
+ * What operators monitor over HTTP. Writes no entry, because a monitor calls it every minute. It is answered even while
  * the installation's own log has an alarm, when no other call of operators is.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -12,7 +12,7 @@ import type { CheckedHealth } from './check-health.js'
 
 /** An alarm about a log, and what to do about it. */
 export interface AlarmView {
-  /** the tenant's id; null of the installation's own log */
+  /** the tenant's id; null for the installation's own log */
   tenant_id: string | null
   code: (typeof ALARM_CODES)[number]
   /** what is wrong */
@@ -61,7 +61,7 @@ interface Status<Ages> {
   invalid_logs: number | null
 }
 
-/** Says how the server is, and how old its backups and what guards its logs are. */
+/** Reports the state of the server, and the ages of its backups and of what guards its logs. */
 export function readStatus<Ages>(sources: {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Ages

@@ -22,9 +22,9 @@ import type { Sql } from '../store/db.js'
 import { getHead, signHead } from './shared/audit-log.js'
 
 /**
- * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. By actor,
- * end user, purpose and context it reads every entry of the range. With any filter of entries it is a search: a
- * tenant's searches run one after another, and end when nobody waits for them any more.
+ * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. A filter by
+ * actor, end user, purpose or context reads every entry of the range. Any filter of entries makes it a search: a
+ * tenant's searches run one after another, and end when the caller no longer waits.
  *
  * @throws Refusal E_VALIDATION if that range is too long, OverloadError if too many searches wait
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it

@@ -18,8 +18,8 @@ export function readTenantForOperator(): Operation<OperatorTenant> {
 
 /**
  * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, the current one by default; lists the calls
- * without an entry, which other processes write within some seconds, and what each API key does today. All of the tenant,
- * as the log: whatever keys the caller is limited to. Runs in turn with the tenant's searches of the log.
+ * without an entry, which other processes write within some seconds, and what each API key does today. Covers the whole
+ * tenant, as the log does, whatever keys the caller is limited to. Takes turns with the tenant's searches of the log.
  *
  * @throws OverloadError if too many of them wait
  */

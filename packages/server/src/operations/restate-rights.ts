@@ -27,9 +27,8 @@ interface Restatement {
 }
 
 /**
- * Restates rows whose last entry is not after an id; to be called until it restates none. Returns how many.
- * The purge verifies the log after it, and finds by that if somebody hid a row, or put an older one back,
- * while they were restated.
+ * Restates rows whose last entry is not after an id; call it until it restates none. Returns how many. The purge
+ * verifies the log afterwards, which shows if a row was hidden, or an older one restored, meanwhile.
  */
 export function restateRights({ through_id }: { through_id: number }): Operation<number> {
   return async ({ state, caller, sql }) => {

@@ -10,7 +10,7 @@ import { countWraps } from '../store/version-uses.js'
 import { nextRotation, viewKey, writeKey, writeKeyVersions } from './shared/key-rows.js'
 import { currentVersion, getKeyInState } from './shared/key-use.js'
 
-/** Rotates a key, as often as a caller may. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
+/** Rotates a key for a caller, within the limits for callers. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async (context) => {
     const key = await getKeyInState(context.state, key_id, 'rotateKey')
@@ -38,8 +38,8 @@ export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.K
 }
 
 /**
- * Rotates a key whose current version wrapped as many DEKs as a version is to wrap; the entry says how many. Does
- * nothing if another process rotated it first, or if the tenant is suspended. @throws Refusal E_LIMIT
+ * Rotates a key whose current version wrapped `rotateAfterWraps` DEKs or more; the entry says how many. Does nothing if
+ * another process rotated it first, or if the tenant is suspended. @throws Refusal E_LIMIT
  */
 export function rotateKeyAfterWraps({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {

@@ -11,11 +11,11 @@ import { rewrapStoreKey } from '../store/store-keys.js'
 import { assertStoreKeys, listUsable } from './shared/store-keys.js'
 
 /**
- * Rotates the root key: nothing else is sealed under it, so servers that run go on, and those that start need the
+ * Rotates the root key. It wraps nothing but store keys, so running servers continue, and servers that start need the
  * new one. Returns how many store keys were wrapped.
  *
- * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile.
- * Nothing was changed then
+ * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile. Nothing
+ * was changed then
  */
 export async function rotateRootKey(
   services: Services,

@@ -1,7 +1,7 @@
 /**
- * Replaces the store key: makes a new one, replaces the secrets that no other rotation does, seals every other
- * secret again, and deletes those before. Called by the operator; has no route. Each call makes a store key of
- * its own, also after one that was ended half-way: that one's may be known to whoever had the root key then.
+ * Replaces the store key: makes a new one, replaces the secrets that no other rotation replaces, seals every other
+ * secret again, and deletes the earlier store keys. Called by the operator; has no route. Each call makes its own store
+ * key, even after a call that ended half-way: an attacker who had the root key then may know that call's store key.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
@@ -42,7 +42,7 @@ const WORKING = 1 / 4
 const MOST_NUMBER = 2_000_000_000
 /** Most rows that a refusal names. */
 const MOST_NAMED = 10
-/** Between two looks whether the new store key may seal, in milliseconds. */
+/** Between two checks whether the new store key may seal, in milliseconds. */
 const LOOK_MS = 500
 
 export interface StoreKeyRotation {
@@ -52,13 +52,13 @@ export interface StoreKeyRotation {
   resealed: number
   /** how many keys got a new version */
   rotated_keys: number
-  /** keys that got none, by what prevented it */
+  /** keys that got none, and what prevented it */
   unrotated_keys: { tenant_id: string; key_id: string; reason: string }[]
 }
 
 export interface RotateStoreKeyOptions {
   provider: RootKeyProvider
-  /** seals the same signing key, pepper and audit keys again, in place of new ones: when nothing leaked */
+  /** seals the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked */
   keepsSecrets?: boolean
   /** gives each active key of each tenant a new version first */
   rotatesKeys?: boolean
@@ -92,7 +92,8 @@ export async function rotateStoreKey(
   const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
   let before: number
   let left: number
-  // Again while it helps: a server that has not read the new store key yet may have sealed something under the old one.
+  // Repeats while it helps: a server that has not read the new store key yet may have sealed something under the old
+  // one.
   do {
     before = resealed
     const tenants = await renewTenants(services, { number, keepsSecrets, signal, onProgress })
@@ -119,7 +120,7 @@ async function isCompleted(services: Services, number: number, resealed: number)
   }
 }
 
-// Before anything is sealed again: the seal of a key's current version tells whether it is of before the rotation.
+// Called before anything is sealed again: the seal of a key's current version tells whether it predates the rotation.
 async function rotateKeys(
   services: Services,
   number: number,
@@ -150,7 +151,7 @@ async function resealKeys(
 ): Promise<number> {
   const { sql } = services
   let resealed = 0
-  const [, ...tables] = SEALED_TABLES // what tenants have is renewed
+  const [, ...tables] = SEALED_TABLES // the first one, of tenants, is left to `renewTenants`
   for (const table of tables) {
     for (let after: SealedRow | undefined; ; ) {
       signal?.throwIfAborted()
@@ -203,13 +204,13 @@ async function assertNotRefused({ sql }: Services, number: number): Promise<void
 }
 
 async function begin(services: Services, provider: RootKeyProvider): Promise<number> {
-  const number = ((await listStoreKeys(services.sql)).at(-1)?.number ?? 0) + 1 // none that a process may hold still
+  const number = ((await listStoreKeys(services.sql)).at(-1)?.number ?? 0) + 1 // no process can hold this one
   if (number > MOST_NUMBER) {
     const message = `the store key ${number - 1} is not one that eaas made: delete its row from store_keys`
     throw new Refusal('E_STATE', message)
   }
   const rows = await listUsable(services.sql)
-  await openStoreKeys(services.sql, provider) // or it would wrap the new one with a root key that was replaced since
+  await openStoreKeys(services.sql, provider) // otherwise a root key that was replaced since could wrap the new one
   const { row } = await makeStoreKey(provider, number)
   await recordWith(services, { step: 'begun', number }, async (transaction) => {
     await assertStoreKeys(transaction, rows)
@@ -233,7 +234,7 @@ async function recordWith(
   services.committer.watches.get(INSTALLATION_ID).commit(head)
 }
 
-// One that does not open is left as it is, and counted at the end.
+// A secret that does not open is left as it is, and counted at the end.
 function reseal(
   { storeKeys }: Services,
   purpose: (typeof SEALED_TABLES)[number]['purpose'],

@@ -85,7 +85,7 @@ export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operatio
       const bytes = openBundle(key, sealed)
       return {
         entries: [{ action: 'decrypt', key_id, key_version: sealed.key_version }],
-        // That it is not text says something of the plaintext, so the entry comes before that too.
+        // Refusing what is not text reveals something about the plaintext, so the entry comes before that too.
         release: () => ({ plaintext: writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding) }),
         secrets: [bytes],
       }

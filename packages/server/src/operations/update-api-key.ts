@@ -54,7 +54,7 @@ export function updateApiKey({
     if (loosens(row, { ...row, ...wanted })) assertGrantable(caller, permissions)
     if (changes.keys !== undefined) {
       wanted.keys = await readKeyList(state, caller, changes.keys)
-      // Each permission counts for each key: whoever adds keys grants every permission on them.
+      // Each permission counts for each key: a caller that adds keys grants every permission on them.
       if (await addsKeys(state, row.keys, wanted.keys)) assertGrantable(caller, permissions)
     }
     const isResumed = wanted.expires_at !== undefined && apiKeyStatus(row, now) === 'expired'
@@ -88,7 +88,7 @@ function recordedChange({ rowKey }: TenantState, row: ApiKeyRow, changes: Partia
 }
 
 /**
- * Has an API key that is over its budget expire now; a person resumes it with another `expires_at`. The row is that of
+ * Makes an API key that is over its budget expire now; a person resumes it with another `expires_at`. `row` comes from
  * the state that is decided on.
  */
 export function expireApiKey(row: ApiKeyRow): Operation<void> {

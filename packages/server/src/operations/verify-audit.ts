@@ -23,7 +23,7 @@ export interface VerifyScope {
   /** the keys that may have signed it; by default those of the installation */
   signers?: PublicKeys | undefined
   onProgress?: ((entries: number) => void) | undefined
-  /** aborted when nobody waits for the answer any more */
+  /** aborted when no caller waits for the answer any more */
   signal?: AbortSignal | undefined
 }
 
@@ -60,8 +60,7 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
   }
 }
 
-// If the newest anchor is not as the server wrote it, that is alarmed about; it says nothing of the tenant
-// then.
+// A newest anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant.
 async function findAnchored({ sql, installationKey }: Services, tenant_id: string): Promise<Witness | undefined> {
   try {
     const anchor = await readAnchor(sql, installationKey)

@@ -1,7 +1,7 @@
 /**
- * What bounds a JSON body before it is parsed, as its bytes arrive: how many pieces it comes in, how deep it is
- * and how many values it has. A caller decides into how many pieces its body is cut: each piece costs the server
- * time, and as an object of its own a hundred times its memory.
+ * Bounds a JSON body as its bytes arrive, before it is parsed: its number of pieces, its depth and its number of
+ * values. A caller decides into how many pieces its body is cut: each piece costs the server time and, kept as an
+ * object, a hundred times its memory.
  */
 import { Refusal } from '../../runner/refusal.js'
 
@@ -11,7 +11,7 @@ import { Refusal } from '../../runner/refusal.js'
  */
 const MAX_PIECES = 16_384
 
-/** Counts the pieces of a body; to be called for each. Returns whether there are too many. */
+/** Creates the counter of a body's pieces: call it for each; it returns whether there are too many. */
 export function createPieceCount(): () => boolean {
   let pieces = 0
   return () => ++pieces > MAX_PIECES
@@ -59,8 +59,8 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const BACKSLASH = 0x5c
 /**
- * Bytes of a string that are looked at one by one before the rest is searched for its end: in shorter strings
- * a search costs more.
+ * Bytes of a string that are checked one by one before the rest is searched for its end: in shorter strings a search
+ * costs more.
  */
 const STRING_BYTES = 16
 /** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
@@ -77,10 +77,7 @@ export interface StructureCount {
  */
 export type OnBracket = (byte: number, at: number, depth: number) => void
 
-/**
- * Creates the measure of one body. A body that is not JSON is measured as far as possible; the parser refuses
- * it.
- */
+/** Creates the counter of one body. A body that is not JSON is counted as far as possible; the parser refuses it. */
 export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let depth = 0
   let values = 1

@@ -1,6 +1,6 @@
 /**
- * Reads JSON bodies: only UTF-8, with a limited depth and number of values; an empty body where none is
- * needed. Of a member that is given twice the last counts, as in `JSON.parse`.
+ * Reads JSON bodies: only UTF-8, with a limited depth and number of values; an empty body where none is needed. The
+ * last of repeated members counts, as in `JSON.parse`.
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -49,8 +49,8 @@ export function readJsonBodies(app: FastifyInstance): void {
 }
 
 /**
- * Parses a body whose structure was counted; an empty one is undefined. Of a repeated member the last one
- * counts. @throws Refusal E_MALFORMED_REQUEST
+ * Parses a body whose structure was counted; an empty one is undefined. The last of repeated members counts. @throws
+ * Refusal E_MALFORMED_REQUEST
  */
 function parseCounted(body: Uint8Array): unknown {
   if (body.length === 0) return undefined
@@ -96,7 +96,7 @@ function parseIfJson(bytes: Uint8Array): unknown {
 interface Bounds {
   /** most bytes of the body */
   limit: number
-  /** none of a call that was not admitted, whose body is not read */
+  /** null for a call that was not admitted, whose body is not read */
   holding: Holding | null
 }
 
@@ -154,7 +154,7 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     const { bytes } = collected
     const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
     try {
-      hold(Number(payload.headers?.['content-length'] ?? 0)) // before it is sent: what is admitted arrives as a whole
+      hold(Number(payload.headers?.['content-length'] ?? 0)) // before it is sent: an admitted body arrives whole
     } catch (error) {
       reject(error)
       return

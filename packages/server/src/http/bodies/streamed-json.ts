@@ -1,7 +1,7 @@
 /**
- * Parses a long JSON body item by item as it arrives, so that no call waits until all of it is parsed. Items
- * are the objects in arrays that are members of the body, such as the operations of a batch. They are taken
- * out, and an object with its number replaces each. Items and remainder are JSON if and only if the body is.
+ * Parses a long JSON body item by item as it arrives, so that no call waits until all of it is parsed. Items are the
+ * objects in arrays that are members of the body, such as the operations of a batch. Each is taken out, and replaced by
+ * an object with its number. Items and remainder are JSON if and only if the body is.
  */
 import { Refusal } from '../../runner/refusal.js'
 import { type BodyBytes, collectBytes, createStructureCount, type StructureCount } from './body-bounds.js'

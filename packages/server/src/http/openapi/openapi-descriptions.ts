@@ -247,7 +247,7 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   },
 }
 
-/** The same of operators' calls. */
+/** The same for operators' calls. */
 export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   OperatorTenantList: {
     tampered: {

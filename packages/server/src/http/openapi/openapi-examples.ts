@@ -12,8 +12,8 @@ const WRAPPED_KEY = 'AQAAAAE40Zo2BaLIUaPdf4/8Lpkytq8BcrnxAtv2HETOItSZzZVKfGkiDJs
 const PUBLIC_KEY = 'eaas-audit+746d2be3+AQTAqp+IeMBo55+c9jsuIVmLsaWjJRVszPK0+e0Z8sqF'
 
 /**
- * By name; by `Schema.name` or `operationId.name`, the latter in answers, where that name has another value. A
- * state is the first that there is, and an optional property without a value is left out.
+ * Values by property name, or by `Schema.name` or (in answers) `operationId.name` where that one has another value. A
+ * state is the first of its enum, and an optional property without a value is left out.
  */
 const VALUES: Readonly<Record<string, unknown>> = {
   // Keys
@@ -200,8 +200,8 @@ export const EXAMPLE_EXPORT = [
   .join('')
 
 /**
- * Makes the example of a schema of the document. `scopes` name it, most specific first: the call that answers
- * it, and the schema. @throws when a property must be there and has no value here
+ * Makes the example of a schema of the document. `scopes` name it, most specific first: the call that answers it, and
+ * the schema. @throws when a required property has no value here
  */
 export function exampleOf(
   schema: JsonSchema,

@@ -13,12 +13,11 @@ export interface Link {
 }
 
 /**
- * The id of the path that was called, and the whole answer, of which the other call ignores the fields that
- * it does not take.
+ * The id in the path that was called, and the whole answer; the other call ignores the fields that it does not take.
  */
 const SAME_KEY = { parameters: { id: '$request.path.id' }, requestBody: '$response.body' }
 
-/** What an answer that names no new resource is for. */
+/** Which calls take an answer that names no new resource. */
 const LINKS: Partial<Record<OperationId, readonly Link[]>> = {
   wrap: [
     { operationId: 'unwrap', ...SAME_KEY },
@@ -31,7 +30,7 @@ const LINKS: Partial<Record<OperationId, readonly Link[]>> = {
 
 /** Lists the links of a route's answer, by the operation that they lead to; none for most routes. */
 export function linksOf({ operationId, path, status }: ServedRoute, all: readonly Route[]): Record<string, Link> {
-  // Which version a call is about, a new key does not say.
+  // A new key does not say which version a call is about.
   const isById = (route: Route) => route.path.startsWith(`${path}/:id`) && !route.path.includes(':version')
   const created = status === 201 ? all.filter(isById) : []
   const byId = created.map(

@@ -19,7 +19,7 @@ export function problemsOf(row: ServedRoute): Map<number, ProblemCode[]> {
 
 function codesOf({ isOperators, method, path, body, query, ...row }: ServedRoute): ProblemCode[] {
   const { serverMode, problems = [] } = row
-  // Whatever the call, naming an end user takes a permission and a valid name.
+  // In any call, naming an end user needs a permission and a valid name.
   const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_MISSING_PERMISSION', 'E_INTERNAL']
   // The installation is never suspended, and its operators get no permission to name an end user.
   if (!isOperators) codes.push('E_TENANT_SUSPENDED', 'E_VALIDATION')

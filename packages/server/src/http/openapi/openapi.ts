@@ -77,7 +77,7 @@ export function serveOperatorsOpenApi(app: FastifyInstance, routes: readonly Ser
   })
 }
 
-/** Builds the document of operators' calls. Its paths begin at /admin, beside which it is. */
+/** Builds the document of operators' calls. Its paths begin at /admin, where the document itself is. */
 function operatorsOpenApiDocument(routes: readonly ServedRoute[]): OpenApiDocument {
   const components = componentSchemas(OPERATOR_SCHEMAS, OPERATOR_PROPERTIES)
   return {
@@ -387,7 +387,7 @@ function schemaRef(schema: unknown): { $ref: string } {
   return { $ref: refTo(nameOf(schema)) }
 }
 
-/** @throws for a schema that `wire` does not export */
+/** @throws for a schema that neither `wire` nor the operators' schemas export */
 function nameOf(schema: unknown): string {
   const name = COMPONENTS.get(schema)
   if (!name) throw new Error('a route has a schema without a name: export it from protocol/wire')

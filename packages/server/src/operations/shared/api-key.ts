@@ -1,4 +1,4 @@
-/** What the operations on API keys share: what a key may be given, its secret, its row, and its view. */
+/** What the operations on API keys share: what an API key may be given, its secret, its row, and its view. */
 
 import type { KeyObject } from 'node:crypto'
 import { randomUUID } from 'node:crypto'
@@ -61,8 +61,8 @@ export function assertGrantable({ apiKey }: Caller, permissions: readonly HeldPe
 }
 
 /**
- * Reads the keys that an API key is to be limited to; null is all. A caller that is limited itself grants only
- * keys of its own list, and finds no others. The state is as the caller sees it.
+ * Reads the keys that an API key will be limited to; null is all. A caller that is limited itself grants only keys of
+ * its own list, and finds no others. The state is as the caller sees it.
  *
  * @throws Refusal E_MISSING_PERMISSION, E_NOT_FOUND
  */
@@ -80,7 +80,7 @@ export async function readKeyList(
   return [...new Set(list)]
 }
 
-/** What would lead an API key around its budgets: others that it makes or changes, and keys that it takes home. */
+/** The permissions by which an API key could evade its budgets: managing API keys, and exporting keys. */
 const AROUND_BUDGETS: readonly HeldPermission[] = ['api_keys:manage', 'keys:export']
 
 /** Writes budgets as a row has them; null is none. */
@@ -88,13 +88,13 @@ export function rowBudgets(budgets: Budgets | null): string | null {
   return budgets && writeBudgets(budgets)
 }
 
-/** @throws Refusal E_VALIDATION if an API key has budgets and a permission that leads around them */
+/** @throws Refusal E_VALIDATION if an API key has budgets and a permission that evades them */
 export function assertBudgetHolds({ budgets, permissions }: Pick<ApiKeyRow, 'budgets' | 'permissions'>): void {
   if (budgets === null || !permissions.some((permission) => AROUND_BUDGETS.includes(permission))) return
   throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.budgets)
 }
 
-/** Whether a list has keys that another one has not. Ids are those of keys that exist. */
+/** Whether a list has keys that the one before lacks. Ids are those of keys that exist. */
 export async function addsKeys(state: TenantState, before: KeyList, after: KeyList): Promise<boolean> {
   if (before === null) return false
   if (after === null || findFolderOutside(before, after) !== undefined) return true
@@ -106,9 +106,9 @@ export async function addsKeys(state: TenantState, before: KeyList, after: KeyLi
 }
 
 /**
- * An API key that expired needs no room, so one that is resumed needs it as a new one does.
+ * An expired API key takes no room, so resuming one needs room as creating one does.
  *
- * @throws Refusal E_LIMIT if the tenant has as many that can be used as it may
+ * @throws Refusal E_LIMIT if the tenant already has as many usable API keys as it may
  */
 export async function assertRoomForOne(sql: Queryable, tenant_id: string, now: number): Promise<void> {
   if (await hasUsableApiKeys(sql, tenant_id, { count: MAX_API_KEYS, at: new Date(now).toISOString() })) {
@@ -144,8 +144,8 @@ export function newApiKey(
 }
 
 /**
- * Gets an API key by its id. A caller that is limited to keys finds only those that are limited to some of
- * these, not those of no key, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
+ * Gets an API key by its id. A caller that is limited to keys finds only API keys that are limited to some of those,
+ * and none with an empty list, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
  */
 export async function getApiKey(
   state: TenantState,
@@ -174,7 +174,8 @@ export async function writeApiKey(
     rowKey,
   }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
 ): Promise<ApiKeyRow> {
-  // The digest may have been made again under a new pepper since the row was read; the MAC shows that nothing else was.
+  // The digest may have been made again under a new pepper since the row was read; the MAC shows that nothing else
+  // changed.
   const digest = await lockDigest(sql, row)
   const current = authentic<ApiKeyRow>({ ...row, ...digest }, apiKeyMac, rowKey)
   const changed = withMac({ ...current, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
@@ -190,7 +191,7 @@ export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
     id: row.api_key_id,
     name: row.name,
     prefix: row.prefix,
-    permissions: row.permissions as Permission[], // those of an operator's are read by the command alone
+    permissions: row.permissions as Permission[], // only the command reads an operator's
     status: apiKeyStatus(row, now),
     created_at: row.created_at,
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),

@@ -59,10 +59,7 @@ export function signHead({ services, state }: Context, { last_id, hash }: Head):
   }
 }
 
-/**
- * Signs what a part of a log that ends at a position ends with; the entries from there must be known to lead
- * to the head.
- */
+/** Signs the end of a part of a log; the caller must know that the entries from there lead to the head. */
 export function signEnd(
   { services, state }: Context,
   { end, head, created_at }: { end: Position; head: Head; created_at: string },

@@ -34,8 +34,8 @@ export interface Covering {
 }
 
 /**
- * Finds them; undefined if the tenant is not covered yet, or if the installation's log is not as the server
- * wrote it.
+ * Finds the anchor and the links; undefined if the tenant is not covered yet, or if the installation's log is not as
+ * the server wrote it.
  *
  * @throws Refusal E_STATE if none of the entries that are demanded can be linked
  */
@@ -45,7 +45,8 @@ export async function findCovering(
   { known, demanded }: ToLink = { known: [], demanded: [] },
 ): Promise<Covering | undefined> {
   const { sql, installationKey } = services
-  // Before the log is read: what it shows is of this time or later, and a checkpoint of later entries is signed later.
+  // Read before the log: what the log shows is of this time or later, and a checkpoint of later entries is signed
+  // later.
   const created_at = new Date(services.now()).toISOString()
   const anchor = await readAnchor(sql, installationKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
@@ -89,7 +90,7 @@ async function findLinks(
   { sql, signingKey, installationKey }: Services,
   { anchor, head, known, demanded }: { anchor: ChainedEntry; head: Head } & ToLink,
 ): Promise<ExportLinks | undefined> {
-  // A checkpoint of a later entry is refused by who verifies, whatever the export links.
+  // The verifier refuses a checkpoint of a later entry, whatever the export links.
   const wanted = new Set([...known, ...demanded].filter((id) => id <= head.last_id))
   if (wanted.size === 0) return undefined
   const hashes = new Map<number, Uint8Array>()
@@ -100,8 +101,8 @@ async function findLinks(
   }
   try {
     const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
-    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing of what the
-    // later ones cover.
+    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing about what the later ones
+    // cover.
     if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
       throw new Refusal(
         'E_STATE',

@@ -42,7 +42,7 @@ export async function writeKey(
   return changed
 }
 
-/** How a version is changed that is destroyed. */
+/** The changes that destroy a version. */
 export const ERASED = { status: 'destroyed', wrapped_kek: null } as const
 
 /**

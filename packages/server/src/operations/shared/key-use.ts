@@ -88,7 +88,7 @@ export function wrappingFor({ row, aad }: Pick<OpenKeyVersion, 'row' | 'aad'>, u
 /** What every AAD of format 2 of a version begins with, and the last AAD, while the version is in memory. */
 const aads = new WeakMap<OpenKeyVersion['row'], { head: Uint8Array; use: WrapUse; wrapping: Wrapping }>()
 
-/** What a call states of the use of its wrapped key: the use, and what its entry says of it. */
+/** What a call states about the use of its wrapped key: the use, and what its entry says about it. */
 export interface StatedUse {
   use: WrapUse | undefined
   recorded: NonNullable<EntryNote['metadata']> | undefined
@@ -99,8 +99,8 @@ const UNSTATED: StatedUse = { use: undefined, recorded: undefined }
 type Stated = Pick<wire.Wrap, 'purpose' | 'context' | 'record'>
 
 /**
- * Reads what a call states (wrapped-key-v2.md 3 and 4). The calls of a batch often state the same: then it is the
- * same object, for which neither AAD nor metadata are made again.
+ * Reads what a call states (wrapped-key-v2.md 3 and 4). The calls of a batch often state the same: then they get the
+ * same object, for which neither AAD nor metadata is made again.
  */
 export function readStatedUse({ auditKey }: Pick<TenantState, 'auditKey'>, stated: Stated): StatedUse {
   const { purpose, context, record } = stated
@@ -140,7 +140,7 @@ function makeStatedUse(auditKey: AuditKey, { record = 'values', ...stated }: Sta
   return { use, recorded }
 }
 
-/** Names of contexts are few, and a text that is made anew is slow to become the name of a member. */
+/** Names of contexts are few, and a newly made string is slow as a member's name. */
 const memberNames = new Map<string, string>()
 const MOST_MEMBER_NAMES = 1_000
 

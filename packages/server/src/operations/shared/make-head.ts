@@ -1,6 +1,6 @@
 /**
- * Makes the head of a log again, when it is missing or not of the last entry: of the entries, and of no copy
- * (chain.md 10).
+ * Makes the head of a log again when it is missing, forged or not of the last entry: from the entries, never from a
+ * copy (chain.md 10).
  */
 import type { AuditKey } from '../../audit/formats/chain.js'
 import { equalBytes, type Head, headMac, isHeadAuthentic, isKeptHeadAuthentic } from '../../audit/formats/chain.js'

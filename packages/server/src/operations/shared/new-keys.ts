@@ -10,7 +10,7 @@ import { Refusal } from '../../runner/refusal.js'
 import type { Transaction } from '../../store/db.js'
 import { insertKeys, insertKeyVersions, type NewKeyRow, type NewKeyVersionRow } from '../../store/keys.js'
 
-/** A key that is about to be created, with its secrets wrapped by the root key. */
+/** A key that is about to be created, with its secrets sealed under the store key. */
 export interface NewKey {
   key_id: string
   name: string
@@ -35,7 +35,7 @@ export function creationEntry({ key_id, name }: NewKey): EntryNote {
   return { action: 'key.create', key_id, key_version: 1, metadata: { folder: folderOf(name), name } }
 }
 
-/** Whether a caller may create a key of this name: one that is limited to keys, in its own folders only. */
+/** Whether a caller may create a key of this name; a caller that is limited to keys may only in its own folders. */
 export function mayCreate({ apiKey }: Caller, name: string): boolean {
   return !apiKey || isListed(apiKey.keys, { key_id: '', folder: folderOf(name) })
 }
@@ -45,10 +45,7 @@ export function outsideFolders(): Refusal {
   return new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
 }
 
-/**
- * Writes the rows of new keys, whose entries stand at a position and after it in the same order; returns the
- * keys.
- */
+/** Writes the rows of new keys, whose entries begin at a position, in the same order; returns the keys. */
 export async function writeNewKeys(
   { state, services }: Context,
   transaction: Transaction,

@@ -1,6 +1,6 @@
 /**
- * A call by an operator's API key. The installation's log has its entry before anything is done, so where that log
- * cannot record, nothing is done or told.
+ * A call by an operator's API key. The installation's log records it before anything is done, so if that log cannot
+ * record it, nothing is done or answered.
  */
 import { DETAILS, INSTALLATION_ID, isUuid } from '@eaas/protocol'
 import type { Caller, EntryNote, Operation, Services } from '../../runner/operation.js'

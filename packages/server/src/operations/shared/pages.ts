@@ -18,7 +18,7 @@ export interface Page<Row> {
   after: Row | undefined
 }
 
-/** Reads `limit` rows from `offset` on, a page when it is wanted; none is empty. */
+/** Reads `limit` rows from `offset` on, each page when it is wanted; no page is empty. */
 export async function* readPages<Row, View>(
   { limit, offset, pageRows = PAGE_ROWS }: { limit: number; offset: number; pageRows?: number },
   readPage: (page: Page<Row>) => Promise<readonly Row[]>,

@@ -1,4 +1,4 @@
-/** The time that a purge goes by: nothing is purged by a clock that may be wrong. */
+/** The time that a purge uses: nothing is purged by a clock that may be wrong. */
 import type { Services } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import { hasEntryBetween } from '../../store/audit-purge.js'

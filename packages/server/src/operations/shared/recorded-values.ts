@@ -1,4 +1,4 @@
-/** What the entries of changes say of the rights that they grant (chain.md 12). Pure. */
+/** What the entries of changes say about the rights that they grant (chain.md 12). Pure. */
 import { createHash } from 'node:crypto'
 import * as protocol from '@eaas/protocol'
 
@@ -7,7 +7,7 @@ export function recordGrant(grant: protocol.Grant): protocol.RecordedGrant {
   return protocol.recordGrant(grant, sha256)
 }
 
-/** What an API key was granted before a change, of what the change made different. */
+/** What an API key was granted before a change, limited to what the change made different. */
 export function recordGrantBefore(before: protocol.Grant, after: protocol.Grant): protocol.RecordedGrant {
   return protocol.recordGrantBefore(before, after, sha256)
 }

@@ -24,9 +24,10 @@ import { getPeppers } from '../../store/peppers.js'
 import { renewApiKeys } from './renew-tenant.js'
 
 /**
- * Makes a new signing key, a new pepper and a new key of the installation's log in one transaction, with the entry that has the
- * statement about the signing key and is the first under the log's new key (chain.md 14). With `isKept` they stay. Does nothing where the store key of that number seals them already. Returns
- * the number of rows that it wrote.
+ * Makes a new signing key, a new pepper and a new key of the installation's log in one transaction. Its entry has the
+ * statement about the signing key, and is the first under the log's new key (chain.md 14). With `isKept`, it only seals
+ * the same ones again. Does nothing if the store key of that number seals them already. Returns the number of rows that
+ * it wrote.
  *
  * @throws OpenError, Refusal, ChangedMeanwhileError
  */
@@ -77,7 +78,7 @@ export async function renewInstallation(services: Services, number: number, isKe
   return head === undefined ? 0 : 1
 }
 
-// While API keys wait for the former pepper, the two stay: there are never more.
+// While API keys still need the former pepper, both peppers stay: there are never more than two.
 function renewPepper(
   storeKeys: StoreKeys,
   { pepper, wrapped_pepper, wrapped_former_pepper: former }: InstanceSecrets,

@@ -22,7 +22,9 @@ const PAGE_ROWS = 1_000
 /** How often a renewal is tried if rows change meanwhile. */
 const ATTEMPTS = 3
 
-/** Thrown when a row changed meanwhile, as a digest does that takes a new pepper. Nothing was written. */
+/**
+ * Thrown when a row changed meanwhile, as an API key's does when its digest takes a new pepper. Nothing was written.
+ */
 export class ChangedMeanwhileError extends Error {
   override readonly name = 'ChangedMeanwhileError'
 
@@ -46,12 +48,13 @@ export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head: each row
- * and mark is verified under the old key and gets a MAC under the new one, the entry and the head have theirs under the new
- * one. A crash before the commit leaves nothing of it. Calls of the tenant wait meanwhile. Does nothing where the store key
- * of that number seals the keys already. Returns whether it did it.
+ * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head:
+ * each row and mark is verified under the old audit key and gets a MAC under the new one, as the entry and the head do.
+ * A crash before the commit changes nothing. Calls of the tenant wait meanwhile. Does nothing if the store key of that
+ * number seals the audit keys already. Returns whether it renewed the key.
  *
- * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError; nothing is changed then
+ * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError;
+ * nothing is changed then
  */
 export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
   const { storeKeys, states } = services
@@ -133,7 +136,7 @@ async function renewRows<Row>(
   }
 }
 
-// Each is verified under the key before first.
+// Verifies each row under the old key first.
 function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(
   row: Row,
   mac: (rowKey: KeyObject, row: Row) => Uint8Array,

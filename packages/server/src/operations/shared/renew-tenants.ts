@@ -17,7 +17,7 @@ interface RenewOptions {
   onProgress: ((written: number) => void) | undefined
 }
 
-/** How many of the tenants whose audit key could not be renewed are named at most. */
+/** The most tenants that are named because their audit key could not be renewed. */
 const MOST_NAMED = 10
 
 /**

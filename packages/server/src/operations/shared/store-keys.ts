@@ -6,14 +6,16 @@ import { listStoreKeys, type StoreKeyRow } from '../../store/store-keys.js'
 
 type Wrapped = Pick<StoreKeyRow, 'number' | 'wrapped'>
 
-/** Those that were not refused: a refused one seals nothing, and is deleted by the next rotation of the store key. */
+/**
+ * Lists those that were not refused: a refused one seals nothing, and the next rotation of the store key deletes it.
+ */
 export async function listUsable(sql: Parameters<typeof listStoreKeys>[0]): Promise<Wrapped[]> {
   return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
 }
 
 /**
- * Checks that the store keys are these. To be called under the lock of the installation's head, which a rotation of
- * either key takes: so neither leaves a store key under a root key that the other one replaces. @throws Refusal E_STATE
+ * Checks that the store keys are these. Call it under the lock of the installation's head, which a rotation of either
+ * key takes: so neither rotation leaves a store key under a root key that the other replaces. @throws Refusal E_STATE
  */
 export async function assertStoreKeys(transaction: Transaction, expected: readonly Wrapped[]): Promise<void> {
   const found = await listUsable(transaction)

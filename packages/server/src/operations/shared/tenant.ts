@@ -71,7 +71,7 @@ export function changeTenant(
       const row: TenantRow = withMac({ ...tenant, ...changes, entry_id }, tenantMac, rowKey)
       assertWritten(await updateTenant(sql, row), row)
       const action = ACTIONS[changes.status ?? 'none']
-      const named = { entry_id, entry_hash: encodeHex(entry_hash) } // another entry may not take its place
+      const named = { entry_id, entry_hash: encodeHex(entry_hash) } // another entry must not replace it
       const recorded = { tenant_id, ...named, ...metadata, ...recordChanges(tenant, changes) }
       const installationHead = await recordForInstallation(services, sql, caller, [{ action, metadata: recorded }])
       return { tenant: row, installationHead }

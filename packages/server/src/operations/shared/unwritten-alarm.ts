@@ -1,10 +1,7 @@
-/**
- * The refusal to accept a loss of which only this process has an alarm: what is accepted must be what every
- * process knows.
- */
+/** Refuses to accept a loss about which only this process has an alarm: every process must know what is accepted. */
 import { Refusal } from '../../runner/refusal.js'
 
-/** Refuses to accept an alarm that the database has no row of; `log` names whose log it is about. */
+/** Makes the refusal to accept an alarm that has no row in the database; `log` names the log that it is about. */
 export function unwrittenAlarm(log: string, reason: string): Refusal {
   return new Refusal(
     'E_STATE',
