@@ -29,7 +29,10 @@ const ADVICE: Record<string, string> = {
 /** SQLSTATE insufficient_privilege */
 const DENIED = '42501'
 
-/** For a command that only the owner of the tables may run: no right helps the role that it was run as. @throws CommandError */
+/**
+ * For a command that only the owner of the tables may run: granting another role rights would not help. @throws
+ * CommandError
+ */
 export async function asOwner<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: NodeJS.ErrnoException) => {
     if (error.code !== DENIED) throw error

@@ -76,7 +76,7 @@ function readKeyList(text: string): string[] {
   return list
 }
 
-/** Also takes a word for no limit; it stays a word because the parser takes null for a missing value. */
+/** Also accepts a word for no limit; it stays a word because the parser treats null as a missing value. */
 function orWord<Word extends string, Value>(word: Word, read: (text: string) => Value): (text: string) => Value | Word {
   return (text) => (text === word ? word : read(text))
 }

@@ -1,7 +1,7 @@
 /**
  * `eaas audit accept-rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
- * different, and ends the alarm about every log that it shows as the same. The file only says which, and how much of a
- * loss was shown: nothing else in it is believed.
+ * different, and ends the alarm about every log that it shows as the same. The file only says which logs, and how much
+ * of a loss was shown: nothing else in it is trusted.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { encodePublicKey } from '@eaas/audit'
@@ -37,8 +37,8 @@ interface AcceptAllOptions {
 }
 
 /**
- * Accepts the losses, that of the installation's log first; returns whether no alarm is left. To be repeated if it is
- * interrupted: what was accepted is refused then, because there is no alarm about it.
+ * Accepts the losses, that of the installation's log first; returns whether no alarm is left. Repeat it if it is
+ * interrupted: logs already accepted are then refused, because they have no alarm.
  *
  * @throws CommandError if the file is no diff of this installation
  */
@@ -70,7 +70,8 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
       `Accepted: ${counted(accepted.length, 'log')} of ${counted(shown.length, 'that differs or has an alarm', 'that differ or have an alarm')}.`,
       ...(first ? [`Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`] : []),
       ...(lost.length > 0 ? [`Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (--tenant).`] : []),
-      // After the installation's log went back, or once it was accepted, nothing there says that there was such a tenant.
+      // After the installation's log went back, or once that was accepted, the log no longer says that there was such a
+      // tenant.
       ...(unknown > 0
         ? [`Missing without an alarm: ${counted(unknown, 'tenant')}, where nothing is to be accepted.`]
         : []),
@@ -105,19 +106,19 @@ async function acceptAll(
       `${file} is of another installation, or of before its signing key was replaced. Make it again.`,
     )
   }
-  // Where the right database is back, a log is the same as before, and the alarm about it is left.
+  // Once the right database is back, a log is the same as before, but the alarm about it remains.
   const alarmed = await listAlarmed(services)
   const isShown = ({ tenant_id, outcome }: Diff['logs'][number]) =>
     outcome === 'different' || (outcome === 'same' && alarmed.includes(tenant_id))
   const shown = logs.filter(isShown).map(({ tenant_id, last_id, witnessed_through }): Shown => {
-    // A log whose audit key was tampered with has neither: it must be repaired.
+    // A log whose audit key was tampered with has neither, and must be repaired.
     if (last_id === null || witnessed_through === null) return { tenant_id, last_id: -1, witnessed_through: -1 }
     return { tenant_id, last_id, witnessed_through }
   })
   if (new Set(shown.map(({ tenant_id }) => tenant_id)).size < shown.length) {
     throw new CommandError(`${file} names a log twice.`)
   }
-  // Until its loss is accepted, nothing can be recorded of another log.
+  // Until its loss is accepted, no loss of another log can be recorded.
   const own = await acceptRollbacks(services, shown.filter(isOwn), { reason })
   const tenants = shown.filter((each) => !isOwn(each))
   const others = await acceptRollbacks(services, tenants, {

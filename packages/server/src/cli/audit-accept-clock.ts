@@ -1,6 +1,6 @@
 /**
- * `eaas audit accept-clock`: shows the logs whose last entries a wrong clock dated in the future, and lets
- * time go on in them.
+ * `eaas audit accept-clock`: shows the logs whose last entries a wrong clock dated in the future, and lets them
+ * continue with the right time.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'

@@ -23,7 +23,7 @@ export interface DiffAllCommand {
   json: boolean
 }
 
-/** What was found of one log. */
+/** What was found about one log. */
 interface Verdict {
   tenant_id: string
   /** undefined for a tenant that is missing */
@@ -63,7 +63,7 @@ export async function auditDiffAll(config: Config, { checkpoint, json }: DiffAll
   return different.length === 0
 }
 
-/** One line, however many logs are alarmed about. */
+/** Prints one line, however many logs have alarms. */
 export function printAlarms(alarms: number): void {
   if (alarms > 0)
     process.stderr.write(`eaas: there ${alarms === 1 ? 'is an alarm' : `are ${alarms} alarms`} about logs\n`)
@@ -88,7 +88,7 @@ async function compareAll(
     leftOut.push({ tenant_id, reason: 'the checkpoints have this tenant, and the database does not' })
   }
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, outcome: 'missing', detail: reason })
-  // A tenant that the list leaves out, and that has no checkpoint, would be missed.
+  // A tenant missing from the list, and without a checkpoint, would go unnoticed.
   if (unread !== undefined) {
     verdicts.push({ ...installation, outcome: 'not compared', detail: messageOf(unread) })
   }

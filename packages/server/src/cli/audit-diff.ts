@@ -60,8 +60,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
       exported: exported === undefined ? undefined : readEntries(exported),
       onProgress: (entries) => progress(`${entries} entries`),
     })
-    // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of
-    // it.
+    // An alarm's witness is compared too, so a log may differ although the server's own file has nothing about it.
     if (diff.witnessed_through === 0) {
       const fault = checkpoints.length === 0 ? kept?.faultOf(tenant_id) : undefined
       throw new Refusal('E_VALIDATION', `nothing was compared: ${fault ?? NOTHING_LEFT}`)
@@ -96,7 +95,7 @@ function viewDiff({ head_fault, entry_fault, lost, ...diff }: AuditDiff, { tenan
   return { ...diff, ...faults, lost: lost?.map(viewEntry) ?? null, tenant_id }
 }
 
-/** What is wrong with the log in itself, in words; empty if nothing is. */
+/** What is wrong with the log itself, in words; empty if nothing is. */
 export function describeFaults({ head_fault, entry_fault }: AuditDiff): string[] {
   return [entry_fault, head_fault].flatMap((fault) => (fault ? [`${fault.detail} (${fault.reason})`] : []))
 }
@@ -114,7 +113,7 @@ export async function assertExport(
   if (verdict.tenant_id !== tenant_id) throw new Refusal('E_VALIDATION', `${file} is the log of another tenant`)
 }
 
-/** How a file is read, which happens twice. */
+/** How a file is read; it is read twice. */
 type Read = (file: string) => AsyncIterable<Uint8Array>
 
 /** The entries of an export that verifies. */

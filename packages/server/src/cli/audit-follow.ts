@@ -38,7 +38,7 @@ export function addAuditFollow(audit: Command): void {
   addDeliveryOptions(command).action((options: FollowOptions) => auditFollow(commandConfig(), options))
 }
 
-/** Delivers what the logs have and what comes. */
+/** Delivers present and future entries of the logs. */
 function auditFollow(config: Config, options: FollowOptions): Promise<void> {
   return deliverFrom(options, { name: 'eaas' }, ({ cursor, tell, run }) =>
     withServices(config, async (services) => {
@@ -53,7 +53,7 @@ function auditFollow(config: Config, options: FollowOptions): Promise<void> {
 interface Logs {
   /** Lists those that may have something new. */
   list(): Promise<string[]>
-  /** Reads what follows what was delivered; undefined if it cannot be read, which standard error has said. */
+  /** Reads the entries after those delivered; undefined if it cannot, after reporting that on standard error. */
   read(tenant_id: string): Promise<NextEntries | undefined>
 }
 
@@ -75,7 +75,7 @@ async function openLogs(
   const faults = new Map<string, string>()
   return {
     list: async () => (await listHeads(services.sql)).filter(isNew).map(({ tenant_id }) => tenant_id),
-    // A log that was tampered with holds up no other one. If the database is away, the next list() says so.
+    // A log that was tampered with does not hold up others. If the database is unreachable, the next list() fails.
     async read(tenant_id) {
       try {
         const next = await readNext(tenant_id)
@@ -106,8 +106,8 @@ async function openLogs(
 }
 
 /**
- * Reads a batch; `reached` is where its logs are once it was taken. The logs that wait have their turn before any
- * other, so that no busy log holds up another one.
+ * Reads a batch; `reached` is where its logs are once the batch is delivered. Waiting logs go first, so that no busy
+ * log holds up others.
  */
 async function readBatch(logs: Logs, waiting: string[]): Promise<Batch> {
   const entries: ChainedEntry[] = []

@@ -1,4 +1,4 @@
-/** `eaas audit replay`: repeats what took rights away and was lost in a rollback, by signed exports. */
+/** `eaas audit replay`: repeats the changes that took rights away and were lost in a rollback, by signed exports. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readHeader, splitLines } from '@eaas/audit'
@@ -87,7 +87,7 @@ function createReader() {
   }
 }
 
-/** Whose log an export is, once it verifies by this installation's keys. */
+/** Verifies an export by this installation's keys; returns whose log it is. */
 async function ownerOf(services: Services, file: string, read: Reader['hashed']): Promise<FoundTenant> {
   await assertFile(file)
   let tenant_id = ''

@@ -76,18 +76,18 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
   return isValid
 }
 
-/** What a checkpoint of the installation's log, which it agrees with, says of the tenants. */
+/** What a checkpoint of the installation's log, which agrees with it, says about the tenants. */
 interface Coverage {
   /** the entry of the installation's log that the checkpoint is of */
   id: number
   /** whether each anchor since then covered what the one before it covered */
   covers_tenants: boolean
-  /** the last entry by which an operator accepted that this log, or what was anchored, is not what it was */
+  /** the last entry by which an operator accepted that this log or the anchored heads changed */
   anchored_afresh_by?: number
 }
 
-// After such an entry the anchors begin with what the database has then (anchor.md 4): a tenant that had gone
-// back is covered as it is.
+// After such an entry the anchors begin with what the database then has (anchor.md 4): a tenant that had gone back is
+// covered in that state.
 async function findCoverage({ sql }: Services, id: number): Promise<Coverage> {
   const [accepted = 0] = await listAcceptanceIds(sql, INSTALLATION_ID)
   if (accepted <= id) return { id, covers_tenants: true }

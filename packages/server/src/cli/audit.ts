@@ -246,7 +246,7 @@ function readPairs(texts: readonly string[]): WrapContext {
   return pairs
 }
 
-/** Names the options by which a range that is too long becomes shorter: the refusal names fields of the API. */
+/** Names the options that shorten a range that is too long: the refusal names the API's fields. */
 function nameOptions(error: unknown): never {
   if (error instanceof Refusal && error.code === 'E_VALIDATION')
     throw new Refusal(error.code, `${error.message} (options: --from and --to)`)
@@ -360,7 +360,7 @@ interface Described {
   from: number | undefined
   to: number | undefined
   owner: FoundTenant
-  /** the checkpoint that the log was verified by */
+  /** the checkpoint that the log was verified against */
   checkpoint: ComparedCheckpoint | undefined
   public_key: string
 }
@@ -441,7 +441,7 @@ async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<v
 /** Prints a signed statement of where a tenant's log ends. */
 async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise<void> {
   const { tenant_id, checkpoint } = await withServices(config, async (services) => {
-    // Of the installation's log, the checkpoint is to cover every tenant as it is now.
+    // A checkpoint of the installation's log must cover every tenant's present state.
     if (log.installation) await anchorNow(services, { evenIfSame: true })
     const { tenant_id } = await getLogOwner(services, log)
     return { tenant_id, checkpoint: await performAsSystem(services, tenant_id, readAuditCheckpoint()) }

@@ -13,13 +13,13 @@ const GZIP_MAGIC = '\u001f\u008b'
 /** An identity is a line of some 2,000 characters at most. */
 const MAX_IDENTITY_BYTES = 65_536
 
-/** Whom a backup is encrypted to, read before anything is made for them. @throws RecipientError */
+/** Creates the writer of a backup; recipients are read before anything else is done. @throws RecipientError */
 export async function createWriter(
   recipients: readonly string[],
 ): Promise<(file: FileHandle, lines: AsyncIterable<string>) => Promise<void>> {
   const encrypt = recipients.length === 0 ? undefined : await encryptStreamTo(recipients)
   return async (file, lines) => {
-    // The bytes are in hexadecimal, of which the fastest level takes as much as any.
+    // The bytes are in hexadecimal, which the fastest level compresses as well as any.
     const packed = Readable.from(lines).compose(createGzip({ level: constants.Z_BEST_SPEED })) as unknown as Readable
     const sealed = encrypt ? fromWeb(await encrypt(toWeb(packed))) : packed
     await pipeline(sealed, async (chunks: AsyncIterable<Uint8Array>) => {
@@ -55,7 +55,7 @@ async function readIdentity(path: string): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-/** Reads the first bytes, as text, and gives them back with the rest. */
+/** Reads the first bytes as text; returns them, and the whole stream again. */
 async function peek(source: Readable): Promise<{ begin: string; whole: Readable }> {
   const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   let first = Buffer.alloc(0)
@@ -77,7 +77,7 @@ async function peek(source: Readable): Promise<{ begin: string; whole: Readable 
 
 async function* unpack(packed: Readable): AsyncGenerator<Uint8Array> {
   const gunzip = createGunzip()
-  // An error of either ends the loop below. Those of `packed.compose(gunzip)` end the process besides.
+  // An error of either stream ends the loop below. With `packed.compose(gunzip)`, errors would end the process.
   pipe(packed, gunzip, () => undefined)
   try {
     yield* gunzip as AsyncIterable<Uint8Array>

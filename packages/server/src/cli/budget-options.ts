@@ -6,7 +6,7 @@ import { readList } from './command.js'
 const ITEM = new RegExp(`^(${BUDGET_KINDS.join('|')})=(\\d{1,15})/(${BUDGET_WINDOWS.join('|')})$`)
 const FORM = `per ${BUDGET_WINDOWS.join(' or ')}, such as 'unwrap=600/minute,unwrap=50000/day,hash=1000/day'`
 
-/** What the options say; the word stays a word because the parser takes null for a missing value. */
+/** What the options say; the word stays a word because the parser treats null as a missing value. */
 export interface BudgetOptions {
   budgets?: Budgets | 'none'
   whenOver?: 'refuse' | 'expire'

@@ -52,10 +52,7 @@ export interface LogChoice {
   installation: boolean
 }
 
-/**
- * Adds the options that name a log; without one the command is a usage error, unless `isEnough` says that the
- * others suffice.
- */
+/** Adds the options that name a log; a command without one is a usage error, unless `isEnough` accepts the others. */
 export function addLogOptions(
   command: Command,
   isEnough: (options: Record<string, unknown>) => boolean = () => false,
@@ -70,7 +67,7 @@ export function addLogOptions(
     })
 }
 
-/** Reads the configuration of the command; warns about variables that look like the server's and are not. */
+/** Reads the configuration of the command; warns about variables that look like the server's but are not. */
 export function commandConfig(): Config {
   const read = readConfig(process.env)
   for (const name of read.unknownVariables) {
@@ -85,9 +82,8 @@ export async function succeed(work: Promise<boolean>): Promise<void> {
 }
 
 /**
- * Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. A row that was
- * changed outside the server, without which nothing can be verified, is not valid. A number is the exit code
- * itself.
+ * Exits with 1 only for "not valid", never for a failure: a script may then call the auditor. A row that was changed
+ * outside the server and that verification needs counts as not valid. A number is the exit code itself.
  */
 export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED
@@ -114,7 +110,7 @@ export function readList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
 }
 
-/** Returns what reads some of these permissions, or `all`. */
+/** Returns the parser of a list of these permissions, or `all`. */
 export function permissionsOf<Known extends string>(known: readonly Known[], of = ''): (text: string) => Known[] {
   const read = (name: string) => {
     const permission = known.find((one) => one === name)

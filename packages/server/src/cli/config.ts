@@ -1,4 +1,4 @@
-/** `eaas config`: says what is configured and whether it is valid. Opens no database, and shows no secret. */
+/** `eaas config`: shows the configuration and whether it is valid. Opens no database, and shows no secret. */
 import type { Command } from 'commander'
 import { type Config, type Environment, mergeFile, SETTINGS, VARIABLES } from '../config.js'
 import { configSchema } from '../config-file.js'
@@ -9,7 +9,7 @@ import { examineKeyFile, examineTls } from './examine-files.js'
 import type { Result } from './finding.js'
 import { print, printJson } from './output.js'
 
-/** Their values are secrets, or may contain some. */
+/** Variables whose values are secrets, or may contain some. */
 const HIDDEN: readonly string[] = ['EAAS_DATABASE_URL', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_COMMAND', 'EAAS_ROOT_KEY_EXEC']
 
 /** Adds `eaas config`. */
@@ -37,7 +37,7 @@ export function addConfig(program: Command): void {
 async function check(config: Config): Promise<boolean> {
   const results: Result[] = []
   if (config.tls) results.push(await examineTls(config.tls).catch(failed))
-  // The first start makes that of the embedded database.
+  // The first start on the embedded database creates its own.
   for (const file of config.rootKey ? rootKeyFiles(config) : []) results.push(await examineKeyFile(file))
   for (const { ok = true, warning, detail } of results) {
     if (!ok || warning) print(`${ok ? 'WARN ' : 'WRONG'}  ${detail}`)
@@ -87,7 +87,7 @@ function hide(name: string, text: string): string {
   return url === undefined ? '(set, not shown)' : `(set, not shown: ${url})`
 }
 
-/** What the text of `--help` says. */
+/** The default, as the text of `--help` names it. */
 function defaultOf(name: string): string {
   return /\(default: ([^)]*)/.exec(VARIABLES[name as keyof typeof VARIABLES])?.[1] ?? 'none'
 }

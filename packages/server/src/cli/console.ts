@@ -12,7 +12,7 @@ import { describeTenant, performIn } from './with-services.js'
 const NAME = 'eaas console'
 const LINK_MS = 300_000
 const READING: readonly Permission[] = ['keys:read', 'audit:read']
-/** The page lists API keys to find its own, and makes that of the session, which does not get the second permission. */
+/** The page lists API keys to find its own, and makes the session's, which does not get the second permission. */
 const EXCHANGING: readonly Permission[] = ['api_keys:read', 'api_keys:manage']
 const EVERY_ADDRESS = ['0.0.0.0', '::']
 
@@ -86,7 +86,7 @@ async function printLink(config: Config, { tenant, permissions, url = urlOf(conf
   await printOnce(lines, 'The link could not be printed. Make another one; this one expires in five minutes.')
 }
 
-/** Whether browsers take a page from there as one of a secure context. */
+/** Whether browsers treat a page from there as a secure context. */
 function isSecure({ protocol, hostname }: URL): boolean {
   return protocol === 'https:' || /^(?:(?:.+\.)?localhost|127\.[\d.]+|\[::1\])$/.test(hostname)
 }

@@ -1,6 +1,6 @@
 /**
  * `eaas dev`: serves the API to the application in this folder, on the embedded database, and writes where the
- * application finds it.
+ * application can find the server.
  */
 import { spawnSync } from 'node:child_process'
 import { outliveOutput } from '@eaas/audit/node'
@@ -43,7 +43,7 @@ async function dev(config: Config, envFile: string): Promise<void> {
   if (!isLocal(baseUrl(config.host, 0)))
     throw new ConfigError('EAAS_HOST lets other machines in, and eaas dev has no TLS: unset it, or use eaas start')
   const { EAAS_URL, EAAS_API_KEY } = await readEnvFile(envFile)
-  // The only copy of an API key of another server may be in the file.
+  // The file may have the only copy of another server's API key.
   if (EAAS_URL && !(URL.canParse(EAAS_URL) && isLocal(EAAS_URL)))
     throw new ConfigError(`${envFile} has the EAAS_URL of another server: remove it, or name another file with --file`)
   const logLevel = config.logLevel === 'info' ? 'warn' : config.logLevel // info, the default, has a line for each call
@@ -61,7 +61,7 @@ async function dev(config: Config, envFile: string): Promise<void> {
   })
 }
 
-/** Whether the server knows the API key, which may be of a data directory that was deleted. */
+/** Whether the server accepts the API key, which may be from a deleted data directory. */
 async function isAccepted(url: string, apiKey: string): Promise<boolean> {
   const { status } = await fetch(`${url}/v1/keys?limit=1`, { headers: { authorization: `Bearer ${apiKey}` } })
   return status !== 401
@@ -74,7 +74,7 @@ async function makeApiKey(services: Services): Promise<string> {
   return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
 }
 
-/** Whether a commit could take the file along. Without git, or outside of a repository, none could. */
+/** Whether a commit could include the file. Without git, or outside a repository, none could. */
 function isSeenByGit(file: string): boolean {
   return spawnSync('git', ['check-ignore', '--quiet', '--', file]).status === 1
 }

@@ -1,6 +1,6 @@
 /**
- * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes
- * nothing, but for the installation's log, which records the run.
+ * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes nothing
+ * except the installation's log, which records the run.
  */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -50,7 +50,7 @@ import type { Finding, Found, Result } from './finding.js'
 import { counted, print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
-/** Nothing is appended to a log, and no witness is shown one, that may have gone back. */
+/** The checks that must pass before the log is extended or shown to a witness: it may have gone back. */
 const SOUND = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor', 'witnesses']
 
 /** Adds `eaas doctor`. */
@@ -135,7 +135,7 @@ async function examine(config: Config): Promise<Finding[]> {
   const store = await examineOne('database', () => examineDatabase(config))
   if (!store) return findings
   try {
-    // Before anything is read from a table: a superuser would execute what a view or a policy calls.
+    // Before any table is read: a superuser would execute what a view or a policy calls.
     const differences = await examineOne('tables', () => findDifferences(store))
     if (!differences) return findings
     if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
@@ -185,7 +185,7 @@ function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): 
   return isCreated ? examineFolder('EAAS_DATA_DIR', directory) : examineFile('EAAS_CHECKPOINT_FILE', path)
 }
 
-// Without the root key no entry proves that anybody accepted anything.
+// Without the root key no entry proves that an operator accepted the differences.
 async function examineAccepted(
   { sql }: Store,
   { differences, storeKeys }: { differences: SchemaDifferences; storeKeys: StoreKeys | undefined },

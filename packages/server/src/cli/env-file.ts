@@ -10,8 +10,8 @@ export async function readEnvFile(path: string): Promise<Record<string, string |
 }
 
 /**
- * Sets variables, of which all is ASCII: replaces the lines that set them, and adds the others at the end. A new file has
- * mode 0600.
+ * Sets variables whose names and values are ASCII: drops the lines that set them, and adds them at the end. A new file
+ * has mode 0600.
  */
 export async function setEnvFile(path: string, values: Readonly<Record<string, string>>): Promise<void> {
   if (!existsSync(path) && (await createFile(path, () => withVariables('', values)))) return
@@ -20,7 +20,7 @@ export async function setEnvFile(path: string, values: Readonly<Record<string, s
   await replaceFile(file, Buffer.from(text, BYTES), { mode: (await stat(file)).mode })
 }
 
-/** A character for each byte, whatever the encoding of the file is. */
+/** One character for each byte, whatever the file's encoding. */
 const BYTES = 'latin1'
 
 function withVariables(text: string, values: Readonly<Record<string, string>>): string {

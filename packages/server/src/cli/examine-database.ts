@@ -29,9 +29,7 @@ import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'
 import { type Found, type Result, someOf } from './finding.js'
 
-/**
- * A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds.
- */
+/** A clock this far from the database's, or behind the log, makes expiries and policies wrong. In milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
 
 /**
@@ -53,7 +51,7 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
   }
 }
 
-// A pooler's connection to PostgreSQL says nothing of ours to the pooler.
+// The pooler's connection to PostgreSQL says nothing about ours to the pooler.
 async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Config): Promise<string> {
   if (databaseUrl === undefined || isPooled) return ''
   const version = await findEncryption(sql)
@@ -84,17 +82,16 @@ export async function examineSchema({ sql }: Store): Promise<Result<'current'>> 
 }
 
 /**
- * What holds rows and says what they are; in whatever version of the schema, these execute no more than the
- * expressions in them.
+ * Lines about what holds and describes rows; in any version of the schema, these execute only the expressions in them.
  */
 const PASSIVE = /^(?:table|column|constraint|CREATE) /
-/** Of an expression: what is called by its schema, because it is not PostgreSQL's own. */
+/** A call in an expression that names a schema, because it is not PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
 /**
- * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing
- * of the database's owner is executed. It is not ok for a superuser to go on if it would then execute what
- * was added, by reading or writing rows.
+ * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing of the
+ * database's owner is executed. Not ok if this role is a superuser that would execute what was added by reading or
+ * writing rows.
  */
 export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
   const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
@@ -145,7 +142,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   }
 }
 
-/** Names what differs, but for what does no harm. */
+/** Names what differs, except what does no harm. */
 export function describeDifferences({
   missing,
   added,
@@ -159,8 +156,8 @@ export function describeDifferences({
 }
 
 /**
- * Examines whether another schema has such tables: a server whose search path leads there is healthy, and
- * does not see what is written here.
+ * Examines whether another schema has such tables: a server whose search path leads there is healthy, but does not see
+ * what is written here.
  */
 export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   const { own, others } = await findSchemas(sql)

@@ -44,7 +44,7 @@ export async function examineFolder(variable: string, path: string): Promise<Res
   return examineWritable(variable, path, nearest(path), { isFolder: true })
 }
 
-/** Examines where a data directory will be created. @throws if it cannot be */
+/** Examines where a data directory will be created. @throws if that is not possible */
 export async function examineNewDirectory(dataDir: string): Promise<void> {
   const folder = nearest(dataDir)
   await access(folder, constants.W_OK)

@@ -46,7 +46,7 @@ import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
 const OWN_LOG = "the installation's own log"
-/** How long entries may be due before a daily purge is missed, in milliseconds. */
+/** How long entries may be due before a daily purge counts as missed, in milliseconds. */
 const UNPURGED_MS = 2 * 24 * 60 * MINUTE_MS
 
 /** Lists the alarms. A row that no server wrote is an alarm too. */
@@ -65,10 +65,7 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
   }
 }
 
-/**
- * Where no root key opens the database: a new one must have a checkpoint file that was not used, as a start
- * demands.
- */
+/** For a database that no root key opens: a new one needs an unused checkpoint file, as a start demands. */
 export async function examineUnused(sql: Sql, file: string): Promise<Result> {
   if (await findOwnInstance(sql))
     return { warning: true, detail: `not compared with ${file}, for want of the root key` }
@@ -109,7 +106,7 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   return { ...(isWrong ? { ok: false } : { warning: true }), detail: found.join('. ') }
 }
 
-// Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
+// Compares as a start does. The finding `audit chains` reports a head that is itself wrong.
 async function findBehind(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -136,9 +133,9 @@ async function findBehind(
 }
 
 /**
- * Checks that no tenant is missing that the installation's log has, and of each log the head, the last entry,
- * the last purge mark, the tenant's row, and that rows name the newest entry about them. The MACs of keys and
- * API keys are not checked, because that would read every row, which takes as long as a verification.
+ * Checks that every tenant in the installation's log exists; and of each log the head, the last entry, the last purge
+ * mark, the tenant's row, and that rows name the newest entry about them. The MACs of keys and API keys are not
+ * checked, because that would read every row, which takes as long as a verification.
  */
 export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
   const states = createTenantStates({ sql, storeKeys })
@@ -198,7 +195,7 @@ export async function examineAnchor(
   }
   const time = await readAnchorTime(sql, installationKey)
   if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
-  // Twice the interval: one round may just have been under way.
+  // Twice the interval: one round may be under way.
   const since = new Date(Date.now() - 2 * checkpointMinutes * MINUTE_MS).toISOString()
   const uncovered = await findUncovered(sql, since)
   if (uncovered.length === 0) return { detail: `of ${time}; every tenant's log has what it covers` }
@@ -211,8 +208,8 @@ export async function examineAnchor(
 }
 
 /**
- * Finds the tenants whose entries a daily purge keeps although they are due: it would hold them back, or has
- * not taken them for two days. The line `audit chains` names a tenant whose key or mark proves nothing.
+ * Finds the tenants whose due entries a daily purge keeps: it would hold them back, or has not taken them for two days.
+ * The line `audit chains` names a tenant whose key or mark is invalid.
  */
 export async function examinePurge(
   sql: Sql,

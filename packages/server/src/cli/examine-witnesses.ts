@@ -1,4 +1,4 @@
-/** Asks the witnesses for `eaas doctor` what they cosigned. */
+/** Asks the witnesses what they cosigned, for `eaas doctor`. */
 
 import { readWitnessKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -10,7 +10,7 @@ import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 import type { Result } from './finding.js'
 
-/** Compares the installation's log with what each witness cosigned last, and has none cosign more. */
+/** Compares the installation's log with what each witness cosigned last, without asking any to cosign more. */
 export async function examineWitnesses(
   sql: Sql,
   storeKeys: StoreKeys,

@@ -1,4 +1,4 @@
-/** How a command ends that failed: what it prints, and when its process exits. */
+/** How a failed command ends: what it prints, and when its process exits. */
 import { CheckpointError } from '@eaas/audit'
 import { CommandError } from '@eaas/audit/command'
 import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
@@ -62,21 +62,19 @@ const EXPECTED = [
   UsedDatabaseError,
 ]
 
-/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or says more. */
+/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or more specific. */
 export function fail(error: unknown): void {
   process.exitCode ??= error instanceof RefusedPinError ? PIN_REFUSED : 1
   const lines = explain(error).split('\n').map(visibleLine)
-  // Everything that can be closed is closed. A connection whose commit the database never acknowledges would
+  // Everything that can be closed is closed by now. A connection whose commit the database never acknowledges would
   // keep the process alive.
   process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
 }
 
-/** How long the reader of standard error may take once there is no database any more, in milliseconds. */
+/** How long the reader of standard error may take once the database is gone, in milliseconds. */
 const PRINTED_MS = 1_000
 
-/**
- * Prints why the embedded database failed, and ends the process soon, also if nobody reads what it prints.
- */
+/** Prints why the embedded database failed, and ends the process soon, even if nothing reads its output. */
 export function failWithoutDatabase(error: Error): void {
   setTimeout(() => process.exit(), PRINTED_MS)
   fail(error)

@@ -1,6 +1,6 @@
 /** What `eaas doctor` reports: a line for each thing that it examined. */
 
-/** Most things that one finding names. */
+/** The most things that one finding names. */
 const NAMED_AT_MOST = 5
 
 export interface Finding {
@@ -18,7 +18,7 @@ export interface Result<T = never> extends Partial<Omit<Finding, 'check'>> {
   found?: T
 }
 
-/** The result of an examination that is not reported, because another one goes on with what it found. */
+/** The result of an examination that is not reported, because another one continues with what it found. */
 export interface Found<T> {
   found: T
   ok?: true

@@ -1,4 +1,4 @@
-/** What `eaas start` says when it listens, and the tenant of a first start. */
+/** What `eaas start` prints when it listens, and the tenant of a first start. */
 import type { Config } from '../config.js'
 import type { Installation } from '../installation.js'
 import { createFirstTenant, type NewTenant } from '../operations/create-tenant.js'
@@ -8,7 +8,10 @@ import { isStandardOutput } from './output.js'
 
 export const FIRST_TENANT = 'default'
 
-/** Says where the server is; at the first start, creates a tenant and prints its API key, unless a log would keep it. */
+/**
+ * Prints where the server is; at the first start, creates a tenant and prints its API key, unless a log would keep
+ * that.
+ */
 export async function greet(
   { app, installation, emitCheckpoints }: Pick<Server, 'app' | 'installation' | 'emitCheckpoints'>,
   { journalStream }: Pick<Config, 'journalStream'>,
@@ -24,7 +27,7 @@ export async function greet(
   emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
 }
 
-/** The URL of the address that a server is bound to; that of all addresses is written as it is. */
+/** The URL of the address that a server is bound to; the address for all interfaces is written as it is. */
 export function baseUrl(host: string, port: number, { isTls = false } = {}): string {
   return `${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
@@ -36,14 +39,14 @@ export function isLocal(url: string): boolean {
 }
 
 /**
- * Whether standard output goes to the journal, or to the log of a container, of which this is then the first process. Both keep what
- * they are given, and others may read it.
+ * Whether standard output goes to the journal, or, for the first process of a container, to the container's log. Both
+ * keep it, and others may read it.
  */
 function isKept(journalStream: string | undefined): boolean {
   return isStandardOutput(journalStream) || (process.pid === 1 && !process.stdout.isTTY)
 }
 
-// Without the lock first, which every start would wait for.
+// Checks without the lock first: otherwise every start would wait for it.
 async function greetFirst({ services }: Installation): Promise<NewTenant | undefined> {
   if (await hasTenants(services.sql)) return undefined
   return createFirstTenant(services, { name: FIRST_TENANT, envelope_only: true })

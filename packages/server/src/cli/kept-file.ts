@@ -1,4 +1,4 @@
-/** The file of checkpoints that a log in the database is verified by, and the server's own. */
+/** The file of checkpoints that a log in the database is verified against, and the server's own. */
 
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -24,7 +24,7 @@ import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-w
 import { LATER_KEY } from '../recovery-page.js'
 import type { Services } from '../runner/operation.js'
 
-/** What to verify a log by. */
+/** What to verify a log against. */
 export interface Kept {
   note?: string
   /** the keys that may have signed it */
@@ -33,7 +33,7 @@ export interface Kept {
   witnessed?: Witnessed
 }
 
-/** Reads what to verify a log in the database by; nothing if no file was given. @throws CheckpointError */
+/** Reads what to verify a log in the database against; nothing if no file was given. @throws CheckpointError */
 export async function readKept(
   { signingKey }: Pick<Services, 'signingKey'>,
   tenant_id: string,
@@ -54,12 +54,11 @@ export interface KeptCheckpoints {
   /** the logs that it has checkpoints of, signed or not */
   logs: string[]
   /**
-   * Reads the heads of those of a log. Only what the installation's key signed counts: a line that was cut
-   * short or forged proves nothing. The signature does not cover the policy version, which is 0 where the
-   * line has none.
+   * Reads the heads of a log's checkpoints. Only what the installation's key signed counts: a truncated or forged line
+   * proves nothing. The signature does not cover the policy version, which is 0 where the line has none.
    */
   of(tenant_id: string): KeptHead[]
-  /** Says what the file has in place of a log's checkpoints. */
+  /** Says what the file has instead of a log's checkpoints. */
   faultOf(tenant_id: string): string
 }
 
@@ -118,8 +117,8 @@ function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicK
 }
 
 /**
- * Collects the entries of the installation's log that the last lines of a server's file of checkpoints are
- * of; none if there is no such file, or if this user may not read it, which standard error says.
+ * Collects the entries of the installation's log that the last lines of a server's checkpoint file name; none if there
+ * is no such file, or if this user may not read it, which is reported on standard error.
  */
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new KeptIds()
@@ -142,8 +141,8 @@ async function isFile(path: string): Promise<boolean> {
 }
 
 /**
- * Reads the entries of the installation's log that the checkpoints of a given file are of. @throws
- * CheckpointError if it has none of that log
+ * Reads the entries of the installation's log that the checkpoints in a given file name. @throws CheckpointError if it
+ * has none of that log
  */
 export async function readGivenIds(file: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
@@ -156,7 +155,7 @@ export async function readGivenIds(file: string): Promise<number[]> {
   })
 }
 
-/** What a verdict says of the checkpoint that a log was verified by; nothing without one. */
+/** What a verdict says about the checkpoint that a log was verified against; undefined without one. */
 export function viewKept(note: string | undefined): KeptStatement | undefined {
   return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
 }

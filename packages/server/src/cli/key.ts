@@ -23,7 +23,7 @@ import { counted, print, printJson, table } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
-/** Changes of a key that need no option but the key. */
+/** Changes of a key that need no other option. */
 const CHANGES = {
   rotate: {
     operation: rotateKey,
@@ -197,7 +197,7 @@ function readVersion(text: string): number {
   throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
-/** Exports a key into a file that only the recipients open. @throws RecipientError, Refusal, CommandError */
+/** Exports a key into a file that only the recipients can open. @throws RecipientError, Refusal, CommandError */
 async function keyExport(
   config: Config,
   key: string,

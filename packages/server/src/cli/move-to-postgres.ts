@@ -72,7 +72,10 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
   }
 }
 
-/** Copies all rows; returns how many, undefined if an earlier run did, and servers at most went on from there. */
+/**
+ * Copies all rows; returns how many. Returns undefined if an earlier run copied them, even if servers have continued
+ * there.
+ */
 async function copyUnlessThere(from: Store, target: Config): Promise<number | undefined> {
   const provider = await providerOf(target)
   const to = await openStore(target, { beside: false, mayCreate: false })
@@ -100,7 +103,7 @@ async function* bytesOf(lines: AsyncIterable<string>): AsyncGenerator<Uint8Array
   for await (const line of lines) yield Buffer.from(line)
 }
 
-/** Verifies every log in the new database, with what the checkpoint file knows. @throws Refusal */
+/** Verifies every log in the new database, against the checkpoint file too. @throws Refusal */
 async function verify(target: Config): Promise<{ logs: number; entries: number; database: string }> {
   const progress = showProgress('verified')
   const work = async (services: Services) => {
@@ -110,7 +113,7 @@ async function verify(target: Config): Promise<{ logs: number; entries: number; 
     await recordOperation(services, { action: 'installation.verify', metadata })
     return found
   }
-  // The file is still that of the embedded database, which has no such entry if the move is given up.
+  // The checkpoint file still belongs to the embedded database, which lacks this entry if the move is abandoned.
   const { verdicts, unverified } = await withServices(target, work, { keepsCommitted: false }).finally(progress.done)
   const invalid = verdicts.filter(({ valid }) => !valid)
   if (invalid.length + unverified.length > 0) {

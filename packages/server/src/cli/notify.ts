@@ -1,6 +1,6 @@
 /**
- * Tells systemd that the server is ready, alive and stopping, as a unit of `Type=notify` with `WatchdogSec`
- * expects. Its socket takes datagrams, which Node cannot send on a unix socket, so systemd's own program does.
+ * Tells systemd that the server is ready, alive and stopping, as a unit of `Type=notify` with `WatchdogSec` expects.
+ * Its socket takes datagrams, which Node cannot send on a unix socket, so systemd's own program sends them.
  */
 import { execFile } from 'node:child_process'
 import type { Log } from '@eaas/audit/node'
@@ -12,20 +12,20 @@ const PATIENCE_MS = 5_000
 const MESSAGES = 3
 
 export interface Notifier {
-  /** The server serves calls; from now on systemd is told that it lives. */
+  /** The server serves calls; from now on systemd is told that it is alive. */
   ready(): void
   /** The server stops, which may take as long as the unit's `TimeoutStopSec`. */
   stopping(): void
 }
 
-/** Creates it; without a service manager it does nothing. */
+/** Creates the notifier; without a service manager it does nothing. */
 export function createNotifier(manager: ServiceManager | undefined, log: Pick<Log, 'error'>): Notifier {
   if (!manager) return { ready: () => undefined, stopping: () => undefined }
   const { socket, watchdogMs } = manager
   let isFailing = false
 
-  // It gets nothing of this process's environment, which may hold the root key. Without a PATH it is looked for
-  // in /bin and /usr/bin.
+  // The program gets nothing of this process's environment, which may hold the root key. Without a PATH it is searched
+  // for in /bin and /usr/bin.
   function send(message: string): void {
     const env = { NOTIFY_SOCKET: socket }
     execFile('systemd-notify', [message], { env, timeout: PATIENCE_MS }, (error) => {
@@ -42,7 +42,7 @@ export function createNotifier(manager: ServiceManager | undefined, log: Pick<Lo
   return {
     ready() {
       send('READY=1')
-      // A timer of this thread: it says nothing when the event loop stands still. While the server stops, too.
+      // A timer of this thread sends nothing while the event loop is blocked. It also runs while the server stops.
       if (watchdogMs !== undefined) setInterval(send, watchdogMs / MESSAGES, 'WATCHDOG=1').unref()
     },
     stopping: () => send('STOPPING=1'),

@@ -59,7 +59,7 @@ interface CreateOptions extends Format {
   allowedIps?: string[]
 }
 
-/** They are API keys of the installation, whose own log records what becomes of them. */
+/** Operators' API keys belong to the installation, whose own log records their changes. */
 function perform<Answer>(config: Config, operation: Operation<Answer>): Promise<Answer> {
   return withServices(config, (services) => performAsSystem(services, INSTALLATION_ID, operation))
 }

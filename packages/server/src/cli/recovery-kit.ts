@@ -1,4 +1,6 @@
-/** `eaas recovery-kit`: the exports of all keys of a tenant in one encrypted file, for the day without this server. */
+/**
+ * `eaas recovery-kit`: the exports of all keys of a tenant in one encrypted file, for a day when this server is gone.
+ */
 import { resolve } from 'node:path'
 import { CommandError } from '@eaas/audit/command'
 import { visible, visibleLine, type wire } from '@eaas/protocol'
@@ -60,7 +62,7 @@ interface Kit {
 }
 
 /**
- * Creates the kit; returns true if it has every key that has material. The others are reported.
+ * Creates the kit; returns true if it has every key that has material. Keys that it lacks are reported.
  *
  * @throws RecipientError, Refusal, CommandError
  */
@@ -108,7 +110,7 @@ async function makeKit(services: Services, owner: FoundTenant): Promise<Kit> {
   return { ...kit, text: lines.join(''), exported: lines.length }
 }
 
-// What is wrong with one key must not cost the others.
+// A fault of one key must not prevent exporting the others.
 async function exportOne(
   services: Services,
   { tenant_id }: FoundTenant,

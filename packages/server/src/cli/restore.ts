@@ -1,4 +1,6 @@
-/** `eaas restore`: makes an empty database of a backup, or with `--check` a temporary one that is verified. */
+/**
+ * `eaas restore`: restores a backup into an empty database, or with `--check` into a temporary one that is verified.
+ */
 import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -59,7 +61,7 @@ async function restore(config: Config, file: string, options: RestoreOptions): P
   )
 }
 
-/** Restores into the database of the settings, whose root key must open it. */
+/** Restores into the configured database; the configured root key must open it. */
 async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<Restored> {
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   const isEmbedded = config.databaseUrl === undefined
@@ -118,7 +120,7 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
   }
 }
 
-// The directory is not that of the settings.
+// The directory is not the configured one.
 function throwOfTemporary(error: unknown): never {
   throw UnusableDataDirectoryError.of(tmpdir(), error, 'TMPDIR') ?? error
 }

@@ -17,7 +17,10 @@ import { counted, print, printJson } from './output.js'
 import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
 
-/** What a root key is rotated to, by the name of the option's value. One in a variable would be in the list of processes. */
+/**
+ * What a root key is rotated to, by the name of the option's value. A root key itself as an option would show in the
+ * list of processes.
+ */
 const TARGETS = {
   path: 'file',
   command: 'command',
@@ -117,7 +120,7 @@ interface GenerateOptions {
   json: boolean
 }
 
-/** Writes a root key in the form that was chosen. @throws RootKeyError, RecipientError */
+/** Writes a root key in the chosen form. @throws RootKeyError, RecipientError */
 async function rootKeyGenerate(
   { path, split, from, recipient: recipients = [] }: Omit<RootKeyForm, 'recipients'> & { recipient?: string[] },
   { json }: { json: boolean },
@@ -146,7 +149,7 @@ async function rootKeyGenerate(
   )
 }
 
-/** Shows the provider and the store keys, which it has opened by then. @throws RootKeyError */
+/** Shows the provider and the store keys that it opened. @throws RootKeyError */
 async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promise<void> {
   const { storeKeys, pepper } = await withServices(config, async ({ sql, now }) => {
     const { pepper: number } = await getPeppers(sql)
@@ -188,7 +191,7 @@ async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: 
   )
 }
 
-// The new shares are asked for after the current ones, and each says which it is.
+// Asks for the new shares after the current ones, and says which are meant.
 async function askForCurrent(current: RootKeySetting | undefined, next: RootKeySetting): Promise<void> {
   const isAsked = ({ kind, value }: RootKeySetting) => kind === 'shares' && value === ASK
   if (current && isAsked(current)) {
@@ -198,7 +201,7 @@ async function askForCurrent(current: RootKeySetting | undefined, next: RootKeyS
   if (isAsked(next)) process.stderr.write('Now the shares of the new root key.\n')
 }
 
-// A service starts in another folder, and finds another file there, or none.
+// A service starts in another folder, where it would find another file or none.
 function warnOfRelative({ kind, value }: RootKeySetting): void {
   if (kind !== 'exec' && kind !== 'command') return
   const words = readCommandLine(value, ROOT_KEY_VARIABLES[kind])

@@ -1,4 +1,4 @@
-/** `eaas schema`: what an operator decides about tables that differ from what the migrations make. */
+/** `eaas schema`: lets the operator accept tables that differ from what the migrations make. */
 import type { Command } from 'commander'
 import type { Config } from '../config.js'
 import { acceptSchema } from '../operations/accept-schema.js'

@@ -1,4 +1,4 @@
-/** The file that a command encrypts to recipients of age before it leaves the process. */
+/** Encrypts a command's file to recipients of age before it leaves the process. */
 import { CommandError } from '@eaas/audit/command'
 import { beforeEnd, createFile, explainUnwritten } from '@eaas/audit/node'
 import { encryptTo } from '../age.js'
@@ -7,8 +7,7 @@ import { encryptTo } from '../age.js'
  * Creates a file (mode 0600) with an encrypted text. `make` is called only once recipients and path are known to
  * be good: it may leave entries in a log. Returns what it made.
  *
- * @throws RecipientError; CommandError if there is something at the path already, which is left as it is, or it
- * cannot be written
+ * @throws RecipientError; CommandError if the path exists already, which is left as it is, or cannot be written
  */
 export async function createSealedFile<Made extends { text: string }>(
   path: string,

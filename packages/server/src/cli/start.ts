@@ -66,8 +66,8 @@ async function listen({ app }: Server, { host, port, socket, tls }: Config): Pro
   return baseUrl(host, (app.server.address() as AddressInfo).port, { isTls: tls !== undefined })
 }
 
-// To stop, first /health turns callers away while all calls are served, until a balancer must have noticed; then
-// the server closes.
+// To stop, /health first fails while calls are still served, until a load balancer must have noticed; then the server
+// closes.
 function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onStop: () => void }): void {
   onSignals({
     reload: () => server.reload(() => readConfig(process.env)),

@@ -1,28 +1,27 @@
-/** How a server that was told to stop ends within its time. */
+/** How a server that was told to stop ends in time. */
 import { isSinkStuck } from '../jobs/emit-checkpoints.js'
 import type { Server } from '../server.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
-/** After how long a server has ended once it closes, as the guide for operators says. In milliseconds. */
+/** How long a closing server takes to end at most, as the guide for operators says. In milliseconds. */
 const CLOSED_MS = 10_000
-/** How much earlier the process ends, in milliseconds: a busy machine may delay its timers. */
+/** How much earlier the process ends than that, in milliseconds: a busy machine may delay its timers. */
 const SPARE_MS = 500
 /**
- * How long the database may take to close in the end, in milliseconds: otherwise the embedded one would leave
- * its socket and lock behind.
+ * How long the database may take to close in the end, in milliseconds: unclosed, the embedded one would leave its
+ * socket and lock behind.
  */
 const CLOSE_DEADLINE_MS = 1_000
 /**
- * How long calls under way, jobs and the last checkpoints may take before the process ends nevertheless, in
- * milliseconds. Calls are cut off after five seconds. The rest has no deadline of its own: behind locked
- * tables several statements in a row wait four seconds each.
+ * How long calls under way, jobs and the last checkpoints may take before the process ends anyway, in milliseconds.
+ * Calls are cut off after five seconds. The rest has no deadline of its own: behind locked tables several statements in
+ * a row wait four seconds each.
  */
 const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
 /**
- * Calls `stop` at the first signal; a second signal ends the process at once. SIGHUP calls `reload`; on a
- * terminal it stops too, because it says that the terminal was closed, which nobody can stop the server from
- * then.
+ * Calls `stop` at the first signal; a second signal ends the process at once. SIGHUP calls `reload`, but `stop` on a
+ * terminal: it says that the terminal was closed, and nobody could stop the server from there any more.
  */
 export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => void; reload: () => void }): void {
   const signals = process.stdin.isTTY ? ([...STOP_SIGNALS, 'SIGHUP'] as const) : STOP_SIGNALS
@@ -49,8 +48,8 @@ export function closeAndExit(server: Closing): void {
   )
 }
 
-// The database may be what does not answer: where the logs ended is written first, or whoever keeps it from
-// answering could cut them off.
+// The database may be what does not answer, so the logs' ends are written first: otherwise an attacker who blocks it
+// could truncate the logs.
 async function leave({ app, installation, keepWitnessed }: Closing): Promise<never> {
   app.log.error('did not stop in time')
   setTimeout(() => exit(1), CLOSE_DEADLINE_MS)
@@ -60,7 +59,7 @@ async function leave({ app, installation, keepWitnessed }: Closing): Promise<nev
   return exit(1)
 }
 
-// A call of the system that does not return holds a thread for which `process.exit` waits.
+// A system call that does not return holds a thread that `process.exit` waits for.
 function exit(code?: number): never {
   if (isSinkStuck()) process.kill(process.pid, 'SIGKILL')
   process.exit(code)

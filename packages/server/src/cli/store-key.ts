@@ -1,4 +1,4 @@
-/** `eaas store-key`: the key in the database that everything else is sealed under. */
+/** `eaas store-key`: the key in the database that every other secret is sealed under. */
 import { encodePublicKey } from '@eaas/audit'
 import { beforeEnd } from '@eaas/audit/node'
 import type { Command } from 'commander'

@@ -158,8 +158,8 @@ async function tenantCreate(
 }
 
 /**
- * Prints every tenant; returns true if all of their rows are as the server wrote them, and none is missing
- * that the installation's log has. Of any other row only the tenant's id is reported.
+ * Prints every tenant; returns true if all of their rows are as the server wrote them, and no tenant in the
+ * installation's log is missing. Of any other row only the tenant's id is reported.
  */
 async function tenantList(config: Config, { json }: Format): Promise<boolean> {
   const tenants: OperatorTenant[] = []

@@ -24,11 +24,11 @@ import { failWithoutDatabase } from './fail.js'
 
 interface OpenedBy {
   mayCreate?: boolean
-  /** compare every log with what the checkpoint file and the anchors know first, and raise the alarms */
+  /** first compare every log with the checkpoint file and the anchors, and raise the alarms */
   comparesAll?: boolean
-  /** keep in the checkpoint file what the work wrote to the logs, as is done by default */
+  /** keep in the checkpoint file what the work wrote to the logs; true by default */
   keepsCommitted?: boolean
-  /** called with each alarm; by default standard error says it */
+  /** called with each alarm; by default it is printed to standard error */
   onAlarm?: typeof printAlarm
 }
 
@@ -61,7 +61,7 @@ export async function withServices<T>(
   }
 }
 
-// As servers do: a rotation must not end a command that runs long. What else fails also fails in the work itself.
+// As servers do: a rotation must not end a long command. Any other failure also shows in the work itself.
 function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
   let told = ''
   return startPeriodic({
@@ -72,7 +72,7 @@ function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
       if (error instanceof RootKeyError && message !== told) process.stderr.write(`eaas: ${message}\n`)
       told = message
     },
-    after: new Promise(() => undefined), // opening it has just read them
+    after: new Promise(() => undefined), // opening the installation has just read them
   })
 }
 
@@ -82,7 +82,7 @@ async function compareAll({ services, sharedAlarms }: Installation): Promise<voi
   const from = performance.now()
   do {
     const [error] = await sharedAlarms.compare()
-    if (error !== undefined) return // of a tenant, whose own turn says it
+    if (error !== undefined) return // of a tenant, whose own turn reports it
   } while (comparisons.age > performance.now() - from)
 }
 
@@ -90,7 +90,7 @@ function printAlarm(message: string, details: Record<string, unknown>): void {
   process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`)
 }
 
-// Where no server runs, nobody else sees what a command writes before somebody undoes it. A file that does
+// Without a running server, nothing else witnesses what a command writes before an attacker undoes it. A file that does
 // not exist yet is left to the server, whose user must be able to write it.
 async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
   if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
@@ -104,10 +104,7 @@ async function keepCommitted({ committer, signingKey, now }: Services, file: str
   }
 }
 
-/**
- * The actor of what a command does: the user and the host as the operating system names them, which proves
- * nothing about either.
- */
+/** The actor of a command: the user and the host as the operating system names them, which proves neither. */
 export function operatorName(): string {
   const name = `operator:${userName()}@${hostname()}`
   return isWellFormed(name) ? name : 'operator:unknown'
@@ -127,13 +124,10 @@ export function messageOf(error: unknown): string {
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
 }
 
-/**
- * The tenant that a command is about, or the installation in the place of one: the name and id of the
- * authenticated row.
- */
+/** The tenant that a command is about, or the installation: the name and id of the authenticated row. */
 export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
 
-/** Names a tenant to the operator, who compares it with what was meant. */
+/** Names a tenant to the operator, who checks that it is the intended one. */
 export function describeTenant({ tenant_id, name }: FoundTenant): string {
   if (tenant_id === INSTALLATION_ID) return 'the installation'
   return `tenant ${visible(name)} (${tenant_id})`
@@ -160,8 +154,8 @@ export function performIn<Answer>(
 }
 
 /**
- * Records in the installation's log what an operator did. If that fails, the work is done nevertheless, and
- * standard error says so.
+ * Records in the installation's log what an operator did. If that fails, the work is done anyway, and the failure is
+ * printed to standard error.
  */
 export async function recordOperation(services: Services, note: EntryNote): Promise<void> {
   try {
@@ -179,8 +173,8 @@ export async function getTenant(services: Services, tenant: string): Promise<Fou
 }
 
 /**
- * Finds a tenant by its name or id. An id is tried first, because another tenant may have it as its name. A
- * name must be that of the authenticated row: whoever owns the database can exchange names for one statement.
+ * Finds a tenant by its name or id. An id is tried first, because another tenant may have it as its name. A name must
+ * be that of the authenticated row: the owner of the database can swap names for one statement.
  * @throws TamperedRowError
  */
 export async function findTenant(

@@ -1,12 +1,12 @@
 /**
- * Decides whether a call is admitted: every reason to turn a caller away that does not lie in what it calls,
- * in the order in which they are decided.
+ * Decides whether a call is admitted: every reason to refuse a caller except those of the operation itself, in the
+ * order of the checks.
  *
  * Before the body is read, by `admitCall`:
  * 1. there is room for the operations of a batch (work-gate.ts);
  * 2. the API key is well formed, which names its tenant;
- * 3. it is the key of that tenant, neither revoked nor expired; whichever of these it is not, the refusal is
- *    the same and takes the same time;
+ * 3. it is an API key of that tenant, neither revoked nor expired; each of these failures gives the same refusal after
+ *    the same time;
  * 4. the address is on the API key's list;
  * 5. the tenant is not suspended;
  * 6. the API key has the permissions of the call;
@@ -20,7 +20,7 @@
  *
  * The committer decides the rest, because it alone knows the head of the log: that the tenant has no alarm
  * (`assertWatched` in audit/append/committer.ts), that the log's queue has room (append-queue.ts), and what the
- * tenant's quota leaves, by which `encrypt` refuses.
+ * tenant's quota leaves, on which `encrypt` decides.
  */
 import { BlockList, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -39,16 +39,15 @@ import type { TenantState } from './tenant-state.js'
 import { inTurn } from './work-gate.js'
 
 /**
- * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an
- * unknown tenant, an unknown API key and a revoked one. The time that a refusal takes must not tell a caller
- * which of them it is.
+ * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an unknown
+ * tenant, an unknown API key and a revoked one. So the time of a refusal does not tell a caller which it is.
  */
 const REFUSAL_MS = 20
 
 /** Who calls, and from where. */
 export interface Credentials {
   tenant_id: string
-  /** HMACs of the API key under the peppers, the one to search for first in front */
+  /** HMACs of the API key under the peppers, in the order to search for them */
   digests: readonly Digest[]
   ip_address: string
   /** the end user that the caller says it acts for, which requires a permission of its own */
@@ -56,7 +55,7 @@ export interface Credentials {
   correlation?: Correlation | undefined
 }
 
-/** A caller, and what it needs to be allowed. */
+/** A caller, and the permissions that its call needs. */
 export interface Access {
   credentials: Credentials
   permissions: readonly HeldPermission[]
@@ -72,7 +71,7 @@ export interface CallNeeds {
 /** What is known of a call once its caller is admitted. */
 export interface Admitted {
   api_key_id: string
-  /** whether the tenant was envelope-only when its state was last read, which may have changed since */
+  /** whether the tenant was envelope-only when its state was last read; that may have changed since */
   envelope_only: boolean
 }
 
@@ -90,7 +89,7 @@ export async function admitCall(
   const credentials = identify()
   const admitted = await admitCaller(services, { credentials, permissions })
   assertOnBehalfOf(credentials, admitted)
-  if (isBatch) services.gate.assertRoom(credentials.tenant_id) // reading a large body only to refuse it would cost as much as a part of its work
+  if (isBatch) services.gate.assertRoom(credentials.tenant_id) // before a large body is read for nothing
   const { api_key_id, envelope_only } = admitted
   return { api_key_id, envelope_only, holding: services.hold(credentials.tenant_id, api_key_id) }
 }
@@ -121,7 +120,7 @@ export function performAdmitted<Answer>(
   return operations === undefined ? perform() : inTurn(services.gate, { tenant_id, operations }, perform)
 }
 
-/** Whose API keys a call takes: a tenant's, or an operator's, which is an API key of the installation. */
+/** Whose API key a call needs: a tenant's, or an operator's, which belongs to the installation. */
 export type ApiKeyOwner = 'tenant' | 'operator'
 
 /** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key of this kind */
@@ -152,13 +151,13 @@ const whoCalls: Operation<Admitted> = ({ state, caller: { actor } }) => ({
 })
 
 /**
- * Admits by the cached state of the caller's tenant, if it is loaded. Whatever else is the case is decided on
- * the current state.
+ * Admits by the cached state of the caller's tenant; undefined if it is not loaded or would refuse: the current state
+ * then decides.
  */
 function admitOnCached({ states, committer }: Services, access: Access): Admitted | undefined {
   const state = states.find(access.credentials.tenant_id)
   if (!state || state instanceof Promise) return undefined
-  // Under a former pepper it is found on the current state.
+  // An API key whose digest is under the other pepper is found on the current state.
   const found = state.findApiKey(access.credentials.digests[0]?.digest ?? '')
   if (!found || found instanceof Promise) return undefined
   try {
@@ -170,7 +169,7 @@ function admitOnCached({ states, committer }: Services, access: Access): Admitte
   }
 }
 
-/** Finds the caller of a decision, and what is wrong with its rows. `now` is in milliseconds since 1970. */
+/** Finds the caller of a decision, and any fault in its rows. `now` is in milliseconds since 1970. */
 async function admitOn(
   { peppers }: Pick<Services, 'peppers'>,
   state: TenantState,
@@ -219,8 +218,8 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
   return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
 }
 
-// The operator has suspended or deleted it. The status in a tampered row is ignored; the call then fails with
-// the fault itself.
+// Whether the operator has suspended or deleted the tenant. The status in a tampered row is ignored; the call then
+// fails with the fault itself.
 function isSuspended({ tenant, fault }: TenantState): boolean {
   return !fault && tenant.status !== 'active'
 }
@@ -240,9 +239,8 @@ function assertOnBehalfOf({ on_behalf_of }: Credentials, { api_key_id }: Admitte
 }
 
 /**
- * Whether an address is on an allow-list, by Node's BlockList. `::ffff:10.0.0.1` is 10.0.0.1, in a list too.
- * IPv4 addresses are only on ranges of IPv4: BlockList alone would also find them in `::/0`, by which a user
- * means IPv6.
+ * Whether an address is on an allow-list, by Node's BlockList. `::ffff:10.0.0.1` counts as 10.0.0.1, also in a list. An
+ * IPv4 address matches IPv4 ranges only: BlockList alone would also find it in `::/0`, by which a user means IPv6.
  */
 export function isAllowed(list: readonly string[], address: string): boolean {
   if (isIP(address) === 0) return false

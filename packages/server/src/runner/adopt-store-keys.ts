@@ -1,7 +1,7 @@
 /**
- * Seals everything under the first store key, in the transaction that brings a database of before there were
- * store keys (schema 15 and earlier) to this version. There the root key itself sealed each secret, and the MACs of rows
- * covered the sealed bytes. A row that was tampered with is left as it is, so that it stays refused.
+ * Seals everything under the first store key, in the transaction that migrates a database from before store keys
+ * (schema 15 and earlier). There the root key itself sealed each secret, and the MACs of rows covered the sealed bytes.
+ * A row that was tampered with is left as it is, so that it stays refused.
  */
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'

@@ -32,33 +32,30 @@ export interface AnchorOptions {
   notes?: readonly EntryNote[]
   /** a tenant whose loss was accepted: it is no longer covered */
   without?: string
-  /** tenants whose rollback is being accepted, whatever was anchored of them */
+  /** tenants whose rollback is being accepted, regardless of their anchored heads */
   accepted?: ReadonlySet<string>
   /** write an anchor even if every head is covered already */
   evenIfSame?: boolean
   /**
-   * cover what the database has now, whatever was anchored: after a rollback of the installation's own log
+   * cover what the database has now, regardless of the anchored heads: after a rollback of the installation's own log
    * was accepted
    */
   afresh?: boolean
-  /**
-   * whether tenants may stay covered as they were: while a loss is accepted, beside which others may have to
-   * be
-   */
+  /** whether tenants may stay covered as they were: while one loss is accepted, others may still be open */
   mayLeave?: boolean
   /**
-   * called with a tenant that stays covered as it was, because of its head or an alarm; without it no anchor
-   * is written then
+   * called with each tenant that stays covered as it was, because of its head or an alarm; without it, no anchor is
+   * written then
    */
   onLeft?: (tenant_id: string, what: string) => void
-  /** how long logs are followed before the transaction begins, in milliseconds; by default until each is */
+  /** how long logs are followed before the transaction begins, in milliseconds; by default until all are */
   followMs?: number
 }
 
 /**
- * Writes an anchor in a transaction of its own; false if every head is covered already. Refuses it if the
- * head of a tenant is missing, forged, or behind its entries or what this process witnessed, or if there is
- * an alarm about the tenant: such an anchor would say less than it seems to.
+ * Writes an anchor in a transaction of its own; returns false if every head is covered already. Refuses if a tenant's
+ * head is missing, forged, or behind its entries or what this process witnessed, or if the tenant has an alarm: such an
+ * anchor would prove less than it seems to.
  *
  * @throws ChainAlarmError then too, Refusal, AuditWriteError
  */
@@ -81,8 +78,8 @@ export async function anchorHeads(
   sql: Transaction,
   { notes = [], without, accepted, evenIfSame = false, afresh = false, mayLeave = true, onLeft }: AnchorOptions = {},
 ): Promise<Head | undefined> {
-  // Proven here too, although each server compares before it anchors: heads that somebody edits in between
-  // must not be covered.
+  // Proves the heads here too, although each server compares before it anchors: heads that were edited in between must
+  // not be covered.
   const before = afresh ? await clearHeads(sql) : await lockAnchored(services, sql)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
@@ -123,9 +120,8 @@ export async function lockAnchored(
 }
 
 /**
- * Follows the logs whose heads are not the anchored ones from everything that they must continue from, so
- * that little is left to be read while the head of the installation's log is locked. What is wrong with one,
- * the transaction finds.
+ * Follows each log whose head is not the anchored one, from every point that it must continue from, so that little is
+ * left to read while the head of the installation's log is locked. The transaction itself reports faults.
  */
 async function followChanged(services: Services, ms: number): Promise<void> {
   const { sql, committer, storeKeys, installationKey } = services
@@ -152,20 +148,20 @@ async function followChanged(services: Services, ms: number): Promise<void> {
   }
 }
 
-/** Whether a head is the only one from which its log must continue: then nothing is to be read. */
+/** Whether a log must continue from its present head alone: then nothing needs to be read. */
 function isEnd([only, ...others]: readonly Witness[], head: Head): boolean {
   return only !== undefined && others.length === 0 && isSame(only, head) && only.policy_version === head.policy_version
 }
 
-// The heads that the anchor covers newly, and by tenant what is wrong with those that it leaves as they were:
-// all of them only where none may be left.
+// The heads that the anchor newly covers, and by tenant why others stay as they were: that list is complete only if no
+// tenant may be left.
 async function judgeHeads(
   services: Services,
   sql: Transaction,
   anchored: ReadonlyMap<string, AnchoredHead>,
   { accepted, mayLeave }: { accepted: ReadonlySet<string> | undefined; mayLeave: boolean },
 ): Promise<{ changed: Head[]; left: Map<string, string> }> {
-  // Taken before the heads are read, which need not show what is committed meanwhile.
+  // Read before the heads, which need not show what is committed meanwhile.
   const { watches } = services.committer
   const known = new Map(
     [...watches.all()].map(({ tenant_id, witnessed, held: { all } }) => [tenant_id, { witnessed, held: all }]),
@@ -206,15 +202,14 @@ function reportLeft(left: ReadonlyMap<string, string>, onLeft: AnchorOptions['on
   }
 }
 
-// Somebody may put an older head back for the moment in which the anchor is written.
+// An attacker may restore an older head for the moment in which the anchor is written.
 function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed = 0): string | undefined {
   const known = Math.max(last_entry, witnessed)
   if (last_id >= known) return undefined
   return `the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written`
 }
 
-// The tenants that should have a head, by what is anchored, by the installation's log or by their own rows,
-// and have none.
+// Finds tenants that have no head, but should have one by the anchored heads, the installation's log or their own rows.
 async function findUnlisted(
   sql: Transaction,
   anchored: readonly string[],
@@ -287,7 +282,7 @@ function openHead(
     }
     if (!anchored || held.some((witness) => isSame(witness, anchored))) return { auditKey, all: [...held] }
     watch.held.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
-    // If this process has seen a later one, that is not remembered.
+    // It is not remembered if this process has seen a later head.
     const isNeeded = watch.held.all.some((witness) => isSame(witness, anchored))
     return { auditKey, all: isNeeded ? [...held, anchored] : [...held] }
   } catch (error) {
@@ -295,7 +290,7 @@ function openHead(
   }
 }
 
-// A purge or an accepted rollback may explain why the log does not lead there; or it went on meanwhile.
+// A purge or an accepted rollback may explain why the log does not lead there; or the log has grown meanwhile.
 // Otherwise this raises the alarm.
 async function readProven(
   { committer }: Services,

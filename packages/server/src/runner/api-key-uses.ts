@@ -15,12 +15,12 @@ export interface ApiKeyUses {
   flush(): Promise<void>
 }
 
-/** No server writes a use that is later than this after the time: what is, a wrong clock wrote. */
+/** A recorded use that is further in the future than this was written by a wrong clock. */
 const IMPLAUSIBLE_MS = 86_400_000
 
 /** Creates the record; one per process. `now` tells the time in milliseconds since 1970. */
 export function createApiKeyUses(sql: Sql, now: () => number): ApiKeyUses {
-  /** by tenant: of each API key the time of its last use */
+  /** by tenant: when each API key was last used */
   let noted = new Map<string, Map<string, number>>()
 
   function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, usedAt: number): void {

@@ -1,6 +1,6 @@
 /**
- * The budgets of API keys. What a call opens and hashes is known once its operation has decided; then it is taken
- * from the budgets, before anything is committed, and what they do not leave is refused by another decision.
+ * The budgets of API keys. How much a call opens and hashes is known once its operation has decided. It is then taken
+ * from the budgets, before anything is committed; another decision refuses what they do not leave.
  */
 import { BUDGET_KINDS, type BudgetKind, type BudgetWindow, DETAILS, readBudgets } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -15,7 +15,7 @@ import type { Queryable, Sql } from '../store/db.js'
 import type { Context, Decision, EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
-/** A window that leaves no more. */
+/** A window that is used up. */
 export interface Over {
   window: BudgetWindow
   limit: number
@@ -30,7 +30,7 @@ export interface Allowance {
 
 export type Allowances = Record<BudgetKind, Allowance>
 
-/** Of callers without budgets, and until it is known what a call needs. */
+/** For callers without budgets, and until the needs of a call are known. */
 export const UNLIMITED: Readonly<Allowances> = {
   unwrap: { left: Number.POSITIVE_INFINITY },
   hash: { left: Number.POSITIVE_INFINITY },
@@ -41,12 +41,12 @@ export const UNLIMITED: Readonly<Allowances> = {
  * beyond this is taken before that decision counts.
  */
 export interface Taken {
-  /** from which budgets: others that an API key was given meanwhile are another matter */
+  /** the budgets it was taken from: if the API key gets others meanwhile, counting begins again */
   budgets: string
   counts: Readonly<Record<BudgetKind, number>>
-  /** the windows that gave less than was asked of them */
+  /** the windows that granted less than was requested */
   overs: Readonly<Partial<Record<BudgetKind, Over>>>
-  /** the windows that this call was the first to exceed: each has an entry */
+  /** the windows that this call was the first to exceed: each gets an entry */
   exceeded: readonly Exceeded[]
 }
 
@@ -58,7 +58,7 @@ export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind)
   throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, window, limit), { retryAfterSeconds })
 }
 
-/** Takes what one decision of a batch needs from what is left for the next ones. */
+/** Subtracts what one decision of a batch needs from what is left for the next ones. */
 export function spend(allowances: Allowances, made: Decision<unknown>): void {
   for (const kind of BUDGET_KINDS) allowances[kind].left -= countUses(made, kind)
 }
@@ -77,14 +77,14 @@ export function hasBudgets(apiKey: ApiKeyRow | undefined): apiKey is BudgetedApi
 
 export interface BudgetCounts {
   /**
-   * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. Of what the
-   * budgets leave no other process takes any; a call that fails afterwards has used it. The first that exceeds a
-   * window gets an entry for it. Where the API key then expires, that is the first whose entry is committed.
+   * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. No other process can
+   * take the same uses, and a call that fails afterwards has used them. The first call that exceeds a window gets an
+   * entry for it; if the API key then expires, that is the first call whose entry is committed.
    */
   take(sql: Queryable, apiKey: BudgetedApiKey, made: Decision<unknown>, before: Taken): Promise<Taken | undefined>
 }
 
-/** Of a call that has not been decided yet. */
+/** For a call that has not been decided yet. */
 export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
   return { budgets, counts: { unwrap: 0, hash: 0 }, overs: {}, exceeded: [] }
 }
@@ -103,7 +103,7 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
         if (!budget || calls <= 0) continue
         const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
         const request = { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks: when_over !== 'expire' }
-        // Under the lock of the head no other connection may be waited for.
+        // Under the lock of the head no other connection may be awaited.
         const use = await (sql === services ? countTogether(apiKey, request) : countBudgetUse(sql, request))
         taken = addUse(taken ?? before, use, request)
       }
@@ -112,7 +112,7 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
   }
 }
 
-/** Where a budget has no limit: more than is ever counted. */
+/** Stands for no limit: more than is ever counted. */
 const UNBOUNDED = 10 ** 15
 
 /** Requests of one budget that one statement counts. */
@@ -122,13 +122,13 @@ interface Together {
 }
 
 /**
- * Counts by one statement at a time for each API key, so that none takes the connections of all others. What is requested
- * of a budget meanwhile is counted by the next statement together. Whoever waits behind a statement that fails has its
+ * Runs one statement at a time for each API key, so that none takes the connections of all others. The next statement
+ * counts all requests of a budget that arrive meanwhile. If a statement fails, the requests behind it fail with its
  * error: one after another, they would wait for a database that does not answer.
  */
 function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRequest) => Promise<BudgetUse> {
   const lines = new Map<string, Promise<unknown>>()
-  /** what a statement that was not sent yet will count, by its budget */
+  /** by budget: what the next statement will count */
   const next = new Map<string, Together>()
 
   function prepare(budget: string, request: BudgetRequest): Together {
@@ -156,7 +156,7 @@ function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRe
   }
 }
 
-/** What a request gets of what was granted in common: as much as if those before it had been counted alone. */
+/** What a request gets of a common grant: as much as if the requests had been counted one by one. */
 export function shareOf(
   use: BudgetUse,
   { calls, marks }: Pick<BudgetRequest, 'calls' | 'marks'>,
@@ -164,7 +164,7 @@ export function shareOf(
 ): BudgetUse {
   const granted_by_minute = clamp(use.granted_by_minute - before, calls)
   const granted = clamp(use.granted - before, granted_by_minute)
-  // A window that is marked as exceeded is so by the first request that it did not grant whole.
+  // If windows are marked as exceeded, only the first request that a window did not grant in full marks it.
   const isFirst = (grantedToAll: number) => !marks || before <= grantedToAll
   return {
     ...use,
@@ -197,8 +197,8 @@ function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day
 
 /**
  * Decides within the budgets of the calling API key. `before` is what was taken for the call by earlier decisions, and
- * `take` takes the rest of what a decision needs. A decision that the budgets do not leave whole is made again, with
- * what they left. A call that has an entry for an exceeded window is refused after the commit of that entry.
+ * `take` takes the rest of what a decision needs. If the budgets do not cover a decision, it is made again with what
+ * they left. A call that has an entry for an exceeded window is refused after that entry is committed.
  */
 export async function decideWithin<Answer>(
   operation: Operation<Answer>,
@@ -243,8 +243,8 @@ function noteOf({ kind, window, limit }: Exceeded): EntryNote {
 }
 
 /**
- * Decides that the API key expires, if this call was the first to exceed a budget that wants it so. The server does
- * that, in the transaction of the entry about the budget.
+ * Lets the API key expire if this call was the first to exceed a budget that demands it. The server does that, in the
+ * transaction of the entry about the budget.
  */
 export async function decideExpiry(context: Context, { exceeded }: Taken): Promise<Decision<void> | undefined> {
   const { apiKey } = context.caller

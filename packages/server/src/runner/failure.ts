@@ -1,6 +1,6 @@
 /**
- * What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever
- * answers a caller knows this one.
+ * What a caller is told about an error that is not its fault. The layers below throw several kinds; code that answers
+ * callers handles only this one.
  */
 import { DETAILS, type ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } from '../audit/append-errors.js'
@@ -58,7 +58,7 @@ export function findFailure(error: unknown): Failure | undefined {
   return { code: 'E_UNAVAILABLE', detail, log: 'the database does not answer' }
 }
 
-/** What a caller learns of data that was changed outside the server. */
+/** What a caller is told about data that was changed outside the server. */
 export function describeTampering(error: TamperedRowError): Failure {
   const { row, entry } = DETAILS.E_TAMPERED
   const detail = error instanceof TamperedEntryError ? entry(error.entry_id) : row

@@ -16,14 +16,11 @@ export interface Holding {
   take(bytes: number): void
   /** Holds more, whether or not there is room: for the answer of a call that is carried out already. */
   add(bytes: number): void
-  /**
-   * Gives back all of it; to be called when the answer is sent, or cannot be sent any more. More is not held
-   * then.
-   */
+  /** Releases all of it, and holds nothing more; to be called when the answer is sent, or can no longer be sent. */
   end(): void
 }
 
-/** Begins what one call of a tenant's API key holds. */
+/** Starts the holding of one call of a tenant's API key. */
 export type HeldBytes = (tenant_id: string, api_key_id: string) => Holding
 
 /** Creates the bound; one per process. */
@@ -63,7 +60,7 @@ export function createHeldBytes({
 }
 
 function createBound(most: number) {
-  /** none that hold nothing */
+  /** only those that hold something */
   const held = new Map<string, number>()
   const of = (id: string) => held.get(id) ?? 0
   return {

@@ -1,6 +1,6 @@
 /**
- * The key that signs for the installation: checkpoints, exports, trees. A rotation of the store key replaces it
- * while processes run, and the installation's log has the statements of that (key-change.md of `@eaas/audit`).
+ * The key that signs for the installation: checkpoints, exports, trees. A rotation of the store key replaces it while
+ * processes run, and the installation's log has the statements about it (key-change.md of `@eaas/audit`).
  */
 
 import { encodePublicKey, findKeyChange, type SigningKey } from '@eaas/audit'
@@ -37,12 +37,12 @@ export class InstallationKey implements SigningKey {
     return this.#opened.key.publicKey
   }
 
-  /** All that signed for the installation, in their order and written form; the last one is this. */
+  /** All keys that ever signed for the installation, in order and written form; the last is the current one. */
   get publicKeys(): readonly [string, ...string[]] {
     return this.#opened.publicKeys
   }
 
-  /** The statements that lead from the first of them to this one. */
+  /** The statements that lead from the first of them to the current one. */
   get changes(): readonly string[] {
     return this.#opened.changes
   }
@@ -51,12 +51,12 @@ export class InstallationKey implements SigningKey {
     return this.#opened.key.sign(message)
   }
 
-  /** The key as it is now, which no rotation replaces: for signatures of one file, which must be by one key. */
+  /** The key as it is now, which no rotation replaces: all signatures of one file must be by one key. */
   current(): InstallationKey {
     return new InstallationKey(this.#opened)
   }
 
-  /** Takes the key that the database has now. @throws OpenError, UnknownStoreKeyError; the key stays then */
+  /** Switches to the key that the database has now. @throws OpenError, UnknownStoreKeyError; the key stays then */
   async follow(sql: Queryable, storeKeys: StoreKeys): Promise<void> {
     const row = await findInstance(sql)
     if (row && !equalBytes(row.wrapped_signing_key, this.#opened.sealed)) {
@@ -70,7 +70,7 @@ async function openKey(sql: Queryable, storeKeys: StoreKeys, { wrapped_signing_k
   const changes: string[] = []
   let first = encodePublicKey(key)
   const publicKeys: [string, ...string[]] = [first]
-  // From the newest: where the row was read before a rotation, the last statement leads to a later key.
+  // Newest first: if the row was read before a rotation, the last statement leads to a later key.
   for (const metadata of (await listKeyChanges(sql)).toReversed()) {
     const found = findChange(metadata, first)
     if (!found) continue
@@ -81,7 +81,7 @@ async function openKey(sql: Queryable, storeKeys: StoreKeys, { wrapped_signing_k
   return { key, sealed, publicKeys, changes }
 }
 
-// What does not verify leads nowhere: the verification of the installation's log reports who changed it.
+// A statement that does not verify is skipped; verifying the installation's log reports the change.
 function findChange(metadata: string, key: string): { note: string; from: string } | undefined {
   const note = readNote(metadata)
   const change = findKeyChange(note)
@@ -96,7 +96,7 @@ function readNote(metadata: string): string {
   }
 }
 
-/** Takes the installation's secrets that the database has now. @throws OpenError, UnknownStoreKeyError */
+/** Switches to the installation's secrets that the database has now. @throws OpenError, UnknownStoreKeyError */
 export async function followInstallation({
   sql,
   storeKeys,

@@ -40,8 +40,8 @@ export async function beginInstallationLog(
 }
 
 /**
- * Records a migration, in its transaction, also in a log that is ahead of the clock: the command that ends
- * this migrates too. @throws AuditWriteError if the head is missing or forged
+ * Records a migration in its transaction, even in a log that is ahead of the clock: the command that resolves this
+ * migrates too. @throws AuditWriteError if the head is missing or forged
  */
 export async function recordMigration(
   sql: Transaction,
@@ -56,10 +56,7 @@ export async function recordMigration(
 
 type Recording = Pick<Services, 'committer' | 'installationKey'>
 
-/**
- * @throws Refusal E_STATE while the installation's log is alarmed about: nothing may be done that it could
- * not record
- */
+/** @throws Refusal E_STATE while the installation's log has an alarm: nothing may be done that it could not record */
 export function assertRecordable({ committer }: Pick<Services, 'committer'>): void {
   const { alarm } = committer.watches.get(INSTALLATION_ID)
   if (!alarm) return
@@ -83,8 +80,8 @@ export async function recordAlone(
 }
 
 /**
- * Appends entries to the installation's log in a transaction, so that what they tell of and they themselves
- * are committed together. Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
+ * Appends entries to the installation's log in the transaction of the change that they record, so that both commit
+ * together. Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
  */
 export async function recordForInstallation(
   recording: Recording,

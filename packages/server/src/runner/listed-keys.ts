@@ -1,6 +1,6 @@
 /**
- * A tenant as an API key sees it that is limited to keys: it finds these alone. Operations are given this state,
- * so none can use another key.
+ * A tenant as seen by an API key that is limited to some keys: it finds only these. Operations get this state, so none
+ * can use another key.
  */
 import { folderOf, isListed, type KeyList, partsOf } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -9,10 +9,10 @@ import type { OpenKey } from './load-key.js'
 import type { MaybeLoading } from './opened-keys.js'
 import type { TenantState } from './tenant-state.js'
 
-/** by the state that they are of, and by API key */
+/** by state, then by API key */
 const seen = new WeakMap<TenantState, WeakMap<ApiKeyRow, TenantState>>()
 
-/** The state as an API key sees it; as it is for the server, its operator and an API key without a list. */
+/** The state as an API key sees it; unchanged for the server, its operator and an API key without a list. */
 export function asSeenBy(state: TenantState, apiKey: ApiKeyRow | undefined): TenantState {
   if (!apiKey || apiKey.keys === null) return state
   const views = seen.get(state) ?? new WeakMap<ApiKeyRow, TenantState>()
@@ -30,8 +30,8 @@ export function isListedKey(list: KeyList, { key_id, name }: Pick<KeyRow, 'key_i
 }
 
 /**
- * Finds keys of a list. Whether one that is not on it exists shows neither in the answer nor in its time: each
- * key that was not found on the list before is looked for by one statement that finds only listed ones.
+ * Finds keys of a list. Neither the answer nor its time shows whether a key that is not on it exists: each key not yet
+ * found on the list is looked up by one statement that finds only listed ones.
  */
 function limitedFinder(state: TenantState, list: readonly string[]): TenantState['findKey'] {
   const { ids } = partsOf(list)

@@ -1,6 +1,6 @@
 /**
- * Loads keys: authenticates their rows and opens the secrets in them. Which states allow a call is
- * operations/shared/key-use.ts's to say.
+ * Loads keys: authenticates their rows and opens the secrets in them. operations/shared/key-use.ts decides which states
+ * allow a call.
  */
 import type { KeyObject } from 'node:crypto'
 import { OpenError, wrappedKeyAad } from '@eaas/protocol'
@@ -45,7 +45,8 @@ export interface KeySource {
 }
 
 /**
- * Loads a key. `written` is the entry of its row if this transaction wrote it, and so is not in the log yet.
+ * Loads a key. `written` is the entry of its row if this transaction wrote it, since the log does not have that entry
+ * yet.
  * @throws TamperedRowError
  */
 export async function loadKey(source: KeySource, key_id: string, written?: number): Promise<OpenKey | undefined> {
@@ -56,7 +57,7 @@ export async function loadKey(source: KeySource, key_id: string, written?: numbe
     if (areVersionsOf(row, versions)) {
       return { row, versions: byNumber(versions), hashKey: openHashKey(source.storeKeys, row) }
     }
-    // The key may have changed between the two reads. Otherwise somebody else changed a version.
+    // The key may have changed between the two reads. Otherwise a version was changed outside the server.
     const again = await findRow(source, key_id, written)
     if (again?.entry_id === row.entry_id) {
       throw new TamperedRowError(
@@ -120,7 +121,7 @@ function openHashKey(
   return known?.hashKey ?? openOwn(storeKeys, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)
 }
 
-// What is open stays open: the row that it was read from may hold it sealed under a store key that is gone.
+// Reuses an open KEK: the row may hold it sealed under a store key that is gone.
 function openVersion(storeKeys: StoreKeys, row: KeyVersionRow, known?: OpenKey): OpenKeyVersion {
   const { tenant_id, key_id: id, version, wrapped_kek } = row
   return {
@@ -145,9 +146,8 @@ function openOwn(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Arra
   }
 }
 
-// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written
-// once in each of its states, and its key says in which one it is: so an older row of a version is recognized
-// without looking at the log.
+// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written once in
+// each of its states, and its key says in which one it is. So an older row of a version is recognized without the log.
 function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
   return (
     versions.length === key.current_version &&

@@ -1,4 +1,4 @@
-/** Extends a log apart from the committer, under the lock of its head, by work that nobody gives up on. */
+/** Extends a log without the committer, under the lock of its head, by work that has no deadline. */
 import { untilFollowed } from '../audit/append-errors.js'
 import type { AuditKey, Head } from '../audit/formats/chain.js'
 import { lockHead } from '../store/audit.js'

@@ -1,6 +1,6 @@
 /**
- * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls
- * for one share its load; a row that was not found, failed to load or was put back is not cached.
+ * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls for one
+ * share its load; a row that was not found, failed to load or is an older version is not cached.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -35,9 +35,7 @@ export interface WrittenRows {
   installationHead?: Head
 }
 
-/**
- * An API key; with a fault if its row was put back: then it only serves to report what is wrong with the log.
- */
+/** An API key; with a fault if its row is an older version, which serves only to report what is wrong with the log. */
 export interface FoundApiKey {
   row: ApiKeyRow
   fault: TamperedRowError | undefined
@@ -50,10 +48,7 @@ export interface RowSource {
   tenant_id: string
 }
 
-/**
- * What was found, or a promise of it while it is loaded: calls for what is loaded already do not wait for a
- * promise.
- */
+/** What was found, or a promise while it is loaded: calls for a loaded row need not wait for a promise. */
 export type MaybeLoading<T> = T | undefined | Promise<T | undefined>
 
 interface Slot<T> {
@@ -68,7 +63,7 @@ export class OpenRows {
   private readonly apiKeys = new Map<string, Slot<FoundApiKey>>()
   /** keys that were written while not all of their versions were loaded */
   private readonly unknown = new Set<string>()
-  /** by id, the entries of the rows that this transaction wrote: the log has them only at its end */
+  /** by id, the entries of the rows that this transaction wrote: the log gets them only at its end */
   private readonly written = new Map<string, number>()
 
   /**
@@ -147,7 +142,7 @@ export class OpenRows {
     }
   }
 
-  // It may be there under the digest that a new pepper replaced, too.
+  // It may also be cached under the digest that a new pepper replaced.
   private digestsOf({ api_key_id }: ApiKeyRow): string[] {
     const all = [...this.apiKeys, ...(this.below?.apiKeys ?? [])]
     return all.flatMap(([digest, { value }]) => (value?.row.api_key_id === api_key_id ? [digest] : []))
@@ -160,7 +155,7 @@ export class OpenRows {
     for (const [digest, slot] of above.apiKeys) if (slot.value) this.apiKeys.set(digest, slot)
   }
 
-  /** Drops the rows that other processes wrote, by their ids; all rows if it is not known which. */
+  /** Drops the rows that other processes wrote, by their ids; all rows if the ids are not known. */
   forget(written: { keys: ReadonlySet<string>; apiKeys: ReadonlySet<string> } | undefined): void {
     if (!written) {
       this.keys.clear()

@@ -24,11 +24,9 @@ import type { WorkGate } from './work-gate.js'
 export interface Services {
   sql: Sql
   storeKeys: StoreKeys
-  /** by which API keys are found */
+  /** for finding API keys by their digests */
   peppers: Peppers
-  /**
-   * who acts where no API key does: `system` for the server itself, and the operator by name for a command
-   */
+  /** the actor where no API key acts: `system` for the server itself, and the operator by name for a command */
   actor: string
   /** the audit key of the installation's own log */
   installationKey: AuditKey
@@ -39,7 +37,7 @@ export interface Services {
   apiKeyUses: ApiKeyUses
   unrecordedCalls: UnrecordedCalls
   budgetCounts: BudgetCounts
-  /** has an API key expire that its budgets say is to */
+  /** lets an API key expire if its budgets demand that */
   expireApiKey: (apiKey: ApiKeyRow) => Operation<void>
   /** admits batches */
   gate: WorkGate
@@ -52,11 +50,10 @@ export interface Services {
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
   /**
-   * the time by the server's clock, in milliseconds since 1970, which a clock that was set does not move
-   * (audit/append/clock.ts)
+   * the server's time, in milliseconds since 1970; setting the system clock does not move it (audit/append/clock.ts)
    */
   now: () => number
-  /** the time by the database's clock: what cannot be undone must be due by both clocks */
+  /** the time by the database's clock: an irreversible step must be due by both clocks */
   databaseNow: (sql?: Queryable) => Promise<number>
   /** days between the request to destroy a key and its destruction; 0 is at once */
   destroyWindowDays: number
@@ -66,7 +63,7 @@ export interface Services {
   spentVersions: ReadonlySet<string>
 }
 
-/** What the caller sent to find its call by. */
+/** Ids that the caller sent, to find its call again. */
 export interface Correlation {
   request_id?: string
   trace_id?: string
@@ -99,7 +96,7 @@ export interface Context {
    * limit
    */
   quotaLeft: number
-  /** what the budgets of the API key leave this call; without end until it is known what it needs of them */
+  /** what the budgets of the API key leave this call; unlimited until its needs are known */
   allowances: Readonly<Allowances>
 }
 
@@ -123,7 +120,8 @@ export interface EntryPosition {
 /**
  * Which state a decision needs.
  *
- * - `current`: the state in the database now, as the server wrote it. The call fails if either is not so.
+ * - `current`: the state in the database now, as the server wrote it. A decision on an outdated state is made again; a
+ *   row that was tampered with fails the call.
  * - `as_found`: the current one if that can be determined, and otherwise what is there. Verification reports
  *   tampering that every
  *   other call fails on.
@@ -145,10 +143,7 @@ export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
    * refusal is on record
    */
   release: (written: Written) => Answer | Promise<Answer>
-  /**
-   * what is counted instead of recorded, once the call is carried out, and how often; what is refused is
-   * counted by `http/refusals.ts`
-   */
+  /** counts of what has no entry, added once the call is carried out; `http/refusals.ts` counts refused calls */
   unrecorded?: ReadonlyMap<UnrecordedKind, number>
   /** `current` by default */
   freshness?: Freshness

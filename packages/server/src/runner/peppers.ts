@@ -1,6 +1,6 @@
 /**
- * The peppers by which API keys are found. After a rotation there are two: the digest of an API key that is used is
- * made again under the new one, and the former one is deleted once nothing needs it.
+ * The peppers by which API keys are found. After a rotation there are two: when an API key is used, its digest is made
+ * again under the new one. The former one is deleted once nothing needs it.
  */
 import type { KeyObject } from 'node:crypto'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
@@ -21,7 +21,9 @@ interface Pepper {
   key: KeyObject
 }
 
-/** What an API key is found by: first what it is made under now, so that a row is found by its newest digest. */
+/**
+ * The peppers to search by: first the one that new digests are made under, so that a row is found by its newest digest.
+ */
 type Accepted = readonly [Pepper, ...Pepper[]]
 
 /** Most API keys whose digests wait to be written: the others are noted at their next use. */
@@ -74,7 +76,7 @@ export class Peppers {
     for (const { row, next } of noted.values()) await renewDigest(this.sql, row, next)
   }
 
-  /** Takes the peppers that the database has now. @throws OpenError, UnknownStoreKeyError */
+  /** Switches to the peppers that the database has now. @throws OpenError, UnknownStoreKeyError */
   async follow(storeKeys: StoreKeys): Promise<void> {
     this.#accepted = await openPeppers(this.sql, storeKeys)
   }

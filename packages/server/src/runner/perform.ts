@@ -1,7 +1,6 @@
 /**
- * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the
- * answer. If the state turns out not to be the current one, the operation decides again; no call fails
- * because its tenant changes often.
+ * Runs every operation: decides on the tenant's state, commits the entries, and only then releases the answer. If the
+ * state is out of date, the operation decides again; frequent changes of a tenant never fail a call.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
@@ -26,8 +25,8 @@ import { Refusal, unauthorized } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
 /**
- * How many times a call without entries may decide on a state that has changed meanwhile. After that it takes
- * its turn with the changes: it decides under the lock of the head, where the tenant cannot change.
+ * How often a call without entries may decide on a state that changed meanwhile. After that it takes its turn: it
+ * decides under the lock of the head, where the tenant cannot change.
  */
 const MOST_STALE = 2
 
@@ -37,8 +36,9 @@ export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
 }
 
 /**
- * Runs an operation for the server itself or its operator; `inTurn` decides it under the lock of the head, where no
- * other process writes to the log, and `caller` acts where the operator came by an API key. @throws Refusal, AuditWriteError, OverloadError
+ * Runs an operation for the server itself or its operator. `inTurn` decides it under the lock of the head, where no
+ * other process writes to the log; `caller` is the actor if the operator used an API key. @throws Refusal,
+ * AuditWriteError, OverloadError
  */
 export function performAsSystem<Answer>(
   services: Services,
@@ -53,9 +53,9 @@ export function performAsSystem<Answer>(
 /** Whose call is carried out. */
 interface Calling {
   tenant_id: string
-  /** Finds the caller on the state that is decided on, and what is wrong with its rows. @throws Refusal */
+  /** Finds the caller in the state, and any fault in its rows. @throws Refusal */
   findCaller: (state: TenantState) => MaybePromise<{ caller: Caller; fault: TamperedRowError | undefined }>
-  /** decides at once in its turn with the changes */
+  /** decide in turn, under the lock of the head, from the start */
   inTurn?: boolean
 }
 
@@ -104,7 +104,7 @@ function createCall<Answer>(
   let taken: Taken | undefined
   let isOver = false
 
-  /** Forgets the last decision and zeroes its secrets: what was zeroed cannot be released. */
+  /** Forgets the last decision, so that it cannot be released, and zeroes its secrets. */
   function drop(): void {
     zeroSecrets(decision)
     decision = undefined
@@ -169,8 +169,8 @@ function createCall<Answer>(
     return state && decideOn(state, lock?.sql ?? services.sql, quotaLeft)
   }
 
-  // If the chain itself is wrong, the current state cannot be determined, and verification must still report
-  // what is wrong. Who has no valid API key is not told that there is such a tenant, or such an alarm.
+  // If the chain itself is wrong, the current state is unknown, but verification must still report the fault. A caller
+  // without a valid API key must not learn that the tenant or the alarm exists.
   function allowAlarm(error: unknown): true {
     if (!(error instanceof ChainAlarmError)) throw error
     if (notAdmitted) throw notAdmitted
@@ -179,10 +179,7 @@ function createCall<Answer>(
   }
 
   return {
-    /**
-     * Decides, and has the decision committed or its state compared; false if the state was not the current
-     * one.
-     */
+    /** Decides, then commits the decision or compares its state; returns false if the state was out of date. */
     async isDone(inTurn: boolean): Promise<boolean> {
       const state = await services.states.find(tenant_id)
       if (!state) throw unauthorized('unknown')
@@ -190,7 +187,7 @@ function createCall<Answer>(
       const { entries, change, encryptQuota, refused } = decided
       if (entries.length > 0 || inTurn) {
         const { auditKey } = state
-        const policy_version = inTurn ? Number.NaN : state.policy_version // not decided on any
+        const policy_version = inTurn ? Number.NaN : state.policy_version // no state was decided on
         const decide = decideAgain
         // Each member by name, because spreading the decision costs as much as two of its hashes.
         await services.committer
@@ -199,7 +196,7 @@ function createCall<Answer>(
         return true
       }
       if (!refused && decision?.freshness === 'cached') return true
-      // A row that seems to be forged may have its MAC under an audit key that is newer than the state.
+      // A row that seems forged may have its MAC under an audit key that is newer than the state.
       const isNewest =
         refused instanceof TamperedRowError
           ? await isCurrent(services, state) // raises the alarm if the chain itself is wrong
@@ -221,10 +218,7 @@ function createCall<Answer>(
         zeroSecrets(released)
       }
     },
-    /**
-     * Records the use of the API key by a call that was admitted, whether it was carried out or refused, and
-     * counts what has no entry.
-     */
+    /** Records that an admitted call, carried out or refused, used its API key, and counts what has no entry. */
     noteUse(): void {
       if (!admitted?.apiKey || admitted.ip_address === null || decision?.freshness === 'cached') return
       const now = services.now()
@@ -248,7 +242,7 @@ async function write(
   { change, entries }: Pick<Decision<unknown>, 'change' | 'entries'>,
   { lock, at }: { lock: HeadLock; at: EntryPosition },
 ): Promise<WrittenRows> {
-  const locked = await states.underLock(lock) // before anything is written, so that it reads what is committed
+  const locked = await states.underLock(lock) // before anything is written, so that it reads committed rows
   const written = (await change?.(lock.sql, at)) ?? {}
   locked.wrote(written, entries.length)
   const { installationHead } = written
@@ -265,7 +259,7 @@ async function isCurrent({ committer }: Services, { tenant, auditKey, policy_ver
   return (await committer.currentPolicyVersion({ tenant_id: tenant.tenant_id, auditKey })) === policy_version
 }
 
-/** The entries to chain. Those of a batch often have the same metadata, whose text is made once. */
+/** Drafts the entries to chain. Those of a batch often share their metadata, so its text is made once. */
 function draftEntries(notes: readonly EntryNote[], caller: Caller): EntryDraft[] {
   let last: EntryNote['metadata']
   let text: string | null = null
@@ -276,7 +270,7 @@ function draftEntries(notes: readonly EntryNote[], caller: Caller): EntryDraft[]
   })
 }
 
-/** The entry to chain: with actor and address, and its metadata as canonical JSON. */
+/** Drafts the entry to chain, with actor and address, and its metadata as canonical JSON. */
 export function draftEntry(note: EntryNote, caller: Caller): EntryDraft {
   return draft(note, caller, metadataText(note, caller))
 }
@@ -291,7 +285,7 @@ function metadataText({ metadata }: EntryNote, { on_behalf_of, correlation }: Ca
   return all === undefined ? null : canonicalJson(all)
 }
 
-// Most entries of calls have their members sorted already: sorting them again would be a part of what a call costs.
+// The metadata of most entries is sorted already, and sorting it again would add to the cost of each call.
 function isSorted(metadata: object): boolean {
   let before = ''
   for (const name in metadata) {
@@ -305,13 +299,13 @@ function sorted<Value>(metadata: Record<string, Value>): Record<string, Value> {
   return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Of a code unit of a text. */
+/** For one code unit of a string. */
 const MAX_UTF8_BYTES = 3
 
 /** RFC 8785 for flat objects: members sorted by name, no white space. */
 function canonicalJson(metadata: NonNullable<EntryNote['metadata']>): string {
   const text = JSON.stringify(isSorted(metadata) ? metadata : sorted(metadata))
-  // No more is read of an entry, so a longer one would verify no longer.
+  // Readers cut off longer metadata, so the entry would no longer verify.
   if (text.length * MAX_UTF8_BYTES > MAX_METADATA && Buffer.byteLength(text) > MAX_METADATA)
     throw new Error(`the metadata of an entry is over ${MAX_METADATA} bytes`)
   return text

@@ -1,7 +1,7 @@
 /** A call that the server refuses, as a value of the domain: a problem code and a sentence for the caller. */
 import { DETAILS, PROBLEMS, type ProblemCode } from '@eaas/protocol'
 
-/** What an API key that does not open was: known to the operator, never told to the caller. */
+/** Why an API key was not accepted: shown to the operator, never to the caller. */
 export const UNAUTHORIZED_REASONS = ['missing', 'malformed', 'unknown', 'revoked', 'expired'] as const
 
 export type UnauthorizedReason = (typeof UNAUTHORIZED_REASONS)[number]
@@ -10,7 +10,7 @@ export type UnauthorizedReason = (typeof UNAUTHORIZED_REASONS)[number]
 export interface RefusedCaller {
   reason?: UnauthorizedReason
   api_key_id?: string
-  /** told the caller: when it may try again */
+  /** for the caller: when it may try again */
   retryAfterSeconds?: number
 }
 
@@ -34,8 +34,8 @@ export class Refusal extends Error {
 }
 
 /**
- * The refusal of every invalid credential. The caller learns the same whatever is wrong with it; the operator
- * learns the reason.
+ * Makes the refusal of an invalid credential. The caller gets the same one whatever is wrong; the operator gets the
+ * reason.
  */
 export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
   const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }

@@ -1,7 +1,4 @@
-/**
- * Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns
- * of it.
- */
+/** Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller gets it. */
 import { DETAILS } from '@eaas/protocol'
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'

@@ -20,7 +20,7 @@ export type InSearchPlace = <Result>(
 
 /** Creates the places; once per process. */
 export function createSearchPlaces(): InSearchPlace {
-  /** by tenant: those that wait while one search runs */
+  /** by tenant: the searches that wait while one runs */
   const places = new Map<string, (() => void)[]>()
   return async ({ tenant_id, signal }, search) => {
     assertWaitedFor(signal)

@@ -23,7 +23,7 @@ interface Run {
 /** The runs of a tenant that have not begun, by what they verify. */
 type Waiting = Map<string, Run>
 
-/** of tenants with runs */
+/** only tenants with runs */
 const logs = new Map<string, Waiting>()
 const gate = createVerificationGate()
 
@@ -44,7 +44,7 @@ export async function shareVerification(
   } finally {
     run.callers -= 1
     if (run.callers === 0) {
-      if (waiting.get(scope) === run) waiting.delete(scope) // who comes later gets a run of its own
+      if (waiting.get(scope) === run) waiting.delete(scope) // a later caller gets a run of its own
       run.gone.abort(nobodyWaits())
     }
   }
@@ -57,7 +57,7 @@ function openLog(tenant_id: string): Waiting {
   return waiting
 }
 
-// The tenant has the turn, and not the run: where its callers are gone, the turn is the next run's.
+// The turn belongs to the tenant, not to the run: if a run's callers are gone, the next run takes the turn.
 async function runInTurn(tenant_id: string, waiting: Waiting): Promise<void> {
   do await inTurn(gate, { tenant_id }, () => runNext(waiting))
   while (waiting.size > 0)
@@ -70,7 +70,7 @@ async function runNext(waiting: Waiting): Promise<void> {
   const [scope, { begin, result }] = next
   waiting.delete(scope)
   begin()
-  await result.catch(() => undefined) // its callers have the error
+  await result.catch(() => undefined) // its callers get the error
 }
 
 function addRun(waiting: Waiting, scope: string, verify: Verify): Run {

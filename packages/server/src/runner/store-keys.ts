@@ -1,6 +1,6 @@
 /**
- * The store keys that this process holds: read at the start, and once a second after it, so that all processes
- * know one before any seals under it.
+ * The store keys that this process holds: read at the start and then once a second, so that all processes know a new
+ * one before any seals under it.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
@@ -11,9 +11,11 @@ import type { RootKeyProvider } from '../root-key/provider.js'
 import type { Queryable } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
 
-/** How late a store key that a rotation made may be known, in milliseconds: it seals nothing for ten times as long. */
+/**
+ * How long a process may take to read a new store key, in milliseconds: the key seals nothing for ten times as long.
+ */
 export const STORE_KEYS_MS = 1_000
-/** The number of a store key, which is wrapped with it: it opens as no other. */
+/** The number of a store key is wrapped with it, so that it cannot pass for another one. */
 const NUMBER_BYTES = 4
 
 /** A store key, and its row. */
@@ -38,7 +40,8 @@ export async function makeStoreKey(provider: RootKeyProvider, number: number): P
 }
 
 /**
- * Wraps a store key under another root key, and has that one open it: it may be allowed to wrap alone. @throws RootKeyError
+ * Wraps a store key under another root key, and then opens it with that one, which may be allowed only to wrap. @throws
+ * RootKeyError
  */
 export async function rewrap(
   { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
@@ -65,8 +68,8 @@ export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): 
 }
 
 /**
- * Brings store keys up to date with the database: opens those that are new and not refused, and forgets those
- * that are gone. The provider is asked for only if there are new ones.
+ * Brings store keys up to date with the database: opens those that are new and not refused, and forgets those that are
+ * gone. The provider is opened only if there are new ones.
  *
  * @throws RootKeyError; what was open stays so
  */

@@ -1,7 +1,7 @@
 /**
- * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one
- * policy version. When the version changes, the next state keeps every row that was not changed, has the rows
- * that this process wrote, and loads the rows again that another process wrote.
+ * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one policy
+ * version. When the version changes, the next state keeps unchanged rows, takes those that this process wrote, and
+ * reloads those that another process wrote.
  *
  * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the
  * end, every row that was read in between was current. States of one tenant share their rows: an older state
@@ -31,7 +31,7 @@ import { type FoundApiKey, type MaybeLoading, OpenRows, type WrittenRows } from 
 
 export interface TenantState {
   readonly tenant: TenantRow
-  /** set if the tenant's row is not as the server wrote it last: no decision is made on it then */
+  /** set if the tenant's row is not as the server last wrote it: then no decision is based on it */
   readonly fault: TamperedRowError | undefined
   readonly policy_version: number
   /** the last entry that a purge took; 0 if there was none */
@@ -55,7 +55,7 @@ export interface TenantState {
 /** The state under the lock of a head, which each change of the transaction replaces. */
 export interface LockedState {
   readonly state: TenantState
-  /** Makes the next state from the rows that a change wrote, with so many entries. */
+  /** Makes the next state from the rows that a change wrote and the number of its entries. */
   wrote(rows: WrittenRows, entries: number): void
 }
 
@@ -69,20 +69,18 @@ export interface TenantStates {
   recent(tenant_id: string, policy_version: number): TenantState | undefined
   /** Drops the state of a tenant, so that it is loaded again. */
   forget(tenant_id: string): void
-  /** Brings a state up to date that turned out to be out of date. */
+  /** Brings an outdated state up to date. */
   renew(state: TenantState): Promise<void>
-  /**
-   * The state under a lock: the same for all calls while it is held. Reads by the connection that holds it.
-   */
+  /** The state under a lock: the same for all calls while it is held. Reads through the connection that holds it. */
   underLock(lock: HeadLock): Promise<LockedState>
 }
 
 /** Most tenants whose state is cached; the one loaded longest ago is dropped first. */
 const CACHED_TENANTS = 10_000
 /**
- * For how long a state is kept before everything is loaded again, in milliseconds. A row is compared with the
- * log when it is loaded: one that somebody put back for that moment, and whose newest entry was hidden
- * meanwhile, is used no longer than this.
+ * How long a state is kept before everything is loaded again, in milliseconds. A row is compared with the log only when
+ * it is loaded. So if an attacker restores an older row at that moment and hides its newest entry, the row is used no
+ * longer than this.
  */
 const KEPT_MS = 10 * 60_000
 
@@ -280,8 +278,8 @@ function tenantParts(
   const forged = hasRow ? findTampering(tenant, tenantMac, rowKey) : undefined
   const putBack = () => findPutBack({ ...tenant, newest_entry }, 'the settings')
   const fault = forged ?? (hasRow ? putBack() : undefined)
-  // No purge is believed that the server did not mark: its entries then seem to be missing, which the
-  // verification reports.
+  // Only a purge that the server marked counts. After any other one entries seem to be missing, which verification
+  // reports.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }
 

@@ -9,8 +9,8 @@ import { addUnrecordedCalls, type UnrecordedCount } from '../store/unrecorded-ca
 /** Counts of one statement. */
 const MAX_WRITTEN = 1_000
 /**
- * Addresses of an API key that are counted apart on one day. Calls from any more are counted together:
- * whoever has many must not fill the table.
+ * Addresses of an API key that are counted separately on one day. Calls from any more are counted together, so that a
+ * caller with many addresses cannot fill the table.
  */
 const MOST_ADDRESSES = 32
 
@@ -63,7 +63,7 @@ export function createUnrecordedCalls(
   }
 }
 
-/** Returns an address as it is counted: itself, or '' for those beyond the first of an API key on a day. */
+/** Returns an address as it is counted: itself, or '' beyond an API key's first `MOST_ADDRESSES` on a day. */
 function createAddressLimit(): (day: string, api_key_id: string, ip_address: string) => string {
   let today = ''
   let seen = new Map<string, Set<string>>()

@@ -1,4 +1,4 @@
-/** Verifies a whole log, for what may rely on a valid one only. */
+/** Verifies a whole log, for work that may rely only on a valid one. */
 import type { wire } from '@eaas/protocol'
 import type { ValidLog, VerifyOptions } from '../audit/verify/verify.js'
 import type { Services } from './operation.js'

@@ -65,8 +65,8 @@ export function createReadGate(): WorkGate {
 }
 
 /**
- * Creates the gate for verifications of logs. A tenant keeps its place, so that it gets its turn however long those
- * of other tenants take; the calls that wait have a limit of their own.
+ * Creates the gate for verifications of logs. Tenants wait without a limit, so that each gets its turn however long the
+ * others take; the calls that wait have a limit of their own.
  */
 export function createVerificationGate(): WorkGate {
   return createWorkGate({ runningOperations: VERIFICATIONS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
@@ -91,7 +91,10 @@ export function createWorkGate({
     if (ahead > 0 && msToBegin > mostWaitMs) throw overload(msToBegin)
   }
 
-  /** The operations that begin before a tenant's next batch: of each other tenant no more batches than have their turn until then. */
+  /**
+   * The operations that begin before a tenant's next batch: of each other tenant, at most as many batches as this
+   * tenant has turns until then.
+   */
   function countAhead(tenant_id: string): number {
     const turns = (waiters.get(tenant_id)?.length ?? 0) + 1
     let count = 0

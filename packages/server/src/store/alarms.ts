@@ -10,8 +10,8 @@ import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 /** The longest reason of an alarm, in characters. */
 export const MAX_REASON = 1_000
 /**
- * Most alarms that are read at once. Whoever adds others, so that one is not read, could delete its row too:
- * its process raises it.
+ * Most alarms that are read at once. An attacker who adds rows to hide an alarm could also delete its row: the process
+ * that found the fault raises it all the same.
  */
 const MAX_ALARMS = 10_000
 
@@ -20,7 +20,7 @@ export function listAlarms(sql: Queryable, limit = MAX_ALARMS): Promise<ChainAla
   return sql<ChainAlarm[]>`select ${alarmColumns(sql)} from chain_alarms a order by a.tenant_id limit ${limit}`
 }
 
-// As with heads: who can write rows can make a value as long as memory. One that is cut off has no valid MAC.
+// As with heads, an attacker who writes rows can make a value as long as memory. A truncated one has no valid MAC.
 function alarmColumns(sql: Queryable) {
   return sql`a.tenant_id, pg_catalog."left"(a.reason, ${MAX_REASON}::integer) as reason, a.last_id,
     pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.raised_at, pg_catalog.substr(a.mac, 1, 33) as mac`
@@ -45,7 +45,7 @@ export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<voi
     where excluded.last_id > a.last_id`
 }
 
-/** Writes a tenant's alarm in the place of the one that `lockAlarm` found. */
+/** Replaces a tenant's alarm, which `lockAlarm` found. */
 export async function replaceAlarm(sql: Transaction, alarm: ChainAlarm): Promise<void> {
   await sql`
     update chain_alarms
@@ -79,12 +79,12 @@ export async function listAcceptanceIds(
   return rows.map(({ id }) => id)
 }
 
-/** What the database has in the place of a witnessed head, or after it. */
+/** What the database has instead of a witnessed head, or after it. */
 export interface ComparedHead {
   tenant_id: string
   /**
-   * whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is
-   * before it or another one
+   * whether the log lacks the witnessed entry: it is missing, purged or different, or the head is before it or another
+   * one
    */
   is_contradicted: boolean
   /**
@@ -95,14 +95,14 @@ export interface ComparedHead {
 }
 
 /**
- * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads
- * both tables for each tenant, so that it fails while somebody's lock keeps this process from reading one.
+ * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads both
+ * tables for each tenant, so that it fails while a lock keeps this process from reading one.
  */
 export async function compareWitnesses(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],
 ): Promise<ComparedHead[]> {
-  // The witnessed tenant's id takes the place of the head's, which is null without one.
+  // The witnessed tenant's id replaces the head's, which is null if there is no head.
   const rows = await sql<(HeadWithKey & { is_contradicted: boolean; is_there: boolean })[]>`
     select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
            (select pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) from tenants where tenant_id = w.tenant_id limit 1) as wrapped_audit_key,
@@ -118,7 +118,7 @@ export async function compareWitnesses(
     where e.hash is distinct from w.hash
       or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version or h.hash <> w.hash, true)
     limit ${2 * witnesses.length}`
-  // Each has one row; several of one could have kept that of another from being read.
+  // Each witness has one row; several rows of one could have displaced another's at the limit.
   if (rows.length > witnesses.length) throw new TamperedRowError('the database holds heads or entries more than once')
   return rows.map(({ tenant_id, is_contradicted, is_there, ...rest }) => ({
     tenant_id,

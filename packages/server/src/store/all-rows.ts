@@ -1,9 +1,9 @@
 /**
- * All rows of an installation as lines of text, read in one snapshot, and a database that is made of them. What
- * backups hold and what moves between databases.
+ * Reads all rows of an installation as lines of text, in one snapshot, and makes a database from such lines: for
+ * backups and moves between databases.
  *
- * Each line is JSON: a header, then for each table its columns and an array of texts for each row, in which every
- * value is written as PostgreSQL does, and at last how many rows each table has, with the SHA-256 of all lines before.
+ * Each line is JSON: a header, then for each table its columns and an array of texts for each row, in which every value
+ * is written as PostgreSQL does, and last how many rows each table has, with the SHA-256 of all lines before.
  */
 import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit'
@@ -44,14 +44,14 @@ export class RowsError extends Error {
   override readonly name = 'RowsError'
 }
 
-/** Thrown if a database that rows are to be written into is not empty. */
+/** Thrown if the database to write rows into is not empty. */
 export class UsedDatabaseError extends Error {
   override readonly name = 'UsedDatabaseError'
 }
 
 /**
  * Reads all rows, in one snapshot that hides what is committed meanwhile; returns how many there are. The embedded
- * database serves nobody else until the last line is taken.
+ * database serves no other client until the last line is taken.
  *
  * @throws RowsError if there is no installation
  */
@@ -69,7 +69,7 @@ export async function* readAllRows(
   }
   try {
     await session`begin isolation level repeatable read read only`
-    // Row security would leave rows out without a word; off, it is an error.
+    // Row security would silently leave rows out; with it off, that is an error.
     await session`
       select pg_catalog.set_config(name, value, true) from (values
         ('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('row_security', 'off'),
@@ -103,7 +103,7 @@ async function readHeader(sql: Queryable, version: string): Promise<RowsHeader> 
   return { format: FORMAT, schema, version, created_at: new Date(row.now).toISOString() }
 }
 
-/** The tables of an installation that are there: earlier schemas have fewer. */
+/** The tables of an installation that exist: earlier schemas have fewer. */
 async function listTables(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select name from pg_catalog.unnest(${TABLES}::text[]) as t (name) where pg_catalog.to_regclass(name) is not null`
@@ -111,7 +111,7 @@ async function listTables(sql: Queryable): Promise<string[]> {
   return TABLES.filter((name) => found.has(name))
 }
 
-/** The columns that are written, which a generated one is not. */
+/** The columns to write: all but generated ones. */
 async function listColumns(sql: Queryable, table: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_catalog.pg_attribute
@@ -136,14 +136,13 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
 export interface WriteOptions {
   /** the folder of the migrations */
   directory: URL
-  /** called in the transaction once every row is there; what it throws leaves the database empty */
+  /** called in the transaction once every row is there; if it throws, the database stays empty */
   check: (transaction: Transaction) => Promise<void>
   onRows?: (rows: number) => void
 }
 
 /**
- * Makes a database of lines, which must be empty, in one transaction: whatever fails or ends the process leaves it
- * empty.
+ * Fills an empty database from lines in one transaction: after any failure, or a killed process, it is empty still.
  *
  * @throws RowsError, UsedDatabaseError, SchemaVersionError
  */
@@ -210,7 +209,7 @@ function asHeader(value: unknown): RowsHeader {
   return { format, schema: schema as number, version, created_at }
 }
 
-/** Inserts the rows of every table; returns how many, as the last line says too. */
+/** Inserts the rows of every table; returns their numbers, which the last line must confirm. */
 async function insertAll(
   sql: Transaction,
   lines: AsyncGenerator<Line>,
@@ -297,7 +296,10 @@ async function assertCounts(sql: Transaction, counts: RowCounts): Promise<void> 
   }
 }
 
-/** Whether a log in `sql` has every entry with which a log of `from` ends, of the same installation. */
+/**
+ * Whether `sql` has the last entry of every log in `from`: then it holds the same installation, in this state or a
+ * later one.
+ */
 export async function continues(sql: Sql, from: Sql): Promise<boolean> {
   const heads = await from<{ tenant_id: string; last_id: number; hash: Uint8Array }[]>`
     select tenant_id, last_id, hash from heads where last_id > 0 order by tenant_id`

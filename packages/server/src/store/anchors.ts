@@ -1,7 +1,4 @@
-/**
- * The heads that the newest anchor of the installation's log covers, and what the database has in their
- * places now.
- */
+/** The heads that the newest anchor of the installation's log covers, and the heads that the database has now. */
 
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
@@ -22,9 +19,8 @@ export interface AnchoredHead extends Head {
 }
 
 /**
- * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them
- * with the anchor. If it says how many there must be, at most one more is read, which shows that there are
- * too many.
+ * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the
+ * anchor. If `tenants` says how many there must be, at most one more is read, which shows that there are too many.
  */
 export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
   return sql<AnchoredHead[]>`
@@ -48,8 +44,8 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
 }
 
 /**
- * Whether a head `h` is not the anchored one `a`. The root of the anchor proves of that one only the id and
- * the hash, so its MAC alone says nothing: somebody may have copied that of the head.
+ * Whether a head `h` differs from the anchored one `a`. The root of the anchor proves only the id and the hash of `a`,
+ * so the MAC of `a` alone proves nothing: an attacker may have copied that of the head.
  */
 function differs(sql: Queryable) {
   return sql`(a.last_id, a.hash, a.policy_version, a.created_at, a.mac)
@@ -61,7 +57,7 @@ export interface CurrentHead extends Head {
   wrapped_audit_key: Uint8Array
   /** whether it differs from what is anchored */
   is_changed: boolean
-  /** the last entry of the log, which is the head's unless somebody put back one of them */
+  /** the last entry of the log, which is the head's unless one of them was rolled back */
   last_entry: number
 }
 
@@ -77,7 +73,7 @@ export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
     ) as e on true`
 }
 
-/** The tenants whose newest entry is of before a time and is not covered by the newest anchor. */
+/** The tenants whose newest entry is from before a time and is not covered by the newest anchor. */
 export async function findUncovered(sql: Queryable, since: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select t.name from heads h join tenants t on t.tenant_id = h.tenant_id

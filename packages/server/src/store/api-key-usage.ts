@@ -1,5 +1,5 @@
 /**
- * How much each API key opens and hashes in a day, against its usual: from the counts of the entries, which are
+ * How much each API key opens and hashes in a day, against its usual use: from the counts of the entries, which are
  * committed with them, and from those of calls without an entry.
  */
 import { type BudgetKind, USUAL_DAYS } from '@eaas/protocol'

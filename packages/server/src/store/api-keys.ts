@@ -62,8 +62,8 @@ export async function findApiKey(
 }
 
 /**
- * A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default.
- * `within` has only those that are limited to keys which are on a list.
+ * A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default. With
+ * `within`, only those that are limited to keys on that list.
  */
 export async function listApiKeys(
   sql: Queryable,
@@ -171,9 +171,9 @@ const MAX_LIST_BYTES = 16_384
 /** More than the longest budgets have. */
 const MAX_BUDGETS_CHARACTERS = 256
 
-// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's
-// MAC is another one then. Of a longer list nothing is read. Its size is that on disk, where a value is
-// compressed to a 250th at best.
+// As for tenants, at most one character or byte more than a server writes is read of a value: a longer one then breaks
+// the row's MAC. Lists that are too long are not read. Their size is that on disk, where a value is compressed to a
+// 250th at best.
 function columns(sql: Queryable) {
   return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest, pepper,
              pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, pg_catalog.substr(prefix, 1, 65) as prefix,

@@ -26,10 +26,7 @@ export interface Evidence {
   /** the first entry that exists, if its id is below 1, which no server writes; otherwise 1 */
   first_id: number
   rows: RightsRows
-  /**
-   * of the rows that exist more than once under one primary key, the smallest of the entries that the newest
-   * of each names
-   */
+  /** if rows share a primary key: the newest entry that each such group names, and the smallest of these */
   repeated: number | undefined
 }
 
@@ -65,7 +62,7 @@ export async function readEvidence(sql: Sql, tenant_id: string, { withRows = tru
   })
 }
 
-/** Of the rows that have one name more than once, the newest entry that they name. */
+/** For each name that several rows share, the newest entry that they name. */
 function repeatedIn<Row extends { entry_id: number }>(rows: readonly Row[], nameOf: (row: Row) => string): number[] {
   const newest = new Map<string, number>()
   const repeated = new Set<string>()

@@ -10,8 +10,8 @@ import type { Queryable } from './db.js'
 import { lastIdWithin, ofKeyAndAction, pageOfBlocks, sampledWithin } from './entry-indexes.js'
 
 /**
- * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a
- * purge which took it.
+ * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or of the mark of the purge that
+ * took that entry.
  */
 export interface ListedEntry extends AuditEntry {
   hash: Uint8Array
@@ -28,10 +28,7 @@ export interface EntryFilter {
   date_from?: string | undefined
   date_to?: string | undefined
   after_id?: number | undefined
-  /**
-   * texts that the metadata has, of each one of several: no index finds them, so every entry of the range is
-   * read
-   */
+  /** texts in the metadata, at least one of each group; no index finds them, so every entry of the range is read */
   has?: readonly (readonly string[])[] | undefined
 }
 
@@ -41,13 +38,13 @@ export interface Page {
   order: 'asc' | 'desc'
 }
 
-/** Entries that one statement of a search reads: other calls of an embedded database wait for so long at most. */
+/** Entries that one statement of a search reads: other calls of an embedded database wait for no more at a time. */
 const SEARCHED_AT_ONCE = 5_000
 
 /** Entries that a statement counts by key or action, whose metadata it does not read. */
 const COUNTED_AT_ONCE = 10_000
 
-/** Entries next to the end of a range, of which as many are read sooner than a block of an index. */
+/** Entries at an end of a range: so many are read faster than a block of an index. */
 const NEAR = 1_000
 
 const ALL_DAYS = { first: '0001-01-01', last: '9999-12-31' }
@@ -55,7 +52,7 @@ const ALL_DAYS = { first: '0001-01-01', last: '9999-12-31' }
 /** Runs a statement that reads many entries when it is its turn. */
 export type InTurn = <Result>(read: () => Promise<Result>) => Promise<Result>
 
-/** Whether a list reads more entries than it answers with: by a filter, or of a count. */
+/** Whether a list reads more entries than it returns, to filter or to count them. */
 export function isSearch(filter: EntryFilter): boolean {
   return isByBlocks(filter) || isScan(filter)
 }
@@ -110,7 +107,7 @@ export async function listEntries(
     const of = { tenant_id: log.tenant_id, key_id, action }
     return { entries: await inTurn(() => readPageOfKeyAndAction(sql, of, range, page)), total }
   }
-  // Where that many entries match, a page is among those that end the range.
+  // If so many entries match, the page is likely among the first `NEAR` in its order.
   const near = endOf(range, page.order)
   if (total * NEAR > 2 * (page.offset + page.limit) * (range.through_id - range.after_id)) {
     const entries = await inTurn(() => readPage(sql, log.tenant_id, filter, near, page))
@@ -125,7 +122,7 @@ function endOf({ after_id, through_id }: Range, order: Page['order']): Range {
   return { after_id: Math.max(after_id, through_id - NEAR), through_id }
 }
 
-/** Counts and shows what no index finds, a stretch of the range at a time, in the order of the page. */
+/** Counts and reads entries that no index finds, a stretch of the range at a time, in the order of the page. */
 async function search(
   sql: Queryable,
   tenant_id: string,
@@ -171,8 +168,8 @@ async function findRange(
   { tenant_id, purged_through }: { tenant_id: string; purged_through: number },
   { date_from, date_to, after_id = 0 }: EntryFilter,
 ): Promise<Range> {
-  // Where a wrong clock was accepted, times go back: what is between two times is not one stretch then, so
-  // all of it is taken.
+  // If a wrong clock was accepted, times go back, and the entries between two times need not be one stretch: the range
+  // then spans all of them.
   const isOrdered = (date_from === undefined && date_to === undefined) || !(await hasAcceptedClock(sql, tenant_id))
   const [row] = await sql<{ before_from: number | null; through: number | null }[]>`
     select
@@ -186,8 +183,9 @@ function lastId(sql: Queryable, tenant_id: string) {
 }
 
 /**
- * The id before the first entry from a time on; the last one if there is none. Where times go back, that entry is
- * among those before the first sampled one from that time on, before one with which times go back, or the last.
+ * The id before the first entry from a time on; the last one if there is none. If times go back, that entry is among
+ * the 256 that end with one of these: the first sampled entry from that time on, an entry that accepts a clock, or the
+ * last entry.
  */
 function idBefore(sql: Queryable, tenant_id: string, time: string, { isOrdered }: { isOrdered: boolean }) {
   if (isOrdered) return lastIdWithin(sql, tenant_id, sql`< ${time}`, { isOrdered })
@@ -348,7 +346,7 @@ function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: R
     tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id} and (${matching(sql, filter)}) is true`
 }
 
-/** A range that an index by blocks is read for: the primary key is not, for `id + 0`. */
+/** A range for an index by blocks: `id + 0` keeps PostgreSQL from reading the primary key. */
 function withinBlocks(sql: Queryable, { after_id, through_id }: Range) {
   return sql`
     id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
@@ -356,7 +354,7 @@ function withinBlocks(sql: Queryable, { after_id, through_id }: Range) {
 }
 
 function matching(sql: Queryable, { key_id, action, actor, has = [] }: EntryFilter) {
-  // In JSON, a quotation mark within a text is escaped: these texts are found as members alone.
+  // JSON escapes a quotation mark within a text, so these texts are found only as members.
   const [of, texts] = [has.flatMap((each, at) => each.map(() => at)), has.flat()]
   return sql`
     true

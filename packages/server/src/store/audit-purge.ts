@@ -50,8 +50,8 @@ export async function replaceMark(
 }
 
 /**
- * The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1:
- * such a row is left, for verification to name.
+ * The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1: such a row
+ * stays, for verification to report.
  */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`

@@ -12,8 +12,8 @@ import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
 /**
- * The columns of a head `h`. Who can write rows can make a value as long as memory, and heads are read each
- * second: of a hash or MAC only one byte more than a server writes is read, which still makes it another one.
+ * The columns of a head `h`. An attacker who writes rows can make a value as long as memory, and heads are read each
+ * second. So only one byte more than a server writes is read of a hash or MAC, which still makes it differ.
  */
 export function headColumns(sql: Queryable) {
   return sql`h.tenant_id, h.last_id, pg_catalog.substr(h.hash, 1, 33) as hash, h.policy_version, h.created_at,
@@ -25,7 +25,9 @@ export async function findHead(sql: Queryable, tenant_id: string): Promise<Head 
   return onlyRow(await listTenantHeads(sql, tenant_id), `the head of tenant ${tenant_id}`)
 }
 
-/** The heads of a tenant's chain: two if somebody dropped the primary key, however many there are. */
+/**
+ * The heads of a tenant's chain: at most two are read, and there is a second one only if the primary key was dropped.
+ */
 export function listTenantHeads(sql: Queryable, tenant_id: string): Promise<Head[]> {
   return sql<Head[]>`select ${headColumns(sql)} from heads h where h.tenant_id = ${tenant_id} limit 2`
 }
@@ -71,7 +73,7 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   assertInserted(result, 'heads')
 }
 
-/** Writes the head of a log, in the place of the one that is there. */
+/** Writes the head of a log, replacing the one that is there. */
 export async function putHead(sql: Transaction, head: Head): Promise<void> {
   await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
@@ -91,16 +93,15 @@ export interface Appended {
 }
 
 /**
- * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts
- * them. Changes nothing if the head in the database is not `previous` or another transaction has locked it,
- * or if the database's clock differs from the server's by more than the tolerance. It does not wait for the
- * lock: the driver may have sent other tenants' statements behind it. The update asks only whether there is a
- * locked row: a join with it took 5 % more of the database's CPU time for one entry.
+ * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them.
+ * Changes nothing if the head in the database is not `previous` or another transaction has locked it, or if the
+ * database's clock differs from the server's by more than the tolerance. It does not wait for the lock: the driver may
+ * have sent other tenants' statements behind it. The update checks only that there is a locked row: a join with it took
+ * 5 % more of the database's CPU time for one entry.
  *
- * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was
- * inserted. A rule that writes elsewhere makes it fail because it can't return `tableoid`. What a trigger
- * alters is not compared, which would take 10 % to 17 % more of that time: like an entry that is edited
- * later, verification finds it.
+ * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was inserted. A rule
+ * that writes elsewhere makes it fail because it can't return `tableoid`. Whether a trigger altered an entry is not
+ * checked, which would take 10 % to 17 % more of that time: verification finds that, as it finds later edits.
  */
 export async function appendEntries(
   sql: Queryable,
@@ -113,7 +114,7 @@ export async function appendEntries(
     previous: Head
     next: Head
     entries: readonly ChainedEntry[]
-    /** in milliseconds; `time` is the server's clock, which the entries' own times may be ahead of */
+    /** in milliseconds; `time` is by the server's clock, and the entries' own times may be ahead of it */
     clock: { time: number; toleranceMs: number }
   },
 ): Promise<Appended> {
@@ -165,8 +166,9 @@ export async function appendEntries(
 }
 
 /**
- * The entries of each DEK that a caller got opened; a rewrap leaves the version that it opens. They are counted by
- * API key too. Of other actions that would only multiply the rows that totals sum.
+ * The actions with an entry for each DEK that a caller got opened; a rewrap is none, because it moves the DEK off the
+ * version that it opens. They are counted by API key too; for other actions that would only multiply the rows that
+ * totals sum.
  */
 export const OPENS: readonly LogAction[] = ['key.unwrap', 'decrypt']
 
@@ -179,7 +181,10 @@ interface Kind {
   entries: number
 }
 
-/** Counts entries by action, key, version, and API key, as `audit_counts` does. Groups are long: it makes no text of an entry. */
+/**
+ * Counts entries by action, key, version, and API key, as `audit_counts` does. Groups are long, so it builds no text
+ * for each entry.
+ */
 export function countByKind(entries: readonly ChainedEntry[]): Kind[] {
   const byKey = new Map<string | null, Kind[]>()
   for (const entry of entries) {
@@ -281,8 +286,8 @@ export async function findFirstId(sql: Queryable, tenant_id: string): Promise<nu
 }
 
 /**
- * No metadata that a server writes is longer, in bytes: of what callers choose, most is in the change of an API key, with two names,
- * two lists of keys and two of addresses.
+ * No server writes longer metadata, in bytes. Callers choose most of it in the change of an API key: two names, two
+ * lists of keys and two of addresses.
  */
 export const MAX_METADATA = 16_384
 /** No actor and no address is longer, in characters. */
@@ -303,10 +308,9 @@ type EntryFields = [
 ]
 
 /**
- * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most
- * `limit` of them. They are sent as one JSON text, which takes about half the time that the driver needs for
- * as many rows. As of heads, one character more than a server writes is read of each value, so that the
- * entries of a page always fit into memory.
+ * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most `limit` of
+ * them. They are sent as one JSON text, which takes about half the time that the driver needs for as many rows. As for
+ * heads, at most one character more than a server writes is read of each value, so that a page always fits into memory.
  */
 export async function readChain(
   sql: Queryable,
@@ -327,7 +331,7 @@ export async function readChain(
   return readEntries(tenant_id, row?.entries)
 }
 
-/** Stretches as of `readChain`, of several logs, by tenant. */
+/** Reads stretches of several logs, each as `readChain` does; returns them by tenant. */
 export async function readChains(
   sql: Queryable,
   stretches: readonly { tenant_id: string; after_id: number; through_id: number }[],

@@ -19,7 +19,7 @@ export interface BudgetUse {
   granted: number
   /** what the minute would have granted alone */
   granted_by_minute: number
-  /** whether the window's limit, as it is now, did not grant this request, and was not marked as exceeded yet */
+  /** whether the window's present limit did not grant this request in full, and was not marked as exceeded yet */
   is_minute_first: boolean
   is_day_first: boolean
   minute_ends_in: number
@@ -27,8 +27,9 @@ export interface BudgetUse {
 }
 
 /**
- * Counts a request as far as the limits grant it. The day counts what the minute grants. The lock of the row orders
- * the processes, and the clock is read under it: who waited for the lock does not bring a window back that has ended.
+ * Counts a request as far as the limits grant it. The day counts what the minute grants. The lock of the row orders the
+ * processes, and the clock is read under it: a process that waited for the lock does not reopen a window that has
+ * ended.
  */
 export async function countBudgetUse(sql: Queryable, request: BudgetRequest): Promise<BudgetUse> {
   const known = await update(sql, request)

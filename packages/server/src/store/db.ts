@@ -35,9 +35,7 @@ export type Queryable = Sql | Transaction
 /** How long one statement may take before the database gives up, in milliseconds. */
 const STATEMENT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 4_000
-/**
- * How long a transaction may be idle: that of a process which was stopped keeps its locks from all others.
- */
+/** How long a transaction may be idle: a stopped process would otherwise keep its locks. */
 const IDLE_IN_TRANSACTION_MS = 5_000
 /** How long the database waits for its packets to be acknowledged before it closes the connection. */
 const TCP_USER_TIMEOUT_MS = 20_000
@@ -49,22 +47,19 @@ const CONNECT_TIMEOUT_S = 5
  * answer (patches/postgres/19-silent-host.diff).
  */
 const SILENCE_S = 3
-/**
- * After how long a connection is replaced by a new one, so that nothing that was changed in its session
- * lasts.
- */
+/** After how long a connection is replaced by a new one, so that no change to its session lasts. */
 const MAX_LIFETIME_S = 600
 const IDLE_TIMEOUT_S = 300
 /**
- * At most this long between two attempts to connect. The driver's own delay grows to 20 s, by which it would
- * prolong every outage.
+ * At most this long between two attempts to connect. The driver's own delay grows to 20 s, which would prolong every
+ * outage.
  */
 const RECONNECT_DELAY_S = 1
 
 export interface ConnectOptions {
   /** PostgreSQL's URL with one host or several, or the unix socket of the embedded database */
   url?: string | undefined
-  /** the file that has the URL now, from which each new connection takes what it logs in with */
+  /** the file with the URL; each new connection reads its login from it */
   urlFile?: string | undefined
   /** called when that file cannot be used, so that a connection logs in as the last one did */
   onStaleLogin?: ((error: Error) => void) | undefined
@@ -89,8 +84,8 @@ const SESSION_LIMITS = {
 const TIMED_OUT = ['57014', '55P03']
 
 /**
- * Runs statements that may take long in a session without its limits, which are meant for calls. A pooler's sessions have
- * none of ours, and keep those of the role.
+ * Runs slow statements in a session without the limits that are meant for calls. A pooler's sessions never have ours,
+ * and keep those of the role.
  *
  * @param directly what to run without the pooler, if the limits of the role are too short
  */
@@ -168,8 +163,7 @@ export function connect({
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
   const { first, hosts, socketPath, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
   const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
-  // The driver decodes the name of the user, and not that of the database. It takes arrays; its types don't
-  // say so.
+  // The driver decodes the user's name, but not the database's. It takes arrays, although its types don't say so.
   const lists = { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) } as object
   const place = socketPath === undefined ? (hosts.length > 0 ? lists : {}) : { path: socketPath }
   return [first, { ...options, target_session_attrs, database, ...place }] as const

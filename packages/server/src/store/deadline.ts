@@ -15,7 +15,7 @@ export class DatabaseDeadlineError extends Error {
   override readonly name = 'DatabaseDeadlineError'
 }
 
-/** Waits for `work` until a deadline, which may be over. @throws DatabaseDeadlineError, or what `late` makes */
+/** Waits for `work` until a deadline, which may have passed. @throws DatabaseDeadlineError, or what `late` makes */
 export async function withDeadline<T>(
   work: Promise<T>,
   ms = DATABASE_DEADLINE_MS,

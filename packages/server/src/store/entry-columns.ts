@@ -84,7 +84,9 @@ function quoted(text: string | null): string {
   return text === null ? 'null' : `"${text.replace(ESCAPED, '\\$&')}"`
 }
 
-/** Quotes JSON, which has no control characters: so JSON's own quotes are PostgreSQL's, and written in one go. */
+/**
+ * Quotes JSON, which has no control characters: so JSON's own escapes are PostgreSQL's too, and one call writes them.
+ */
 function quotedJson(text: string | null): string {
   return text === null ? 'null' : JSON.stringify(text)
 }

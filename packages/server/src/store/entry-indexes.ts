@@ -1,7 +1,7 @@
 /**
- * Queries in the words of the indexes of `audit_log`: by blocks of ids and by sampled times (migration 027), and by
- * the hash of a key with an action (029). Each reads a few blocks at most, however few or many entries PostgreSQL
- * expects to find.
+ * Queries with exactly the expressions of the indexes of `audit_log`: by blocks of ids and by sampled times (migration
+ * 027), and by the hash of a key with an action (029). Each reads a few blocks at most, however few or many entries
+ * PostgreSQL expects to find.
  */
 import type { Queryable } from './db.js'
 
@@ -14,9 +14,9 @@ export interface BlockPage {
 }
 
 /**
- * What follows `from audit_log`: a page of a log's entries in the order of their ids, under a condition that names
- * the first columns of an index. That one is read in its order up to the block in which the page ends, and then
- * these blocks alone are sorted. A condition on the id is of `id + 0`, or PostgreSQL could read a range of the primary key.
+ * What follows `from audit_log`: a page of a log's entries in the order of their ids, under a condition that names the
+ * first columns of an index. That index is read in its order up to the block in which the page ends, and only these
+ * blocks are sorted. A condition on the id must use `id + 0`, or PostgreSQL could read a range of the primary key.
  */
 export function pageOfBlocks(
   sql: Queryable,
@@ -36,9 +36,9 @@ export function pageOfBlocks(
 }
 
 /**
- * A condition for the entries of a key with an action, whose index has them in the order of their ids. It must stand
- * alone with conditions on the id: beside another one, PostgreSQL would expect too few entries and sort them all.
- * Others may have the same hash, so who shows entries looks at their tenant, key and action again.
+ * A condition for the entries of a key with an action, whose index has them in the order of their ids. Combine it only
+ * with conditions on the id: with others, PostgreSQL would expect too few entries and sort them all. Hashes may
+ * collide, so code that shows entries checks their tenant, key and action again.
  */
 export function ofKeyAndAction(
   sql: Queryable,

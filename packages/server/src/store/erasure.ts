@@ -1,17 +1,17 @@
 /**
- * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions
- * of its rows, and rotating the store key deletes one. What was there before stays in the tables until these are
- * vacuumed, and in the write-ahead log until its files are removed.
+ * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its
+ * rows, and rotating the store key deletes one. The earlier versions stay in the tables until these are vacuumed, and
+ * in the write-ahead log until its files are removed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Queryable, type Sql, withoutLimits } from './db.js'
 
 const TABLES = ['keys', 'key_versions', 'store_keys']
 
-/** How long the counts of a vacuum may come after it, in milliseconds. */
+/** How long after a vacuum its counts may come, in milliseconds. */
 const COUNTED_MS = 2_000
 
-/** What became of what destroyed keys left in the files. */
+/** How an erasure of what destroyed keys left in the files ended. */
 export interface Erasure {
   /**
    * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
@@ -23,22 +23,22 @@ export interface Erasure {
   versions: number
 }
 
-/** What is wrong for a role that may not vacuum the tables, and what to do. */
+/** For a role that may not vacuum the tables: what is wrong, and what to do. */
 export const MAY_NOT_VACUUM =
   'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
   'tables run regularly: vacuum keys, key_versions, store_keys'
 
-/** Erases what destroyed keys left; to be called again and again. */
+/** Erases what destroyed keys left; to be called periodically. */
 export type Erase = () => Promise<Erasure>
 
 /**
- * Creates the erasure. It keeps nothing of what it did: the first call of a process erases if any key was
- * ever destroyed, so a crash between a destruction and its erasure is made up for by the next start.
+ * Creates the erasure. It stores no state: the first call of a process erases if any key was ever destroyed, so the
+ * next start makes up for a crash between a destruction and its erasure.
  */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
   let erased = 0
   return async () => {
-    const versions = await countDestroyed(sql) // before the work: what is destroyed meanwhile is left to the next call
+    const versions = await countDestroyed(sql) // before the work: a key destroyed meanwhile is left to the next call
     if (versions === erased) return { outcome: 'unchanged', versions }
     if (!isEmbedded) {
       const outcome = await vacuum(sql)
@@ -78,8 +78,8 @@ async function countDestroyed(sql: Queryable): Promise<number> {
   return row.versions
 }
 
-// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows;
-// PostgreSQL writes other rows where their bytes were, but not at once.
+// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows; PostgreSQL
+// overwrites their bytes with other rows, but not at once.
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
@@ -93,7 +93,7 @@ async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
 }
 
 /**
- * What is counted after a vacuum. Before PostgreSQL 15 another process counts, half a second later. A table that was
+ * Reads the counts after a vacuum. Before PostgreSQL 15 another process counts, half a second later. A table that was
  * skipped because of its lock is never counted, so this does not wait for long.
  */
 async function untilCounted(sql: Queryable, least: number): Promise<{ least: number; dead: number }> {
@@ -105,7 +105,7 @@ async function untilCounted(sql: Queryable, least: number): Promise<{ least: num
   }
 }
 
-/** How often the table that was vacuumed less was, and how many earlier versions of rows are left. */
+/** How often the least vacuumed table was vacuumed, and how many earlier versions of rows are left. */
 async function findVacuums(sql: Queryable): Promise<{ least: number; dead: number; is_late: boolean }> {
   const [row] = await sql<{ least: number; dead: number; is_late: boolean }[]>`
     select coalesce(pg_catalog.min(vacuum_count), 0)::bigint as least, coalesce(pg_catalog.sum(n_dead_tup), 0)::bigint as dead,
@@ -117,9 +117,9 @@ async function findVacuums(sql: Queryable): Promise<{ least: number; dead: numbe
 }
 
 /**
- * New files hold the rows as they are now, and the checkpoint removes the old ones. A plain VACUUM would
- * leave bytes in the free space of a page. `pg_statistic` is among the tables because servers of before
- * migration 13 had samples of secrets there.
+ * Writes the present rows into new files; the checkpoint removes the old ones. A plain VACUUM would leave bytes in the
+ * free space of a page. `pg_statistic` is among the tables because servers before migration 13 left samples of secrets
+ * there.
  */
 async function rewrite(sql: Sql): Promise<void> {
   // Each by itself: calls run between two statements, and wait while one runs.
@@ -127,17 +127,14 @@ async function rewrite(sql: Sql): Promise<void> {
   await sql`vacuum full keys`
   await sql`vacuum full store_keys`
   await sql`vacuum full pg_catalog.pg_statistic`
-  // Files of the log that an earlier server kept to be written again stand after the current one, with their
-  // content: each is written over.
+  // Log files that an earlier server kept for recycling come after the current one, with their old content: each is
+  // overwritten.
   while (await isLogLonger(sql)) await sql`select pg_catalog.pg_switch_wal()`
   await sql`select pg_catalog.pg_switch_wal()`
   await sql`checkpoint` // removes all files of the log before the one that the switch began, because wal_recycle is off (database.ts)
 }
 
-/**
- * Whether the write-ahead log has files after the current one. What is asked about is written into that one
- * first.
- */
+/** Whether the write-ahead log has files after the current one. Writes a record into that one first. */
 async function isLogLonger(sql: Sql): Promise<boolean> {
   await sql`select pg_catalog.pg_logical_emit_message(false, 'eaas', 'erasure')`
   const [row] = await sql<{ found: boolean }[]>`

@@ -1,6 +1,4 @@
-/**
- * The rights of a role that serves but does not own the tables: it reads and writes rows, and alters nothing.
- */
+/** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters no table. */
 import type { Queryable, Sql, Transaction } from './db.js'
 
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
@@ -39,8 +37,8 @@ export interface Granted {
   /** whether the role may still create tables in the schema, as PUBLIC may by default before PostgreSQL 15 */
   may_create: boolean
   /**
-   * the statement that has names of the role's sessions lead to the schema; null if they do, by the settings of
-   * the role and the database
+   * the statement that makes names in the role's sessions lead to the schema; null if they do, by the settings of the
+   * role and the database
    */
   set_path: string | null
 }
@@ -88,7 +86,7 @@ export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPu
   })
 }
 
-// The schemas that names without one lead to in a session of the role, which its URL may still change.
+// The schemas that unqualified names lead to in a session of the role; its URL may still change them.
 async function findSearchPath(sql: Transaction, role: string): Promise<string[]> {
   const [row] = await sql<{ path: string }[]>`
     select coalesce((
@@ -106,8 +104,7 @@ async function findSearchPath(sql: Transaction, role: string): Promise<string[]>
     .map((name) => (name === '$user' ? role : name))
 }
 
-// Who owns neither the object nor a right to grant gets a warning, or this error; which one depends on what
-// else was granted.
+// A role without ownership or a right to grant gets a warning or this error, depending on its other rights.
 async function grant(sql: Transaction, statement: string): Promise<void> {
   await sql
     .savepoint((inner) => inner.unsafe(statement))
@@ -121,8 +118,8 @@ function isDenied(error: unknown): boolean {
 }
 
 /**
- * The rights that serving needs and the role of this connection lacks, as `insert on heads`. A table that is
- * missing counts as none.
+ * The rights that serving needs and this connection's role lacks, such as `insert on heads`. A missing table counts as
+ * no missing right.
  */
 export async function findMissingRights(sql: Queryable): Promise<{ role: string; missing: string[] }> {
   const each = Object.entries(GRANTS).flatMap(([table, rights]) => rights.map((right) => ({ table, right })))
@@ -149,7 +146,7 @@ function mayUpdateColumn(sql: Queryable, role: ReturnType<Queryable>) {
   )`
 }
 
-/** What is wrong for a role that lacks rights, and what to do. */
+/** Says which rights a role lacks, and what to do. */
 export function describeMissingRights({ role, missing }: { role: string; missing: readonly string[] }): string {
   return `this role lacks rights that the server needs: ${missing.join(', ')}. Run eaas migrate --role ${role} as the owner of the tables`
 }

@@ -28,7 +28,7 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
   return result.count === 1
 }
 
-/** Replaces the secrets of the installation's row; false if they are others by now. */
+/** Replaces the secrets of the installation's row; false if they have changed meanwhile. */
 export async function resealInstance(sql: Queryable, was: InstanceSecrets, next: InstanceSecrets): Promise<boolean> {
   const result = await sql`
     update instance
@@ -43,7 +43,7 @@ export async function resealInstance(sql: Queryable, was: InstanceSecrets, next:
 
 /** The secrets of the installation's row, which are always sealed under one store key. */
 export interface InstanceSecrets {
-  /** the number of the pepper; a new one is of now by the database's clock */
+  /** the number of the pepper; a new one is dated by the database's clock */
   pepper: number
   wrapped_pepper: Uint8Array
   wrapped_former_pepper: Uint8Array | null
@@ -107,14 +107,17 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
   return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
-/** Notes when a backup was taken, unless a newer one was; a time to come was written by somebody else. */
+/** Notes when a backup was taken, unless a newer one is noted; a noted time in the future is wrong, and replaced. */
 export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
   await sql`
     update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null
       or backed_up_at not between ${takenAt} and pg_catalog.clock_timestamp())`
 }
 
-/** Seconds since the newest backup that was noted, by the database's clock; null if none was, or no time that has been. */
+/**
+ * Seconds since the newest backup that was noted, by the database's clock; null if none was, or if its time is infinite
+ * or in the future.
+ */
 export async function findBackupAge(sql: Queryable): Promise<number | null> {
   const [row] = await sql<{ seconds: number | null }[]>`
     select extract(epoch from pg_catalog.clock_timestamp() - backed_up_at)::float8 as seconds

@@ -58,7 +58,9 @@ export interface NewKeyVersionRow extends KeyVersionRow {
   wrapped_kek: Uint8Array
 }
 
-/** A page of the active keys whose current version is sealed under a store key before a number, after a key. */
+/**
+ * A page of the active keys whose current version is sealed under a store key before `number`, after the key `after`.
+ */
 export function listKeysUnderEarlier(
   sql: Queryable,
   { number, after, limit }: { number: number; after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
@@ -190,7 +192,7 @@ export async function isKeyNameTaken(sql: Queryable, tenant_id: string, name: st
   return row?.found ?? false
 }
 
-/** Those of the names that keys of a tenant have, whatever their status. */
+/** Which of these names keys of the tenant have, whatever their status. */
 export async function listTakenNames(
   sql: Queryable,
   tenant_id: string,
@@ -283,8 +285,8 @@ export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> 
 }
 
 /**
- * A page of the keys whose rotation or destruction is due at a time, longest overdue first, beginning after
- * the key `after`. Those of suspended tenants are left out, and of deleted tenants rotations.
+ * A page of the keys whose rotation or destruction is due at a time, longest overdue first, beginning after the key
+ * `after`. Leaves out keys of suspended tenants, and rotations of deleted tenants' keys.
  */
 export async function listDueKeys(
   sql: Queryable,
@@ -302,8 +304,8 @@ export async function listDueKeys(
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }
 
-// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's
-// MAC is another one then.
+// As for tenants, at most one character or byte more than a server writes is read of a value: a longer one then breaks
+// the row's MAC.
 function keyColumns(sql: Queryable) {
   return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
              pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,

@@ -1,7 +1,7 @@
 /** Who holds the locks that a session waits for: for the operator, who ends or awaits them. */
 import type { Sql } from './db.js'
 
-/** Between two looks, in milliseconds: several while a lock is waited for. */
+/** Between two look-ups, in milliseconds: several fit into one wait for a lock. */
 const LOOK_MS = 50
 
 /** A session that holds a lock. */
@@ -14,10 +14,10 @@ export interface LockHolder {
 }
 
 export interface HolderWatch {
-  /** Begins to look who holds what this session waits for. */
+  /** Starts to look up who holds the lock that this session waits for. */
   watch(pid: number): void
   isWatching(): boolean
-  /** Those of the last look that found any. */
+  /** The holders that the last successful look-up found. */
   found(): readonly LockHolder[]
   stop(): void
 }
@@ -29,7 +29,7 @@ export function watchHolders(sql: Sql): HolderWatch {
   let isStopped = false
   let last: readonly LockHolder[] = []
   const look = async (pid: number) => {
-    // Only who is to be ended would not be named: that must not end the migration.
+    // A failure loses only the holders' names, and must not end the migration.
     const holders = await findHolders(sql, pid).catch(() => [])
     if (holders.length > 0) last = holders
     if (!isStopped) timer = setTimeout(look, LOOK_MS, pid)
@@ -48,7 +48,7 @@ export function watchHolders(sql: Sql): HolderWatch {
   }
 }
 
-/** The sessions that hold, or wait before it for, the lock that a session waits for. */
+/** The sessions that hold the lock that a session waits for, or wait for it ahead of that session. */
 async function findHolders(sql: Sql, pid: number): Promise<LockHolder[]> {
   return sql<LockHolder[]>`
     select a.pid, a.application_name, a.usename::text as role, a.xact_start as since
@@ -57,8 +57,8 @@ async function findHolders(sql: Sql, pid: number): Promise<LockHolder[]> {
 
 /**
  * The sessions that have locks on our tables, oldest first, of transactions from before a wait of so many milliseconds
- * that has just ended in vain: for when no look during that wait came back in time. Behind one that waits for a table
- * no later session gets a lock on it.
+ * that has just failed: for when no look-up during that wait returned in time. While a session waits for a table, no
+ * later session gets a lock on it.
  */
 export async function findHoldersBefore(sql: Sql, waitedMs: number): Promise<LockHolder[]> {
   return sql<LockHolder[]>`

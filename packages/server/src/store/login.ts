@@ -8,13 +8,13 @@ import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
 
 /** Where the URL is. */
 export interface Login {
-  /** as it was at the start: which database this is */
+  /** as at the start: it identifies the database */
   url: string
   /** the file that has it now; undefined: it does not change */
   urlFile?: string | undefined
 }
 
-/** For the patched driver (16-credentials-of-each-connection.diff). Undefined: as its own options say. */
+/** For the patched driver (16-credentials-of-each-connection.diff). Undefined: as the driver's own options say. */
 interface Credentials {
   user: string | undefined
   pass: string | undefined
@@ -22,8 +22,9 @@ interface Credentials {
 }
 
 /**
- * Creates the function that each new connection calls. Files that cannot be used are reported once, and the
- * connection logs in as the last one did: the database may still take that. @throws ConfigError for those of the start
+ * Creates the function that each new connection calls. Files that cannot be used are reported once, and the connection
+ * logs in as the last one did: the database may still accept that. @throws ConfigError if they cannot be used at the
+ * start
  */
 export function createLogin(login: Login, onStale: (error: Error) => void = () => undefined): () => Credentials {
   let last = readLogin(login)

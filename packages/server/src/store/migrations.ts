@@ -1,5 +1,5 @@
 /**
- * Migrates the database to this version's schema: builds the indexes of the missing SQL files while calls go on, and
+ * Migrates the database to this version's schema: builds the indexes of the missing SQL files while calls continue, and
  * then applies these files in order, in one transaction.
  */
 import { readdir, readFile } from 'node:fs/promises'
@@ -19,13 +19,16 @@ const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 /**
- * Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation, or
- * that the table or its type exists.
+ * If two processes create the lock table at once, PostgreSQL reports to the loser a unique violation, or that the table
+ * or its type exists.
  */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
-/** Locks on the tables are held by others, of whom one may wait for this process: on a busy machine PostgreSQL sees that first. */
+/**
+ * Others hold locks on the tables. One of them may wait for this process: on a busy machine PostgreSQL detects that
+ * deadlock first.
+ */
 const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
 /** The function of PostgreSQL that reports that a row of its catalog changed meanwhile ("tuple concurrently updated"). */
 const CHANGED_MEANWHILE = 'simple_heap_update'
@@ -33,8 +36,8 @@ const CHANGED_MEANWHILE = 'simple_heap_update'
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
 /**
- * How long one try waits for a table lock, in milliseconds, behind which every call waits. Its statements themselves
- * have no limit.
+ * How long one try waits for a table lock, in milliseconds: every call waits behind it. Its statements themselves have
+ * no limit.
  */
 const TABLE_TIMEOUT_MS = 200
 /** Between two tries, in milliseconds: calls that waited behind the last one are answered meanwhile. */
@@ -107,7 +110,7 @@ export async function migrate(
       // While this process waits for its turn, another one migrates.
       if (!holders.isWatching() || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
       const seen = holders.found()
-      // Whom to end is not worth ending the migration for.
+      // Failing to name the holders must not end the migration.
       const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
       const who = describeHolders(found)
       const now = performance.now()
@@ -124,15 +127,15 @@ export async function migrate(
 }
 
 /**
- * Builds the indexes of the missing migrations beside calls. One process at a time does: two that build on one table
- * would wait for each other. The others ask now and then, because a statement that waited for the lock row would be
- * waited for by the index.
+ * Builds the indexes of the missing migrations while calls run. One process at a time does: two that build on one table
+ * would wait for each other. The others poll, because an index build would wait for a statement that waits for the lock
+ * row.
  */
 async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise<void> {
   if (sql.options.max === 1) return // the embedded database, which no calls use yet
   const building = sql.begin(async (turn) => {
     await turn`select pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
-    // The index waits for all snapshots of before, and a statement of the extended protocol keeps its own.
+    // The index build waits for all earlier snapshots, and a statement of the extended protocol keeps its snapshot.
     const [lock] = await turn<{ version: number }[]>`
       select version from schema_version where id = 1 for update skip locked`.simple()
     if (!lock) return false
@@ -142,7 +145,7 @@ async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise
     return true
   })
   const isDone = await building.catch((error) => {
-    // The database still builds for a process that was killed, or has just ended that.
+    // The database still builds an index for a process that was killed, or has just stopped doing so.
     const { code, routine } = error as { code?: string; routine?: string }
     if (code !== DEADLOCK && routine !== CHANGED_MEANWHILE) throw error
     return false
@@ -157,7 +160,7 @@ async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
     const [index] = await session<{ is_valid: boolean }[]>`
       select indisvalid as is_valid from pg_index where indexrelid = pg_catalog.to_regclass(${name})`
     if (index?.is_valid) return
-    if (index) await session.unsafe(`drop index concurrently ${name}`) // of a build that was interrupted
+    if (index) await session.unsafe(`drop index concurrently ${name}`) // left by an interrupted build
     await session.unsafe(`create index concurrently ${name} ${on}`)
   })
 }

@@ -1,8 +1,7 @@
 /**
- * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the
- * row: a change writes both in one transaction, so no reader sees one without the other. One look-up in an
- * index each. An entry that a purge took does not count, although its row may still be there, or be back. The
- * entries are not authenticated here.
+ * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row: a change
+ * writes both in one transaction, so no reader sees one without the other. One look-up in an index each. An entry that
+ * a purge took does not count, even if its row is still there, or was restored. The entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
 import { ofKeyAndAction, pageOfBlocks } from './entry-indexes.js'
@@ -25,7 +24,7 @@ export function newestEntryOfKey(sql: Queryable) {
   )::bigint as newest_entry`
 }
 
-/** For a row of `api_keys`; in the words of the index audit_log_api_key. */
+/** For a row of `api_keys`; with the expression of the index audit_log_api_key. */
 export function newestEntryOfApiKey(sql: Queryable) {
   return sql`(
     select a.id from audit_log as a
@@ -62,7 +61,7 @@ function purgedOf(sql: Queryable, table: ReturnType<Queryable>) {
   return sql`coalesce((select pg_catalog.max(m.purged_through) from purge_marks as m where m.tenant_id = ${table}.tenant_id), 0)`
 }
 
-/** A row that grants rights, under its name for people. */
+/** A row that grants rights, with a name for people. */
 export type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
 
 /** A row of a tenant that does not name the newest entry about it. */

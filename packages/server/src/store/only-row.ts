@@ -1,7 +1,7 @@
 /**
- * The one row that a query asked for. Whoever owns the database can drop a primary key and put an older row
- * beside the newer one, or have a view, a type or a policy answer with another row, whose MAC is as good: no
- * reader may choose, or take what was not asked for.
+ * The one row that a query asked for. The owner of the database can drop a primary key and put an older row beside the
+ * newer one, or make a view, a type or a policy answer with another row, whose MAC is as valid. So no reader may choose
+ * between rows, or accept one that was not asked for.
  */
 import { TamperedRowError } from './tampered-row.js'
 

@@ -17,7 +17,7 @@ const CLOSE_TIMEOUT_S = 5
 /** Between two attempts to reach the database, in milliseconds. */
 const RETRY_MS = 500
 
-/** Where the database is: on PostgreSQL, or else in the data directory. */
+/** Where the database is: on PostgreSQL, or in the data directory. */
 export interface Location {
   databaseUrl: string | undefined
   databaseUrlFile?: string | undefined
@@ -25,10 +25,7 @@ export interface Location {
   dataDir: string
 }
 
-/**
- * What stands between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is found
- * there.
- */
+/** What is between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is detected. */
 export type Pooler = 'auto' | 'transaction' | 'none'
 
 /** A database, opened. */
@@ -39,7 +36,7 @@ export interface Store {
   isPooled: boolean
   /** the search path that its sessions begin with */
   searchPath: string | undefined
-  /** when it was opened; undefined beside a server of the embedded database that does not say */
+  /** as at its opening; undefined beside a server of the embedded database that does not report it */
   durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
@@ -57,13 +54,12 @@ export class NoDatabaseError extends Error {
 }
 
 /**
- * Encodings that give text back as it was given. PostgreSQL converts to any other one: a character that it
- * lacks is an error, and some come back as another one, so that the MAC of their row no longer matches.
- * SQL_ASCII converts nothing.
+ * Encodings that return text unchanged. PostgreSQL converts to any other one: a character that it lacks is an error,
+ * and some characters come back as others, so that the MAC of their row no longer matches. SQL_ASCII converts nothing.
  */
 const LOSSLESS_ENCODINGS = ['UTF8', 'SQL_ASCII']
 
-/** Thrown if the database stores text in an encoding that does not give every text back as it was given. */
+/** Thrown if the database stores text in an encoding that does not return every text unchanged. */
 export class DatabaseEncodingError extends Error {
   override readonly name = 'DatabaseEncodingError'
 
@@ -171,10 +167,7 @@ async function embeddedStore(
   }
 }
 
-/**
- * Retries while the database cannot be reached, as while it starts or fails over. Any other error ends the
- * waiting.
- */
+/** Retries while the database cannot be reached, as during a start or a failover. Any other error ends the waiting. */
 async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait | undefined): Promise<T> {
   const until = performance.now() + (wait?.seconds ?? 0) * 1_000
   let isReported = false

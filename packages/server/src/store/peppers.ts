@@ -34,8 +34,8 @@ export async function renewDigest(
 }
 
 /**
- * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired.
- * One has expired that has so by the database's clock and by this process's, in milliseconds since 1970.
+ * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired. An API
+ * key counts as expired if it is by the database's clock and by `now`, in milliseconds since 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
   const [row] = await sql<{ waiting: number }[]>`select ${waiting(sql, now)} as waiting from instance where id = 1`

@@ -1,6 +1,6 @@
 /**
- * How PostgreSQL is reached: whether a pooler stands between it and this process, where our tables are, in
- * which encoding it stores text.
+ * How PostgreSQL is reached: whether a pooler is in between, where our tables are, and in which encoding it stores
+ * text.
  */
 import { connect, type Queryable } from './db.js'
 import type { Login } from './login.js'
@@ -10,11 +10,9 @@ import { ownPath } from './search-path.js'
 export interface Reached {
   /** through a pooler, such as pgbouncer */
   isPooled: boolean
-  /**
-   * with which sessions find our tables, or make them; undefined if the role's search path leads to no schema
-   */
+  /** the search path by which sessions find or make our tables; undefined if the role's leads to no schema */
   searchPath: string | undefined
-  /** in which the database stores text, `UTF8` say; it was chosen when the database was created */
+  /** the encoding in which the database stores text, such as `UTF8`; it was chosen when the database was created */
   encoding: string | undefined
 }
 

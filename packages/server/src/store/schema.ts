@@ -1,7 +1,7 @@
 /**
- * What the schema is, as lines of text: one for each table, column, constraint, index, trigger, rule and
- * policy of ours, and for what else acts on our tables. Two databases that were migrated alike have the same
- * lines. Read from the catalogs alone, without a lock on a table.
+ * Describes the schema as lines of text: one for each table, column, constraint, index, trigger, rule and policy of
+ * ours, and for anything else that acts on our tables. Databases that were migrated alike have the same lines. Reads
+ * only the catalogs, and locks no table.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -26,9 +26,9 @@ export interface SchemaDifferences {
   refusing: string[]
   /** lines that no migration makes, and that can do neither; and indexes of other names */
   harmless: string[]
-  /** what else is in our schema, or acts on the whole database: no table of ours, but able to reach them */
+  /** other objects in our schema, or that act on the whole database: not our tables, but able to reach them */
   beside: string[]
-  /** settings of the session: no difference of the schema, and nothing that anybody accepts */
+  /** settings of the session: not a difference of the schema, so no operator can accept them */
   settings: string[]
   /**
    * of `missing`, `added` and `refusing` with the definitions and functions of what was added, for an
@@ -37,15 +37,15 @@ export interface SchemaDifferences {
   digest: string
 }
 
-/** What is in the database, and is not there in one that was only migrated. */
+/** Objects that a database which was only migrated does not have. */
 const BESIDE = /^(?:function|event trigger|relation beside) /
 /** A setting of the session, with the statement that resets it. */
 const SETTING = /^setting /
-/** What a line is about: a column or a constraint of one name is one, whatever is said of it. */
+/** What a line is about: lines that name the same column or constraint are about the same thing. */
 const SUBJECT = /^(?:column|constraint) \S+/
 const INDEX_NAME = /^(CREATE INDEX )(\S+)/
 
-/** What an addition of ours can do: nothing, refuse writes, or anything. */
+/** What an addition to our tables can do: nothing, refuse writes, or anything. */
 type Effect = 'none' | 'refuses' | null
 
 /**
@@ -75,10 +75,7 @@ export function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferen
   return sql.begin('read only', (transaction) => compareTablesIn(transaction, migrations)) as Promise<SchemaDifferences>
 }
 
-/**
- * Compares as `compareTables` does, with what names lead to in a transaction, which does nothing else
- * afterwards.
- */
+/** Compares as `compareTables` does, by what names lead to in a transaction, which must do nothing else afterwards. */
 export async function compareTablesIn(transaction: Transaction, migrations: URL): Promise<SchemaDifferences> {
   const expected = (await readFile(new URL(EXPECTED, migrations), 'utf8')).split('\n').filter((line) => line !== '')
   const found = await describeSchema(transaction)
@@ -86,8 +83,8 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   const absent = expected.filter((line) => !all.has(line))
   const unknown = found.filter(({ line }) => !known.has(line))
   const ours = new Set(expected.map((line) => SUBJECT.exec(line)?.[0]))
-  // A column or a constraint of ours that was altered may be nullable without a default now: that is no
-  // further one.
+  // An altered column or constraint of ours may now look harmless, such as nullable without a default, but it is no
+  // addition.
   const effectOf = ({ line, effect }: SchemaLine) => (ours.has(SUBJECT.exec(line)?.[0] ?? '') ? null : effect)
   const renamed = findRenamed(absent, unknown)
   const left = unknown.filter(({ line }) => !renamed.has(line))
@@ -112,8 +109,8 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
 }
 
 /**
- * Finds the indexes that have another name only, each with the line that it has by the migrations. No index
- * without a constraint is called by its name.
+ * Finds the indexes that differ only in their name, each with its line by the migrations. Nothing refers by name to an
+ * index without a constraint.
  */
 function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]): Map<string, string> {
   const nameless = (line: string) => (INDEX_NAME.test(line) ? line.replace(INDEX_NAME, '$1') : undefined)
@@ -166,19 +163,19 @@ async function findDefinitions(transaction: Transaction, objects: readonly Schem
 }
 
 /**
- * Describes the schema that names without a schema lead to, in the order of its lines. A view, a temporary
- * table or one of another schema in the place of a table of ours makes other lines, and so does a search path
- * that has anything before PostgreSQL's own catalog.
+ * Describes the schema that unqualified names lead to, with sorted lines. A view, a temporary table or one of another
+ * schema instead of a table of ours makes other lines, and so does a search path that has anything before PostgreSQL's
+ * own catalog.
  *
- * Nothing of the database's owner is executed: the first statement names everything with its schema, and
- * after it names lead to PostgreSQL's catalog alone, until the transaction ends.
+ * Nothing of the database's owner is executed: the first statement names everything with its schema, and after it names
+ * lead only to PostgreSQL's catalog, until the transaction ends.
  */
 export async function describeSchema(transaction: Transaction): Promise<SchemaLine[]> {
   const [path] = await transaction<{ schemas: string[] }[]>`
     select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas`
   const schemas = path?.schemas ?? []
   await transaction`set local search_path = pg_catalog, pg_temp`
-  // Operators of a schema before it would be called in the place of PostgreSQL's.
+  // Operators of an earlier schema would be called instead of PostgreSQL's.
   if (schemas[0] !== 'pg_catalog') return [lineOf(`search path ${schemas.join(', ')}`)]
   const rows = await transaction<SchemaLine[]>`
     with path as (

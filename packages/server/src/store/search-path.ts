@@ -1,10 +1,9 @@
 /**
- * Where names without a schema lead. Each session begins with one schema, that of our tables, after
- * PostgreSQL's own catalog and before temporary tables, whatever the role or the database is set to; a pooler
- * in transaction mode passes no such setting on. A function that runs in a session of ours can change it
- * there (session-watch.ts).
+ * Where unqualified names lead. Each session begins with one schema, that of our tables, after PostgreSQL's own catalog
+ * and before temporary tables, regardless of the settings of the role or the database. A pooler in transaction mode
+ * does not pass that on. A function that runs in our session can change it there (session-watch.ts).
  *
- * The statements here name everything with its schema, and use no operator of another.
+ * The statements here name everything with its schema, and use no operator of another schema.
  */
 import type { Queryable } from './db.js'
 
@@ -27,12 +26,12 @@ export function ownPath(sql: Queryable) {
 export const EMBEDDED_PATH = 'public, pg_temp'
 
 /**
- * The operators in the statements here, which name no schema: one of another name is never called. A test
- * compares them.
+ * The operators that our statements use without a schema: operators of other names are never called. A test compares
+ * them.
  */
 export const USED_OPERATORS = ['*', '+', '-', '/', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
 
-/** Tables that an installation has, of whatever version. */
+/** Tables that every version of an installation has. */
 const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 
 /** Schemas, quoted as in SQL. */

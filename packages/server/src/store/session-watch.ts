@@ -1,26 +1,24 @@
 /**
- * Whether sessions are as they began. A function that runs in a session of ours, as a trigger does, can
- * change there where names lead, whose rights are used or which triggers run, and can exchange the driver's
- * prepared statements for others of the same names. All of that outlives the function, so the sessions are
- * looked at again and again.
+ * Checks that sessions are as they began. A function that runs in our session, such as a trigger, can change there
+ * where names lead, whose rights are used or which triggers run, and can replace the driver's prepared statements by
+ * others of the same names. All of that outlives the function, so the sessions are checked periodically.
  *
- * The look is no prepared statement itself; it names everything with its schema, and uses no operator.
+ * The check itself is not a prepared statement; it names everything with its schema, and uses no operator.
  */
 import type { Sql } from './db.js'
 import { EMBEDDED_PATH } from './search-path.js'
 
-/** Thrown when a session is not as those were with which the process began. */
+/** Thrown when a session differs from those with which the process began. */
 export class ChangedSessionError extends Error {
   override readonly name = 'ChangedSessionError'
 }
 
-/** How many sessions one check looks at: all that a process has. */
+/** How many sessions one check covers: all that a process has. */
 const MOST_SESSIONS = 10
 
 /**
- * Creates the check that sessions are as the first one was, and have no statement that SQL prepared, as the
- * driver never does. A changed session is ended, or repaired if the database has only one. @throws
- * ChangedSessionError
+ * Creates the check that sessions are as the first one was, and have no statement prepared by SQL, which the driver
+ * never uses. A changed session is ended, or repaired if the database has only one. @throws ChangedSessionError
  */
 export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): () => Promise<void> {
   let first: string | undefined
@@ -40,7 +38,7 @@ export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: 
   }
 }
 
-/** Ends a session, with the rights with which the one that it is sent on began. */
+/** Ends a session, with the original rights of the session that sends this. */
 async function end(sql: Sql, pid: number): Promise<void> {
   await sql`select pg_catalog.set_config('role', 'none', false), pg_catalog.pg_terminate_backend(${pid})`
 }
@@ -71,8 +69,8 @@ interface SessionRow {
 }
 
 /**
- * The idle sessions of this process. The driver uses its idle connections in turn, so the one that comes
- * again was the first.
+ * The idle sessions of this process. The driver uses its idle connections in turn, so all have been seen when the first
+ * one comes again.
  */
 async function findSessions(sql: Sql, limit: number): Promise<Session[]> {
   const sessions = new Map<number, Session>()

@@ -49,7 +49,7 @@ export interface EntryRights {
   may_delete: boolean
 }
 
-/** What this role may do to audit entries beside writing them. */
+/** What this role may do to audit entries apart from writing them. */
 export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
   const [row] = await sql<EntryRights[]>`
     select current_user::text as role, pg_catalog.has_table_privilege(oid, 'delete') as may_delete,
@@ -59,7 +59,7 @@ export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
   return row
 }
 
-/** The version of TLS on this connection to the database, `TLSv1.3` say; undefined if it is not encrypted. */
+/** The version of TLS on this connection to the database, such as `TLSv1.3`; undefined if it is not encrypted. */
 export async function findEncryption(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ version: string | null }[]>`
     select version from pg_catalog.pg_stat_ssl where pid operator(pg_catalog.=) pg_catalog.pg_backend_pid() and ssl`

@@ -18,9 +18,9 @@ export interface StoreKeyRow {
 }
 
 /**
- * All store keys, oldest first; `may_seal` once every process has had the time to read it, unless one of them
- * could not open it. The oldest is refused by none. Reads the rows of schemas 16 to 18 too, which are opened before they
- * are migrated and have no `refused_at` yet.
+ * All store keys, oldest first; `may_seal` once every process has had the time to read it, unless one of them could not
+ * open it. The oldest is never refused. Reads the rows of schemas 16 to 18 too, which are opened before they are
+ * migrated and have no `refused_at` yet.
  */
 export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean; is_refused: boolean })[]> {
   return sql`
@@ -51,7 +51,7 @@ export async function hasStoreKeys(sql: Queryable): Promise<boolean> {
   return table?.found ?? false
 }
 
-/** Inserts a store key, as of now by the database's clock; false if there is one of its number. */
+/** Inserts a store key, dated by the database's clock; false if its number is taken. */
 export async function insertStoreKey(
   sql: Transaction,
   { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
@@ -75,7 +75,9 @@ export async function deleteStoreKeysBefore(sql: Transaction, number: number): P
   await sql`delete from store_keys where number < ${number}`
 }
 
-/** Whether the database refused a row whose store key is gone, or to delete a store key that a row has still. */
+/**
+ * Whether the database refused a row whose store key is gone, or the deletion of a store key that a row still needs.
+ */
 export function isStoreKeyGone(error: unknown): boolean {
   const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
   return code === FOREIGN_KEY_VIOLATION && /_store_key_fkey$/.test(String(constraint_name))
@@ -104,7 +106,7 @@ export interface SealedRow {
   sealed: Uint8Array
 }
 
-/** A secret that was sealed again; with the MAC of its row if that changes too, as it does in all rows or none. */
+/** A secret that was sealed again; with the MAC of its row if that changes too, in all rows or in none. */
 export interface ResealedRow extends SealedRow {
   resealed: Uint8Array
   mac?: Uint8Array
@@ -119,7 +121,7 @@ export const SEALED_TABLES = [
 
 type SealedTable = (typeof SEALED_TABLES)[number]
 
-/** A page of the rows of a table whose secret is sealed under a store key before a number, after a row. */
+/** A page of the rows of a table whose secret is sealed under a store key before `number`, after the row `after`. */
 export function listSealedBefore(
   sql: Queryable,
   { table, column, id, version }: SealedTable,
@@ -136,8 +138,8 @@ export function listSealedBefore(
 }
 
 /**
- * Writes secrets that were sealed again into their rows, in the order of the rows. A row whose secret is
- * another one by now is left as it is. Returns how many were written.
+ * Writes secrets that were sealed again into their rows, in the order of the rows. A row whose secret has changed
+ * meanwhile is left as it is. Returns how many were written.
  */
 export async function writeResealed(
   sql: Queryable,
@@ -157,14 +159,14 @@ export async function writeResealed(
   return result.count
 }
 
-/** Where the MACs of rows are that an audit key authenticates, beside the tenant's own. */
+/** Where the MACs are of the rows that an audit key authenticates, apart from the tenant's own row. */
 export const MAC_TABLES = {
   keys: { table: 'keys', id: 'key_id', version: undefined },
   versions: { table: 'key_versions', id: 'key_id', version: 'version' },
   apiKeys: { table: 'api_keys', id: 'api_key_id', version: undefined },
 } as const
 
-/** The new MAC of a row, in the place of the one that it has. */
+/** The new MAC of a row, and the one that it replaces. */
 export interface RenewedMac {
   id: string
   /** 0 where the row has no version */
@@ -173,7 +175,7 @@ export interface RenewedMac {
   mac: Uint8Array
 }
 
-/** Replaces the MACs of a tenant's rows; returns how many. A row with another one by now is left as it is. */
+/** Replaces the MACs of a tenant's rows; returns how many. A row whose MAC has changed meanwhile is left as it is. */
 export async function replaceMacs(
   sql: Transaction,
   { table, id, version }: (typeof MAC_TABLES)[keyof typeof MAC_TABLES],
@@ -191,7 +193,7 @@ export async function replaceMacs(
   return result.count
 }
 
-/** Replaces a tenant's sealed audit keys, and the MAC of its row; false if it has others by now. */
+/** Replaces a tenant's sealed audit keys, and the MAC of its row; false if they have changed meanwhile. */
 export async function replaceAuditKey(
   sql: Queryable,
   was: { tenant_id: string; wrapped_audit_key: Uint8Array; mac: Uint8Array },

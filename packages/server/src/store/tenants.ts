@@ -31,8 +31,8 @@ export interface TenantRow {
 }
 
 /**
- * The columns of a row of `tenants`. As of heads, which are read as often, no more of a value is read than
- * one character or byte more than a server writes: the row's MAC is another one then.
+ * The columns of a row of `tenants`. As for heads, which are read as often, at most one character or byte more than a
+ * server writes is read of a value: a longer one then breaks the row's MAC.
  */
 function tenantColumns(sql: Queryable) {
   return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
@@ -86,7 +86,7 @@ export async function findTenant(sql: Queryable, tenant_id: string): Promise<Ten
   return onlyRow(await listTenantRows(sql, tenant_id), `tenant ${tenant_id}`, { tenant_id })
 }
 
-/** The rows of a tenant: more than one if somebody dropped the primary key. */
+/** The rows of a tenant: more than one only if the primary key was dropped. */
 export function listTenantRows(sql: Queryable, tenant_id: string): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
     select ${tenantColumns(sql)}
@@ -157,7 +157,7 @@ export async function listTenantIds(sql: Queryable): Promise<string[]> {
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/** The statuses of those of these tenants that have a row; not authenticated here. */
+/** The statuses of these tenants, as far as they have a row; not authenticated here. */
 export async function findStatuses(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, string>> {
   const rows = await sql<Pick<TenantRow, 'tenant_id' | 'status'>[]>`
     select tenant_id, pg_catalog.substr(status, 1, 33) as status from tenants

@@ -1,12 +1,12 @@
 /**
- * The settings that decide in which form the database and the driver exchange values as text. Whoever owns
- * the database, the role or the cluster can change them for each new session; in another form every row that
- * is read would look forged. So each connection sets them when it begins, where nothing stands in between,
- * and they are looked at before anything is judged. An interval is never read, so its style does not matter.
+ * The settings that decide in which form the database and the driver exchange values as text. The owner of the
+ * database, the role or the cluster can change them for new sessions; in another form every row would look forged. So
+ * each connection sets them when it begins, if no pooler is in between, and they are checked before anything is judged.
+ * An interval is never read, so its style does not matter.
  */
 import type { Queryable } from './db.js'
 
-/** The value that is set, and which others are read alike: every value but these by default. */
+/** The value that is set, and which others are read alike: none by default. */
 interface Format {
   value: string
   isReadAlike?: (value: string) => boolean
@@ -23,8 +23,8 @@ const FORMATS: Readonly<Record<string, Format>> = {
   client_encoding: { value: 'UTF8' },
   // The tables are compared with what the catalogs say in text.
   quote_all_identifiers: { value: 'off' },
-  // No form of text, but as easily changed. Transactions that wait for each other's rows would fail in
-  // another one, with an error for the caller.
+  // Not a form of text, but as easily changed. With another value, transactions that wait for each other's rows would
+  // fail, with an error for the caller.
   default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },
 }
 
@@ -42,7 +42,7 @@ export const SET_FORMATS = Object.entries(FORMATS)
   .map(([name, { value }]) => `set ${name} = '${value}'`)
   .join('; ')
 
-/** A setting whose value is not read. */
+/** A setting with a value that the server cannot read rows by. */
 export interface WrongFormat {
   name: string
   value: string
@@ -50,7 +50,7 @@ export interface WrongFormat {
   remedy: string
 }
 
-/** Thrown before anything is judged that was read in a form that is not understood. */
+/** Thrown before rows are judged that were read in a form that the server does not understand. */
 export class WrongFormatError extends Error {
   override readonly name = 'WrongFormatError'
 
@@ -69,7 +69,9 @@ export async function assertFormats(sql: Queryable): Promise<void> {
   if (wrong.length > 0) throw new WrongFormatError(wrong)
 }
 
-/** Finds the settings of the session whose values are not read. One cheap statement if there are none. */
+/**
+ * Finds the session's settings with values that the server cannot read rows by. One cheap statement if there are none.
+ */
 export async function findWrongFormats(sql: Queryable): Promise<WrongFormat[]> {
   const names = Object.keys(FORMATS)
   const rows = await sql<{ name: string; value: string }[]>`
@@ -83,7 +85,7 @@ function isRead(name: string, value: string): boolean {
   return value === format?.value || (format?.isReadAlike?.(value) ?? false)
 }
 
-/** Finds what to do about settings that somebody changed, by where PostgreSQL has their values from. */
+/** Finds what to do about changed settings, by where PostgreSQL has their values from. */
 export async function findRemedies(
   sql: Queryable,
   wrong: readonly { name: string; value: string }[],

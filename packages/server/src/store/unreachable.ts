@@ -66,7 +66,7 @@ export function isNotPrimary(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
 }
 
-/** PostgreSQL's SQLSTATEs for a user, a password or a certificate that it does not take. */
+/** PostgreSQL's SQLSTATEs for a user, a password or a certificate that it does not accept. */
 const REFUSED_LOGIN = ['28000', '28P01']
 
 /** The SQLSTATE with which the database refused a login, by itself or by a pooler; undefined for any other error. */
@@ -75,15 +75,14 @@ export function findLoginFault(error: unknown): string | undefined {
   return REFUSED_LOGIN.find((known) => known === code)
 }
 
-/** Whether waiting does not help, because the database answers and what is configured is wrong. */
+/** Whether waiting does not help, because the database answers and the configuration is wrong. */
 export function isMisconfigured(error: unknown): boolean {
   if (findRefusedLogin(error) !== undefined || findLoginFault(error) !== undefined) return true
   return error instanceof Error && 'code' in error && error.code === NO_TLS
 }
 
 /**
- * pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer has 08P01
- * for all.
+ * pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer uses 08P01 for all.
  */
 const REFUSED_LOGINS = [
   [/authentication failed/i, '28P01'],
@@ -92,9 +91,7 @@ const REFUSED_LOGINS = [
   [/unsupported startup parameter/i, '08P01'],
 ] as const
 
-/**
- * The SQLSTATE of a login that a pooler refused, which waiting does not help; undefined for any other error.
- */
+/** The SQLSTATE of a login that a pooler refused, so that waiting does not help; undefined for any other error. */
 export function findRefusedLogin(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || error.code !== '08P01') return undefined
   return REFUSED_LOGINS.find(([text]) => text.test(error.message))?.[1]

@@ -1,13 +1,13 @@
 /**
- * How often each version of a key wrapped, and when it opened something last: from the counts of the entries, which
- * are committed with them, so a use costs no further write, and none is lost.
+ * How often each version of a key wrapped, and when it last opened something: from the counts of the entries, which are
+ * committed with them, so a use costs no further write, and none is lost.
  */
 import type { Action } from '@eaas/protocol'
 import { OPENS } from './audit.js'
 import type { Queryable } from './db.js'
 import type { KeyRow } from './keys.js'
 
-/** The entries of each DEK that a KEK sealed: also of a rewrap, and of server mode. */
+/** The actions with an entry for each DEK that a KEK sealed, in a rewrap and in server mode too. */
 const WRAPS: Action[] = ['key.wrap', 'encrypt']
 
 /** What a version did. */
@@ -51,8 +51,8 @@ export interface WrappingKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'curr
 }
 
 /**
- * A page of the keys that wrap, of all tenants, beginning after the key `after`. Sums are computed only of those that
- * were used since the day `since`: a key that is not used does not come nearer to a limit.
+ * A page of the keys that wrap, of all tenants, beginning after the key `after`. Sums are computed only for those used
+ * since the day `since`: an unused key does not come nearer to a limit.
  */
 export function listWrappingKeys(
   sql: Queryable,

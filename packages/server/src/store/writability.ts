@@ -46,10 +46,10 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
 }
 
 /**
- * Writes no row into the tables that each call writes, which waits for their locks as a call does, and then
- * commits a write that changes nothing. Ends when the database acknowledges the commit, which never happens
- * while a synchronous standby is missing, so the caller sets a deadline. Locks only the row that migrations
- * take turns on, and no table meanwhile.
+ * Writes zero rows into the tables that each call writes, which waits for their locks as a call does, and then commits
+ * a write that changes nothing. Ends when the database acknowledges the commit, which never happens while a synchronous
+ * standby is missing, so the caller sets a deadline. Locks only the row that migrations take turns on, and no table
+ * meanwhile.
  */
 export async function probeCommit(sql: Queryable): Promise<void> {
   await sql`

@@ -1,9 +1,9 @@
 // Creates the files of a new embedded database, in a process of its own and all or nothing.
 //
-// The process, because creating takes PGlite some 800 MB that it does not give back (160 MB when it opens an
-// existing directory). All or nothing, because PGlite copies the files in, takes a directory with a
-// PG_VERSION for whole, and does no fsync: we create aside, flush everything and rename, so a crash leaves
-// either no database or a whole one.
+// A process of its own, because creating takes PGlite some 800 MB that it does not release (160 MB when it opens an
+// existing directory). All or nothing, because PGlite copies the files in, takes a directory with a PG_VERSION as
+// complete, and does no fsync: we create it under another name, flush everything and rename, so a crash leaves either
+// no database or a complete one.
 
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, fsyncSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
@@ -49,8 +49,7 @@ export async function createClusterIfAbsent(directory: string): Promise<boolean>
   for (const name of readdirSync(dirname(directory))) {
     if (name.startsWith(prefix)) rmSync(join(dirname(directory), name), { recursive: true, force: true })
   }
-  // A name of its own each time: the child of a server that was killed may still be writing into the last
-  // one.
+  // A new name each time: the child of a killed server may still be writing into the last one.
   const draft = mkdtempSync(join(dirname(directory), prefix))
   await runInChild(draft)
   flush(draft)
@@ -59,7 +58,7 @@ export async function createClusterIfAbsent(directory: string): Promise<boolean>
   return true
 }
 
-/** Whether a database is there: a directory bears its name only when it is whole. */
+/** Whether a database exists: a directory gets that name only when it is complete. */
 export function isCluster(directory: string): boolean {
   return existsSync(join(directory, 'PG_VERSION'))
 }

@@ -39,14 +39,11 @@ const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
 const LOCK_CHECK_INTERVAL_MS = 250
 /**
- * Between two looks at the lock while clients are served: less than the 0.1 s that another process takes from
- * its lock to its first write.
+ * Between two checks of the lock while clients are served: less than the 0.1 s that another process takes from its lock
+ * to its first write.
  */
 const LOCK_CHECK_BUSY_MS = 20
-/**
- * How long a holder that lost its lock, or that is being ended, may still answer: it finds that out, and
- * ends.
- */
+/** How long a holder that lost its lock, or is being ended, may still answer before it notices and ends. */
 const ENDING_TIMEOUT_MS = 1_000
 /** PostgreSQL's default checkpoint_timeout. */
 const CHECKPOINT_INTERVAL_MS = 5 * 60_000
@@ -61,9 +58,9 @@ export interface EmbeddedOptions {
   /** Created with mode 0700 if it is missing. */
   dataDir: string
   /**
-   * Called when PostgreSQL gave up after a failed write or fsync, or when somebody took the lock or the
-   * directory from this process: connections are closed, none are served until the directory is opened anew,
-   * which recovers every commit that was acknowledged before. Default: throw, which ends the process.
+   * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory:
+   * connections are closed, none are served until the directory is opened anew, which recovers every commit that was
+   * acknowledged before. Default: throw, which ends the process.
    */
   onFailure?: (error: Error) => void
 }
@@ -133,7 +130,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     await removeUnreferencedFiles(cluster, database)
 
     lock.assertHeld()
-    rmSync(socketPath, { force: true }) // of a holder that was killed
+    rmSync(socketPath, { force: true }) // left by a killed holder
     const findLoss = createLossFinder(lock)
     const failure = () => fs.failure ?? findLoss()
     const socket = await serveOnSocket({ database, path: socketPath, failure, onFailure })
@@ -191,7 +188,7 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
   )
 }
 
-/** Makes what looks at the lock, unless it did so just now, and tells why it is lost, from then on. */
+/** Creates the function that checks the lock, unless it just did, and from its loss on returns the reason. */
 function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
   let lost: Error | undefined
   let lookedAt = performance.now()
@@ -207,7 +204,7 @@ function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
   }
 }
 
-/** Ends the serving once the lock is lost, also while no client asks for anything. */
+/** Stops serving once the lock is lost, even while no client sends anything. */
 function watch(findLoss: () => Error | undefined, socket: EmbeddedSocket): () => void {
   const timer = setInterval(() => {
     const lost = findLoss()
@@ -230,8 +227,8 @@ export class UnlockedServerError extends Error {
 }
 
 /**
- * A holder stops to answer before it releases the lock; one that is killed, or whose lock is taken from it,
- * soon after. @throws UnlockedServerError
+ * Waits until no server answers. A holder stops answering before it releases the lock; one that is killed or loses its
+ * lock stops soon after. @throws UnlockedServerError
  */
 async function assertNotServed(socketPath: string): Promise<void> {
   const deadline = Date.now() + ENDING_TIMEOUT_MS
@@ -247,15 +244,14 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   try {
     const database = await PGlite.create({
       fs,
-      // A file of the log that is no longer needed is removed, and not written again later: it may hold a
-      // destroyed key (erasure.ts).
+      // A log file that is no longer needed is removed instead of recycled: it may hold a destroyed key (erasure.ts).
       startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`, '-c', 'wal_recycle=off'],
       onStderr: (line) => {
         output.push(line)
         return false
       },
     })
-    await database.exec(`${SET_FORMATS}; set search_path = ${EMBEDDED_PATH}`) // what somebody set for the database or the role does not hold in this session then
+    await database.exec(`${SET_FORMATS}; set search_path = ${EMBEDDED_PATH}`) // over settings of database and role
     return database
   } catch (error) {
     throw new Error(`Cannot open the embedded database: ${output.slice(-5).join('; ') || String(error)}`, {
@@ -313,7 +309,7 @@ export class MovedInstallationError extends Error {
   override readonly name = 'MovedInstallationError'
 }
 
-/** Has every later opening of the data directory refused: its log would go on differently from the real one. */
+/** Makes every later opening of the data directory fail: its log would diverge from the real one. */
 export async function markAsMoved(dataDir: string, text: string): Promise<void> {
   const directory = resolve(dataDir)
   await writeFile(join(directory, MOVED_NAME), `${text}\n`, { mode: 0o600, flush: true })
@@ -391,8 +387,7 @@ function makePrivate(directory: string): void {
 }
 
 /**
- * Has git ignore everything in the directory, which may lie in a repository: `git add -A` would stage the
- * root key.
+ * Makes git ignore everything in the directory, which may be in a repository: `git add -A` would stage the root key.
  */
 function keepFromGit(directory: string): void {
   const path = join(directory, '.gitignore')

@@ -59,7 +59,7 @@ export class DurableNodeFS extends NodeFS {
     try {
       fsyncSync(fd)
     } catch (error) {
-      // As an errno PostgreSQL understands it, and panics rather than believe the data is safe.
+      // PostgreSQL understands an errno, and panics rather than believe that the data is safe.
       const { code = 'EIO' } = error as NodeJS.ErrnoException
       throw new module.FS.ErrnoError(WASI_ERRNO[code] ?? WASI_ERRNO.EIO ?? 29)
     }
@@ -69,8 +69,8 @@ export class DurableNodeFS extends NodeFS {
 }
 
 /**
- * Commits a record that leaves no row behind and tells whether the host did an fsync for it.
- * The hook above reaches into PGlite: this is how a version that moved its parts shows itself at start.
+ * Commits a record that leaves no row behind and returns whether the host did an fsync for it. The hook above relies on
+ * PGlite's internals: this detects at the start a version that changed them.
  */
 export async function commitsReachTheDisk(database: PGlite, fs: DurableNodeFS): Promise<boolean> {
   const before = fs.hostFsyncs

@@ -1,10 +1,10 @@
 // Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter
 // 54).
 //
-// PGlite is one back end: the next message of another client would meet whatever a session left unfinished.
-// So a client has the back end to itself for a whole turn: from its first message to the Sync or Query after
-// which no transaction is open. @electric-sql/pglite-socket 0.2 hands it over between messages, and there a
-// statement that fails to parse made other clients hang and take each other's rows.
+// PGlite is one back end: a client's message would meet whatever another client left unfinished. So a client has the
+// back end to itself for a whole turn: from its first message to the Sync or Query after which no transaction is open.
+// @electric-sql/pglite-socket 0.2 hands it over between messages: there a statement that fails to parse made other
+// clients hang and receive each other's rows.
 //
 // Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks,
 // temporary tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
@@ -16,7 +16,7 @@ import type { PGlite } from '@electric-sql/pglite'
 
 /** The server's own connection, a few commands beside it, and a person with psql. */
 const MAX_CONNECTIONS = 16
-/** How long a client may keep the back end without sending anything: everybody else waits for it. */
+/** How long a client may keep the back end without sending anything: all others wait for it. */
 const IDLE_IN_TURN_MS = 30_000
 /** How long close() lets clients finish by themselves. */
 const CLOSE_GRACE_MS = 5_000
@@ -70,7 +70,7 @@ export interface EmbeddedSocketOptions {
 }
 
 export interface EmbeddedSocket {
-  /** Runs one statement in a turn of its own, its answer unread. */
+  /** Runs one statement in a turn of its own, and ignores its answer. */
   run(statement: string): Promise<void>
   /** Disconnects all clients at once, without an answer, and serves none from then on. */
   fail(error: Error): void
@@ -184,7 +184,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
     stopIdleTimer()
     const answer = await execute(next)
-    // The client learns of a commit only if its fsync did not fail.
+    // A commit is reported to the client only if its fsync did not fail.
     if (failure()) return true
     client.socket.write(answer)
     if (next[0] === PARSE) client.statements.add(statementName(next))

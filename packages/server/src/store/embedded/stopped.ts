@@ -1,7 +1,4 @@
-/**
- * The PostgreSQL within gave up: it could not write to the disk. Only a new process opens the directory
- * again.
- */
+/** The embedded PostgreSQL gave up: it could not write to the disk. Only a new process opens the directory again. */
 export class EmbeddedStoppedError extends Error {
   override readonly name = 'EmbeddedStoppedError'
 

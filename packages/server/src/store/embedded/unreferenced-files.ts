@@ -1,5 +1,5 @@
-// What a process that was killed left of a table that it was writing anew: a file with the rows of then, the
-// sealed secrets of keys among them, that no table refers to. PostgreSQL never removes such a file.
+// Removes what a killed process left of a table that it was rewriting: a file that no table refers to, with the rows of
+// that time and so the sealed secrets of keys. PostgreSQL never removes such a file.
 
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
