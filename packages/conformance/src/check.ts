@@ -4,7 +4,7 @@ import { visibleLine } from '@eaas/protocol'
 
 const SHOWN_CHARACTERS = 600
 
-/** What a server does against the contract. */
+/** A violation of the contract by the server. */
 export class Fault extends Error {
   override readonly name = 'Fault'
 }

@@ -10,7 +10,7 @@ const CREATIONS: readonly string[] = [ROUTES.createKey.path, ROUTES.createKeys.p
 
 export type Fetch = typeof globalThis.fetch
 
-/** What a call says; a text or bytes as `body` are sent as they are. */
+/** The parts of a call; text or bytes as `body` are sent unchanged. */
 export interface Said {
   id?: string
   version?: number
@@ -25,7 +25,7 @@ export interface Answer {
   status: number
   headers: Headers
   text: string
-  /** the JSON of the answer; undefined if it is none */
+  /** the JSON of the answer; undefined if it is not JSON */
   // biome-ignore lint/suspicious/noExplicitAny: each case looks at the members that it expects, whatever the answer is
   body: any
 }
@@ -64,7 +64,7 @@ export interface SessionOptions {
   wait?: ((ms: number) => Promise<void>) | undefined
 }
 
-/** Makes eight letters. There is no digit among them, so the text in upper case is another one. */
+/** Makes eight letters. There is no digit among them, so the text in upper case differs. */
 function randomLetters(): string {
   return String.fromCharCode(...randomBytes(8).map((byte) => 97 + (byte % 26)))
 }
@@ -89,7 +89,7 @@ export function createSession({
     const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
     const timeout = AbortSignal.timeout(TIMEOUT_MS)
     if (!isCleaning) options.signal?.throwIfAborted()
-    // What is made is known by the answer alone, so an interruption waits for that.
+    // Only the answer says what was made, so an interruption waits for it.
     const isWaiting = isCleaning || (method === 'POST' && CREATIONS.includes(path))
     const response = await fetch(`${baseUrl}${path}${search.size > 0 ? `?${search}` : ''}`, {
       method,
@@ -121,7 +121,7 @@ export function createSession({
     for (const result of body?.results ?? []) if (result.status === 201) keys.set(result.body?.id, result.body?.name)
   }
 
-  /** Notes what calls made whose answers were lost. Returns what may be left where the lists are refused. */
+  /** Notes what was made by calls whose answers were lost. Returns what may be left if the lists are refused. */
   async function findLost(): Promise<string[]> {
     try {
       const list = await ok('listKeys', { query: { status: 'active' } })

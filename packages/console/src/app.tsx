@@ -21,13 +21,13 @@ type Permission = Parameters<typeof mayTry>[0]
 interface PageRow {
   name: string
   title: string
-  /** behind `g` */
+  /** typed after `g` */
   letter: string
   needs?: Permission
   page: ComponentType
 }
 
-/** Pages that few need at once are loaded when they are shown. */
+/** Pages that are rarely needed at once are loaded when they are shown. */
 const PAGES: readonly PageRow[] = [
   {
     name: 'keys',

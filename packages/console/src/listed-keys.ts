@@ -1,17 +1,20 @@
 /**
- * The keys that an API key is limited to, as a field of the form has them: ids, folders and names, one a line or with
- * commas between them. A folder that has such characters in it stands in quotes, as JSON.
+ * The keys that an API key is limited to, as a field of the form shows them: ids, folders and names, one a line or
+ * separated by commas. A folder that contains such characters is quoted, as JSON.
  */
 import { findKeyId, keys } from './session.js'
 
-/** Reads the ids and folders that the text of the field means. @throws SyntaxError if quotes have more beside them */
+/**
+ * Reads the ids and folders that the text of the field means. @throws SyntaxError if a line with quotes is not one
+ * JSON string
+ */
 export function readKeys(text: string): string[] {
   return text.split(/[\r\n]/).flatMap((line) => readQuoted(line.trim()) ?? readLines(line).map(findKeyId))
 }
 
 /**
- * Writes ids and folders into the field: a key by its name only where that name is read as this key and nothing else,
- * because whoever may create keys chooses names.
+ * Writes ids and folders into the field: a key by its name only if that name is read as this key and nothing else,
+ * because callers who may create keys choose names.
  */
 export function writeKeys(list: readonly string[]): string {
   return list.map(writeKey).join('\n')
@@ -25,7 +28,7 @@ function writeKey(item: string): string {
   return [keys.value.get(item)?.name ?? item, item].find(isReadAsItem) ?? JSON.stringify(item)
 }
 
-// Never taken apart at its commas: a part of a folder may be another folder.
+// Never split at its commas: a part of a folder may be another folder.
 function readQuoted(line: string): [string] | undefined {
   if (!line.includes('"')) return undefined
   try {
@@ -37,7 +40,7 @@ function readQuoted(line: string): [string] | undefined {
   throw new SyntaxError(`Folders in quotes must stand one a line, such as "a,b/*", got ${line}`)
 }
 
-/** Reads what stands in lines or between commas. */
+/** Splits a text into lines, and at commas. */
 export function readLines(text: string): string[] {
   return text
     .split(/[\r\n,]/)

@@ -22,7 +22,7 @@ export function readPlace(hash: string): Place {
   return { page, id: id || undefined, params: new URLSearchParams(query) }
 }
 
-/** Takes the API key of a link to sign in with out of the URL; undefined if this is no such link. */
+/** Removes the API key of a sign-in link from the URL and returns it; undefined for any other URL. */
 export function takeLinkKey(): string | undefined {
   const { page, id } = place.value
   if (page !== 'sign-in') return undefined
@@ -31,7 +31,7 @@ export function takeLinkKey(): string | undefined {
   return id
 }
 
-/** The URL of a page; undefined and empty parameters are left out. The choice of UTC goes along. */
+/** The URL of a page; undefined and empty parameters are left out. Keeps the choice of UTC. */
 export function linkTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): string {
   const utc = place.value.params.get('utc') ?? undefined
   const given = Object.entries({ utc, ...params }).filter((pair): pair is [string, string] => Boolean(pair[1]))
@@ -39,7 +39,7 @@ export function linkTo(page: string, params: Readonly<Record<string, string | un
   return `#/${page}${query === '' ? '' : `?${query}`}`
 }
 
-/** The URL of the page that verifies exports, behind the prefix that a proxy may have put in front; with an entry to prove. */
+/** The URL of the page that verifies exports, after any prefix of a proxy; with an entry to prove. */
 export function verifierUrl(entry?: number): string {
   return `${location.pathname.replace(/\/$/, '')}/verify${entry === undefined ? '' : `#entry=${entry}`}`
 }

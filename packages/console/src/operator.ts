@@ -28,7 +28,7 @@ export interface NewTenant {
 }
 
 export interface Alarm {
-  /** null of the installation's own log */
+  /** null for the installation's own log */
   tenant_id: string | null
   reason: string
   refused: string
@@ -47,7 +47,7 @@ export interface Status {
 
 type Send = <Answer>(path: string, change?: { method: 'POST' | 'PATCH'; body: object }) => Promise<Answer>
 
-/** The calls of whoever is signed in as an operator. */
+/** The calls of the signed-in operator. */
 const sender = signal<Send | undefined>(undefined)
 
 export function isOperator(): boolean {
@@ -63,7 +63,7 @@ export async function signInAsOperator(baseUrl: string, apiKey: string): Promise
   if (!isSecureContext)
     throw new Error('An API key is sent over HTTPS, or on the machine itself. Open this page over HTTPS.')
   const send: Send = (path, change) => call({ baseUrl, apiKey }, path, change)
-  // The one call that leaves no entry. An API key that may not make it is an operator's nevertheless.
+  // The only call that writes no entry. An API key that may not make it is still an operator's.
   await send('/status').catch((error: unknown) => {
     if (!(error instanceof ApiError && error.problem === 'E_MISSING_PERMISSION')) throw error
   })
@@ -74,7 +74,7 @@ export function signOutOperator(): void {
   sender.value = undefined
 }
 
-/** Reads all tenants; `tampered` has the ids of those whose rows somebody changed. */
+/** Reads all tenants; `tampered` has the ids of those whose rows were tampered with. */
 export async function listTenants(): Promise<{ tenants: OperatorsTenant[]; tampered: string[] }> {
   const tenants: OperatorsTenant[] = []
   for (;;) {

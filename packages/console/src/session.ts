@@ -13,7 +13,7 @@ type Permission = ApiKeyRecord['permissions'][number]
 export interface Rights {
   /** its record; undefined if it may not list API keys */
   own: ApiKeyRecord | undefined
-  /** undefined where only a call would tell */
+  /** undefined if only a call would tell */
   may(permission: Permission): boolean | undefined
 }
 
@@ -34,11 +34,11 @@ const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [
 /** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
 const PAGE_KEYS = 200
 
-/** How long after its link was made a session lasts. */
+/** How long a session lasts after its link was made. */
 const SESSION_MS = 3_600_000
 const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
 
-/** The service whose page this is, behind whatever path a proxy put in front. */
+/** The service that serves this page, with any path prefix of a proxy. */
 export function findBaseUrl(pathname: string): string {
   return pathname.replace(/\/console\/?$/, '') || '/'
 }
@@ -65,8 +65,9 @@ export async function signIn(apiKey: string): Promise<void> {
 }
 
 /**
- * Signs in by the API key of a link that `eaas console` printed: exchanges it for another one that ends an hour after the
- * link was made, and revokes it, so that what the history of the browser has is worth nothing. @throws Error if the link was used
+ * Signs in with the API key of a link that `eaas console` printed: exchanges it for another one that expires an hour
+ * after the link was made, and revokes it, so that the copy in the browser's history is worth nothing. @throws Error
+ * if the link was used
  */
 export async function signInByLink(apiKey: string): Promise<void> {
   signOut()
@@ -98,18 +99,18 @@ export function signOut(): void {
   loggedNames.value = new Map()
 }
 
-/** The client of whoever is signed in. */
+/** The client of the signed-in user. */
 export function client(): Client {
   if (!session.value) throw new Error('nobody is signed in')
   return session.value.eaas
 }
 
-/** Whether a control for this is shown: where it is not known, the service decides when it is used. */
+/** Whether a control for this is shown: if it is not known, the service decides when it is used. */
 export function mayTry(permission: Permission): boolean {
   return session.value?.rights.may(permission) !== false
 }
 
-/** Keys that calls returned since the reading of the list began, which may have them as they were before. */
+/** Keys that calls returned since the reading of the list began: the list may have them as they were before. */
 const kept = new Map<string, Key>()
 
 /** Reads all keys, in pages; a list that is shown stays until all are read. */
@@ -142,7 +143,7 @@ export function keepKey(key: Key): void {
 
 let apiKeyLists = 0
 
-/** Reads all API keys. Of lists that are read at the same time the one that was asked for last counts. */
+/** Reads all API keys. Of lists that are read at the same time, the one requested last counts. */
 export async function loadApiKeys(): Promise<void> {
   apiKeyLists += 1
   const asked = apiKeyLists
@@ -151,8 +152,9 @@ export async function loadApiKeys(): Promise<void> {
 }
 
 /**
- * The id of a key that is given by its name, where the list of keys has it; what is given otherwise. Whoever may create
- * keys chooses names, and one may look like the id of another key, or like a folder, so these are never read as names.
+ * Returns the id of the key of this name if the list of keys has it, otherwise the text itself. Callers who may
+ * create keys choose names, and one may look like the id of another key, or like a folder, so these are never read as
+ * names.
  */
 export function findKeyId(text: string): string {
   if (isUuid(text) || text.endsWith('/*')) return text
@@ -164,7 +166,7 @@ export function nameOf(id: string): string | undefined {
   return keys.value.get(id)?.name ?? apiKeyNames.value.get(id) ?? loggedNames.value.get(id)?.name
 }
 
-/** Takes names from entries of the log, for who may read that alone; the newest entry counts. */
+/** Takes names from entries of the log, for users who may read only that; the newest entry counts. */
 export function learnNames(entries: readonly Entry[]): void {
   const learned = new Map<string, { name: string; entry_id: number }>()
   for (const entry of entries) {
@@ -173,7 +175,7 @@ export function learnNames(entries: readonly Entry[]): void {
     const known = learned.get(id) ?? loggedNames.value.get(id)
     if ((known?.entry_id ?? 0) < entry.id) learned.set(id, { name, entry_id: entry.id })
   }
-  // Otherwise each name that is shown would be drawn again.
+  // Otherwise each name that is shown would be rendered again.
   if (learned.size > 0) loggedNames.value = new Map([...loggedNames.value, ...learned])
 }
 

@@ -28,7 +28,10 @@ export function writeExact(time: string, isUtc: boolean): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone}`
 }
 
-/** Reads `2026-05-03`, or that with a time, as UTC: RFC 3339; undefined if it is none. A day alone ends or begins it. */
+/**
+ * Reads `2026-05-03`, or that with a time, as UTC; returns RFC 3339, or undefined if it is neither. A day alone means
+ * its beginning or end.
+ */
 export function readTime(text: string, edge: 'begin' | 'end'): string | undefined {
   const [, day, time] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?$/.exec(text.trim()) ?? []
   if (day === undefined) return undefined

@@ -37,7 +37,7 @@ export type Action = (typeof ACTIONS)[number]
 /** The actor of changes by the server itself or by its operator; every other actor is an API key's id. */
 export const SYSTEM_ACTOR = 'system'
 
-/** The id under which the installation's own log stands among those of the tenants; no tenant ever has it. */
+/** The id of the installation's own log, among those of the tenants; no tenant ever has it. */
 export const INSTALLATION_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** Everything that is written into the installation's own log. */

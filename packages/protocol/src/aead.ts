@@ -9,7 +9,7 @@ export const IV_BYTES = 12
 export const TAG_BYTES = 16
 
 /**
- * Thrown when sealed bytes do not open: they were altered, cut, sealed under another key or with another AAD.
+ * Thrown when sealed bytes do not open: they were altered, truncated, sealed under another key or with another AAD.
  * The error never says which.
  */
 export class OpenError extends Error {
@@ -31,8 +31,8 @@ export interface Aead {
 }
 
 /**
- * Refuses a key of zeros, under which anybody could open what is sealed. Such a key was zeroed before its
- * use: a fault of the caller, and never chance.
+ * Refuses a key of zeros, under which anyone could open what it sealed. Such a key was zeroed before its use: a fault
+ * of the caller, and never chance.
  *
  * @throws FormatError
  */

@@ -7,7 +7,7 @@ import { concatBytes, encodeUtf8, FormatError, uuidBytes } from './bytes.js'
 /** The length of a secret. */
 export const APPLICATION_SECRET_BYTES = 32
 
-/** Of a format that says whether it was sealed with a secret (application-secret.md 3). */
+/** Says whether a value was sealed with a secret (application-secret.md 3). */
 export interface SecretFlag {
   needsSecret?: true
 }

@@ -26,7 +26,7 @@ export function limitsSomething(budgets: Budgets): boolean {
   return BUDGET_KINDS.some((kind) => Object.values(budgets[kind] ?? {}).some((limit) => limit !== undefined))
 }
 
-/** Writes budgets as rows and entries have them (row-mac.md 1): JSON whose members are sorted. */
+/** Writes budgets as rows and entries record them (row-mac.md 1): JSON whose members are sorted. */
 export function writeBudgets({ unwrap, hash, when_over }: Budgets): string {
   const sorted = (budget: Budget | undefined) => budget && { per_day: budget.per_day, per_minute: budget.per_minute }
   return JSON.stringify({ hash: sorted(hash), unwrap: sorted(unwrap), when_over })

@@ -9,10 +9,7 @@ export class FormatError extends Error {
 }
 
 const PART_BYTES = 8_192
-/**
- * What has at most so many bytes is decoded in memory that is kept and cleared: memory of its own costs more
- * than decoding.
- */
+/** Up to this many bytes are decoded in memory that is kept and cleared: new memory costs more than decoding. */
 const SCRATCH_BYTES = 1_024
 
 interface NodeBuffer {
@@ -28,10 +25,7 @@ interface NativeBase64 {
 // Node's Buffer if it exists: in Node it is several times faster than the alternatives. Accessed through
 // globalThis, so that bundlers for browsers add no polyfill.
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
-/**
- * ASCII of at most so many characters is encoded here, in less time than a call of the platform's encoder
- * takes.
- */
+/** ASCII of at most this many characters is encoded here, in less time than a call of the platform's encoder takes. */
 const SHORT_TEXT = 64
 let scratch: ReturnType<NodeBuffer['alloc']> | undefined
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
@@ -89,8 +83,7 @@ export function decodeBase64Url(text: string): Uint8Array {
 }
 
 /**
- * Whether the text is canonical base64, of that many bytes where a number is given. Zeroes what it decodes,
- * which may be a DEK.
+ * Whether the text is canonical base64, of `length` bytes if it is given. Zeroes what it decodes, which may be a DEK.
  */
 export function isBase64(text: string, length?: number): boolean {
   const bytes = decodeSomewhere(text)?.fill(0)
@@ -98,8 +91,8 @@ export function isBase64(text: string, length?: number): boolean {
 }
 
 /**
- * Decodes, if the text is short perhaps into the scratch memory, which the caller clears; undefined if the
- * text is not canonical.
+ * Decodes, for a short text perhaps into the scratch memory, which the caller clears; undefined if the text is not
+ * canonical.
  */
 function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
@@ -205,9 +198,9 @@ function textCoders(): TextCoders {
   return util
 }
 
-/** Whether a value is text without a lone surrogate, which so has a UTF-8 form. */
+/** Whether a value is text without a lone surrogate, and so has a UTF-8 form. */
 export function isWellFormed(value: unknown): value is string {
-  // Browsers of before 2024 have no such method.
+  // Browsers from before 2024 have no such method.
   return typeof value === 'string' && (value.isWellFormed?.() ?? !/\p{Surrogate}/u.test(value))
 }
 
@@ -269,7 +262,7 @@ export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 4)
 }
 
-/** As `lengthPrefixed`, of a list of any length: a call has a limited number of arguments. */
+/** Like `lengthPrefixed`, for a list of any length: a call has a limited number of arguments. */
 export function prefixEach(parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 4)
 }

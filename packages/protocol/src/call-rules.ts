@@ -1,6 +1,6 @@
 /**
- * What the table of rules (routes.ts) says of a call. The server and `/testing` refuse by it, OpenAPI is made
- * from it, and the rights report reads from it what an API key can do with a key.
+ * What the table of rules (routes.ts) says about a call. The server and `/testing` refuse by it, OpenAPI is made from
+ * it, and the rights report reads from it what an API key can do with a key.
  */
 import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
 import { KEY_STATUSES, type Permission } from './names.js'
@@ -44,8 +44,8 @@ export function changesNothing(call: KeyCall, status: KeyStatus): boolean {
 }
 
 /**
- * Finds why a caller may not rotate a key now; undefined if it may. `createdAt` returns when a version was made. What
- * the server rotates by itself is not asked: it never does so often.
+ * Finds why a caller may not rotate a key now; undefined if it may. `createdAt` returns when a version was made. The
+ * server's own rotations are not checked: they are never that frequent.
  */
 export function findRotationPause(
   current: number,
@@ -73,7 +73,7 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
  */
 const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
-/** What limits the use of an API key beside its permissions and keys; null and an empty list are no limit. */
+/** What limits the use of an API key apart from its permissions and keys; null and an empty list are no limit. */
 export interface UseLimits {
   readonly expires_at: string | null
   readonly allowed_ips: readonly string[]
@@ -81,7 +81,7 @@ export interface UseLimits {
   readonly budgets: string | null
 }
 
-/** Whether an API key may be used more widely under other limits: whoever loosens them grants what it may do. */
+/** Whether an API key may be used more widely under other limits: a caller who loosens them grants what it may do. */
 export function loosens(before: UseLimits, after: UseLimits): boolean {
   const { expires_at, allowed_ips, budgets } = before
   const lasts = expires_at !== null && (after.expires_at === null || after.expires_at > expires_at)

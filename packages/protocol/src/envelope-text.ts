@@ -23,7 +23,7 @@ const TOO_SHORT = 'the text is too short'
 /**
  * Encodes the parts of an envelope as text (envelope-text.md 1).
  *
- * @throws FormatError when the wrapped key is no base64, or too long
+ * @throws FormatError when the wrapped key is not base64, or too long
  */
 export function encodeEnvelopeText(parts: SealedParts): string {
   const { commitment, iv, sealed, needsSecret } = parts
@@ -40,14 +40,14 @@ export function encodeTextForm(wrapped: WrappedKey, ...rest: readonly Uint8Array
   return encodeBase64Url(concatBytes(headOf(wrapped), ...rest))
 }
 
-/** How the text of the last value began: the values of a column often share a DEK. */
+/** The beginning of the last value's text: the values of a column often share a DEK. */
 let last: (WrappedKey & { head: Uint8Array }) | undefined
 
 function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {
   if (last?.wrapped_key !== wrapped_key || last.key_id !== key_id || last.key_version !== key_version) {
     const bytes = wrappedKeyBytes({ wrapped_key })
     const numbers = new Uint8Array(HEADER_BYTES - UUID_BYTES)
-    writeU32(numbers, 2, bytes.length) // of which two bytes are zero, and give way to the version
+    writeU32(numbers, 2, bytes.length) // its first two bytes are zero, and the version overwrites them
     writeU32(numbers, 0, key_version)
     const head = concatBytes(uuidBytes(key_id), numbers, bytes)
     last = { wrapped_key, key_id, key_version, head }
@@ -55,7 +55,7 @@ function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {
   return last.head
 }
 
-/** Decodes what `encodeTextForm` returns. @throws FormatError when it is cut, or no base64url */
+/** Decodes what `encodeTextForm` returns. @throws FormatError when it is truncated, or not base64url */
 export function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Uint8Array } {
   const bytes = decodeBase64Url(encoded)
   if (!last?.head.every((byte, at) => byte === bytes[at])) last = readHead(bytes)
@@ -81,7 +81,7 @@ function readHead(bytes: Uint8Array): NonNullable<typeof last> {
   }
 }
 
-/** Decodes the text of an envelope to its parts. @throws FormatError when it is none (envelope-text.md 3) */
+/** Decodes the text of an envelope to its parts. @throws FormatError when it is not one (envelope-text.md 3) */
 export function decodeEnvelopeText(text: string): SealedParts {
   const [, version, encoded = ''] = PREFIX.exec(text) ?? []
   if (version === undefined) throw new FormatError('its text must begin with eaas.1., eaas.2. or eaas.2s.')

@@ -36,8 +36,8 @@ const MAX_KEY_VERSION = 2 ** 31 - 1
 const MAX_WRAPPED_KEY_BYTES = 768
 
 /**
- * Reads the three fields of a wrapped DEK, among others of an envelope or a stream's header of unknown origin
- * (envelope.md 1). What the bytes of the wrapped key hold is read by `readWrappedKey`.
+ * Reads the three fields of a wrapped DEK from those of an envelope or a stream's header of unknown origin
+ * (envelope.md 1). `readWrappedKey` reads what the bytes of the wrapped key hold.
  *
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
@@ -56,7 +56,7 @@ export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {
   return bytes
 }
 
-/** Refuses the length of a wrapped key, in bytes, that no format can hold. @throws FormatError */
+/** Refuses a length of a wrapped key, in bytes, that no format can hold. @throws FormatError */
 export function assertWrappedKeyLength(length: number): void {
   if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
   throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)
@@ -68,7 +68,10 @@ export function assertKeyVersion(value: unknown): asserts value is number {
   throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
 }
 
-/** Reads the bytes of a field of an envelope, so many where a number is given. @throws FormatError naming the field */
+/**
+ * Reads the bytes of a field of an envelope, exactly `length` of them if it is given. @throws FormatError naming the
+ * field
+ */
 export function bytesOf(fields: Record<string, unknown>, name: string, length?: number): Uint8Array {
   const value = fields[name]
   if (typeof value !== 'string') throw new FormatError(`${name} must be a string`)

@@ -11,7 +11,7 @@ export type KeyList = readonly string[] | null
 /** What decides whether a key is on a list. */
 export interface ListedKey {
   key_id: string
-  /** undefined if it is not known, as of a key whose creation was not read */
+  /** undefined if it is not known, as for a key whose creation was not read */
   folder: string | undefined
 }
 
@@ -28,7 +28,7 @@ export interface KeyListParts {
   folders: readonly string[]
 }
 
-// A list is taken apart once while its API key is in memory.
+// A list is parsed once while its API key is in memory.
 const parts = new WeakMap<readonly string[], KeyListParts>()
 
 /** Returns the ids and the folders of a list. */
@@ -44,7 +44,7 @@ export function partsOf(list: readonly string[]): KeyListParts {
   return made
 }
 
-/** Whether a key is on the list. One whose folder is not known is, if the list has folders. */
+/** Whether a key is on the list. A key whose folder is not known is on it if the list has folders. */
 export function isListed(list: KeyList, { key_id, folder }: ListedKey): boolean {
   if (list === null) return true
   const { ids, folders } = partsOf(list)
@@ -59,19 +59,19 @@ export function findFolderOutside(held: KeyList, list: readonly string[]): strin
   return partsOf(list).folders.find((folder) => !folders.some((one) => folder.startsWith(one)))
 }
 
-/** Whether each key that is on a list is on the one that is held too. */
+/** Whether each key that is on a list is also on the held one. */
 export function isWithin(held: KeyList, list: KeyList, findFolder: (key_id: string) => string | undefined): boolean {
   if (held === null) return true
   if (list === null || findFolderOutside(held, list) !== undefined) return false
   return [...partsOf(list).ids].every((key_id) => isListed(held, { key_id, folder: findFolder(key_id) }))
 }
 
-/** Writes a list as the entries of the log have it (chain.md 12): sorted, as JSON. */
+/** Writes a list as the entries of the log record it (chain.md 12): sorted, as JSON. */
 export function writeKeyList(list: readonly string[]): string {
   return JSON.stringify([...list].sort())
 }
 
-/** Reads the list that an entry states, which is null if it states none; undefined for what is no such text. */
+/** Reads the list that an entry states, which is null if it states none; undefined if the text is not a list. */
 export function readKeyList(text: unknown): KeyList | undefined {
   if (text === undefined) return null
   try {

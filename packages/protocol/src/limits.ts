@@ -1,5 +1,5 @@
 /**
- * What the API takes at most, and in which form. This module has no schemas, so that the SDK can use a limit
+ * What the API accepts at most, and in which form. This module has no schemas, so that the SDK can use a limit
  * without loading one.
  */
 
@@ -27,7 +27,7 @@ export const MAX_LISTED_PERMISSIONS = 100
 export const MAX_ALLOWED_IPS = 256
 /** Keys and folders that an API key is limited to; more keys share a folder. */
 export const MAX_LISTED_KEYS = 64
-/** Bytes of that list as the log's entries have it, a text in their JSON, which hold it twice. */
+/** Bytes of that list as a text in the JSON of the log's entries, which may hold it twice. */
 export const MAX_LISTED_KEYS_BYTES = 4_096
 
 /** The largest budget of an API key. */

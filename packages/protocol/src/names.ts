@@ -1,6 +1,6 @@
 /**
- * The names of the states of a key, and of what an API key may be allowed to do. Without what they mean, which is
- * in call-rules.ts, because web pages download these lists and not those rules.
+ * The names of the states of a key, and of what an API key may be allowed to do. What they mean is in call-rules.ts,
+ * because web pages download these lists and not those rules.
  */
 
 /** The states of a key. */

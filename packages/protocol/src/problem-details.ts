@@ -1,8 +1,8 @@
 /**
- * The sentences of the error codes: what the server, `/testing` and the OpenAPI document say in `detail`. By
- * code; a code has several where several things lead to it. Sentences that only the server says, because they
- * tell of its database or of an operator's command, stand there. None holds a secret. Not in problem.ts,
- * since a broker needs the codes only; web pages download neither.
+ * The sentences of the error codes: what the server, `/testing` and the OpenAPI document say in `detail`. By code; a
+ * code has several if it has several causes. Sentences that only the server says, about its database or an operator's
+ * command, are in the server. None holds a secret. Not in problem.ts, since a broker needs only the codes; web pages
+ * download neither.
  */
 import {
   FREE_KEY_VERSIONS,

@@ -1,4 +1,6 @@
-/** What the log's entries of API keys say of their names and of the rights that they grant (chain.md 12). Pure. */
+/**
+ * What the log's entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure.
+ */
 import { loosens } from './call-rules.js'
 import { type KeyList, writeKeyList } from './key-list.js'
 import type { HeldPermission } from './operator-permissions.js'
@@ -40,7 +42,7 @@ export type RecordedGrant = Record<string, string | number | null>
 /** Returns the SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
 export type HashText = (text: string) => string
 
-/** Returns what an entry says of a grant. */
+/** Returns what an entry records of a grant. */
 export function recordGrant(
   { name, permissions, expires_at, allowed_ips, keys, budgets }: Grant,
   sha256: HashText,
@@ -55,7 +57,7 @@ export function recordGrant(
   }
 }
 
-/** Returns what an entry says of the grant before a change, where the change made it different. */
+/** Returns what an entry records of the grant before a change: only what the change made different. */
 export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText): RecordedGrant {
   const { name, permissions, expires_at, allowed_ips, keys, budgets } = before
   const listBefore = keys && writeKeyList(keys)
@@ -71,8 +73,9 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
 }
 
 /**
- * Whether an entry says that the change which it records loosened what limits an API key. Of a list of addresses that
- * it states by its hash it says so only where none or a longer one takes its place.
+ * Whether an entry says that the change which it records loosened what limits an API key. A list of addresses that it
+ * states by its hash cannot be compared: it says so only where no list replaces such a list, or such a list replaces
+ * a shorter one.
  */
 export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
   const { allowed_ips, allowed_ips_sha256 } = told

@@ -20,8 +20,8 @@ export interface RouteRow {
   /** `:id` stands for the id of a key, or of an API key, `:version` for a version of the key */
   path: string
   /**
-   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the
-   * client makes it on behalf of others, as `wrap` for `encrypt`; absent if the SDK does not make it
+   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the client
+   * makes it as part of other functions, as `wrap` for `encrypt`; absent if the SDK does not make it
    */
   sdk?: string | true
 }
@@ -97,8 +97,8 @@ export interface KeyRule {
 export interface CallRule {
   /**
    * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose
-   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) needs
-   * `audit:on_behalf_of` besides, in any call: the server adds it.
+   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) also needs
+   * `audit:on_behalf_of`, in any call: the server adds it.
    */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
@@ -138,7 +138,7 @@ export const RULES = {
     },
   },
   enableKey: { permissions: ['keys:disable'], key: { to: 'enable', states: OPENING, unchanged: ['active'] } },
-  // As a destruction that waits does, it can stop every read of old data.
+  // Like a pending destruction, it can stop every read of old data.
   updateKey: { permissions: ['keys:destroy'], key: { to: 'change what it opens', states: OPENING } },
   destroyKey: {
     permissions: ['keys:destroy'],
@@ -187,7 +187,7 @@ export function fillPath(path: string, { id = '', version }: { id?: string; vers
   return path.replace(':id', id).replace(':version', String(version))
 }
 
-/** Reads the number of a version in a path; undefined if it is none that a key can have. */
+/** Reads the number of a version in a path; undefined if no key can have it. */
 export function readVersion(text: string): number | undefined {
   return /^[1-9][0-9]{0,8}$/.test(text) ? Number(text) : undefined
 }

@@ -92,9 +92,7 @@ export function encodeStreamHeader(header: StreamHeader): Uint8Array {
   return encodeUtf8(`${text.padEnd(lineBytes - 1)}\n`)
 }
 
-/**
- * Returns the length of the header line with which bytes begin; undefined while its end is not among them.
- */
+/** Returns the length of the header line at the beginning of the bytes; undefined if they do not include its end. */
 export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
   return bytes.subarray(0, MAX_STREAM_HEADER_BYTES).indexOf(LINE_FEED) + 1 || undefined
 }

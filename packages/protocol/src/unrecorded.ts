@@ -1,4 +1,4 @@
-/** The calls that write no audit entry although they tell something: they are counted instead. */
+/** The calls that write no audit entry although they reveal something: they are counted instead. */
 import type { ProblemCode } from './problem.js'
 
 /** What is counted: hashes, and refused calls of an API key by the reason of the refusal. */

@@ -1,6 +1,6 @@
 /**
- * The schemas of the /v1 API, by `operationId`: of each request body and query, with which the server parses,
- * and of each answer, by which the SDK reads. They coerce nothing; bodies and answers ignore unknown fields.
+ * The schemas of the /v1 API, by `operationId`: of each request body and query, which the server parses with, and of
+ * each answer, which the SDK reads with. They coerce nothing; bodies and answers ignore unknown fields.
  */
 import type * as z from 'zod/mini'
 import type { OperationId } from './routes.js'

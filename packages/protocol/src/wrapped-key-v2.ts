@@ -10,7 +10,7 @@ import { MAX_USE_PAIRS, MAX_USE_VALUE_CHARACTERS } from './limits.js'
 export const PURPOSES = ['data', 'index', 'stream'] as const
 export type Purpose = (typeof PURPOSES)[number]
 
-/** What a caller says of the data, such as `{ model: 'customers', row: '7' }`. */
+/** What a caller says about the data, such as `{ model: 'customers', row: '7' }`. */
 export type WrapContext = Readonly<Record<string, string>>
 
 /** What a wrapped key is bound to; unwrapping states it again. */
@@ -22,7 +22,7 @@ export interface WrapUse {
 export const WRAPPED_KEY_V2_FORMAT = 0x02
 
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/wrapped-key/v2')
-/** 65 bytes in base64, of which the first is 2. */
+/** 65 bytes in base64, the first of them 2. */
 const BOUND = /^A[g-v][A-Za-z0-9+/]{85}=$/
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 
@@ -50,7 +50,7 @@ export function wrappedKeyV2Aad(
   version: { tenant_id: string; key_id: string; version: number },
   use: WrapUse,
 ): Uint8Array {
-  // The pairs stand as in the AAD of an envelope, in the same order.
+  // The pairs are encoded as in the AAD of an envelope, in the same order.
   return concatBytes(wrappedKeyV2Head(version), lengthPrefixed(encodeUtf8(use.purpose)), encodeContext(use.context))
 }
 
@@ -69,7 +69,7 @@ export function wrappedKeyV2Head({
   return lengthPrefixed(LABEL, uuidBytes(tenant_id), uuidBytes(key_id), number)
 }
 
-/** Builds the AAD from its first part, as fast as a batch of a server needs it. */
+/** Builds the AAD from its first part, fast enough for a server's batch. */
 export function boundAad(head: Uint8Array, { purpose, context }: WrapUse): Uint8Array {
   const names = Object.keys(context)
   if (names.length > 1) names.sort()
@@ -78,7 +78,7 @@ export function boundAad(head: Uint8Array, { purpose, context }: WrapUse): Uint8
   return writeAscii(head, parts) ?? concatBytes(head, lengthPrefixed(...parts.map((part) => encodeUtf8(part))))
 }
 
-/** Appends texts of ASCII: encoding each by itself would cost more than opening the DEK. Undefined for others. */
+/** Appends ASCII texts: encoding each by itself would cost more than opening the DEK. Undefined if one is not ASCII. */
 function writeAscii(head: Uint8Array, parts: readonly string[]): Uint8Array | undefined {
   let length = head.length
   for (const part of parts) length += 4 + part.length

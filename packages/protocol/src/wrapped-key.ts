@@ -21,8 +21,8 @@ export interface WrappedKeyParts {
 }
 
 /**
- * Reads a wrapped key of format 1, or of format 2 as another one; undefined for any other text, which callers
- * treat as not authentic.
+ * Reads a wrapped key of format 1, or of another `format`; undefined for any other text, which callers treat as not
+ * authentic.
  */
 export function readWrappedKey(text: string, format = FORMAT): WrappedKeyParts | undefined {
   const bytes = findBytes(text, format)

@@ -63,18 +63,21 @@ export interface BrokerCall {
   /** The `id` of the key. */
   key_id: string
   /**
-   * Of wrap and unwrap: what the DEK is for. The service opens a wrapped key only for the purpose and the context
-   * that it was wrapped for, so a page cannot state others. Undefined if it states none: what opens then is bound
-   * to no use.
+   * For wrap and unwrap: what the DEK is for. The service opens a wrapped key only for the purpose and the context
+   * that it was wrapped for, so a page cannot state others. Undefined if the page states none: then only wrapped keys
+   * that are bound to no use open.
    */
   purpose?: Purpose | undefined
-  /** Of wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`; undefined as `purpose` is. See `contextRow`. */
+  /**
+   * For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`; undefined if `purpose` is.
+   * See `contextRow`.
+   */
   context?: WrapContext | undefined
 }
 
 /**
- * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left
- * out. `unwrap` does not open index keys, with which a page computes the index of any value: `unwrap_index` does.
+ * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left out.
+ * `unwrap` does not open index keys, with which a page can compute the index of any value; `unwrap_index` does.
  */
 export type AllowedKeys = { readonly [O in BrokerOperation | 'unwrap_index']?: readonly string[] | undefined }
 
@@ -86,9 +89,9 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   baseUrl: string | undefined
   /**
    * The API key, or a function, sync or async, that returns it at each request. The API key needs
-   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` what `allow` permits; give it no other permission,
-   * and no other keys. Required at the first request, not before: a build that loads the module may have
-   * no environment.
+   * `audit:on_behalf_of`, and those of `wrap`, `unwrap` and `hash` that `allow` permits; give it no other permission,
+   * and no other keys. Required at the first request, not before: a build that loads the module may have no
+   * environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
   /**
@@ -130,8 +133,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
    */
   onError?: ((error: unknown) => void) | undefined
   /**
-   * How entries of the audit log have the context that data keys are wrapped for: its `values`, by default, or
-   * `digests`. As the option of `createClient`, which a page cannot decide.
+   * How entries of the audit log record the context that data keys are wrapped for: its `values`, by default, or
+   * `digests`. Like the option of `createClient`, but a page cannot choose it.
    */
   auditContext?: AuditContext | undefined
 }

@@ -55,7 +55,7 @@ import { isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const MAX_RETRIES = 10
-/** Each name of a type: a new option that is not listed below does not compile. */
+/** The option names of a type: an option that is missing from its list below does not compile. */
 type NamesOf<T> = Record<keyof T, 0>
 const CLIENT_OPTIONS = Object.keys({
   baseUrl: 0,
@@ -108,7 +108,7 @@ export interface DekOptions {
   maxAgeMs?: number | undefined
   /** `false` keeps no DEK for reading, so that each decryption is an unwrap and an entry in the audit log. */
   cache?: boolean | undefined
-  /** The most DEKs kept for reading, and the most kept for sealing, of keys and models; 1,024 by default. */
+  /** The most DEKs of keys and models kept for reading, and the most kept for sealing; 1,024 by default. */
   cacheSize?: number | undefined
   /**
    * Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5
@@ -116,29 +116,29 @@ export interface DekOptions {
    */
   cacheMaxAgeMs?: number | undefined
   /**
-   * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an
-   * old one (`rewrap`), and throws `E_PROTOCOL` when that does not return the same DEK. Without it, data
-   * under a wrong answer of the service could never be read. Needs the permission `unwrap`; costs one more
-   * request and audit entry for each DEK, and two entries to rewrap an envelope of format v1.
+   * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an old one
+   * (`rewrap`), and throws `E_PROTOCOL` when that does not return the same DEK. Without it, data sealed under a wrong
+   * answer of the service could never be read. Needs the permission `unwrap`; costs one more request and audit entry
+   * for each DEK, and two entries to rewrap an envelope of format v1.
    */
   verify?: boolean | undefined
 }
 
 export interface ClientOptions extends SecretOptions {
   /**
-   * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a
-   * path of their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. Where
-   * it is undefined, for example because an environment variable is not set at build time, the first request
-   * throws. Left out, it is what `EAAS_URL` says in the environment, and the API key, if that is left out too,
-   * is `EAAS_API_KEY`: both are read at each request. That API key is sent to no other URL.
+   * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a path of
+   * their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. If it is undefined, for
+   * example because an environment variable is not set at build time, the first request throws. If it is left out,
+   * each request reads it from the environment variable `EAAS_URL`, and the API key, if that is left out too, from
+   * `EAAS_API_KEY`. That API key is sent to no other URL.
    */
   baseUrl?: string | undefined
   /**
    * The API key, or a function, async or not, that returns it and is called at each request; see also
-   * `expiringApiKey`. An error of that function is passed on. All of its API keys must be one caller's: the client
-   * opens with the DEKs that any of them got, so make a client for each tenant or user. Leave it out in pages and
-   * workers that call a broker, where the session's cookie authenticates the user. Elsewhere the first request
-   * throws without it.
+   * `expiringApiKey`. Calls throw what that function throws. All the API keys that it returns must belong to one
+   * caller: the client opens with the DEKs that any of them got, so make a client for each tenant or user. Leave it
+   * out in pages and workers that call a broker, where the session's cookie authenticates the user. Elsewhere the
+   * first request throws without it.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
@@ -160,21 +160,21 @@ export interface ClientOptions extends SecretOptions {
   /** How long, and for how much, data keys are used. */
   deks?: DekOptions | undefined
   /**
-   * Called with each call of the service that ended, each retry, each use of a DEK that is at hand, and once
-   * if the client has to encrypt in JavaScript: which `type`, which key, how long. An event holds no value,
-   * no key and no secret. Called at once, so it should be quick, and it must not use the client. An error of
-   * it fails no call: the first one is printed by `console.error`, with its stack, and later ones are not.
+   * Called when a call of the service ends, for each retry, for each use of a DEK that the client already holds, and
+   * once if the client has to encrypt in JavaScript: which `type`, which key, how long. An event holds no value, no
+   * key and no secret. Called synchronously, so it should be quick, and it must not use the client. Its errors fail
+   * no call: `console.error` prints the first one, with its stack, and no later one.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
   /**
-   * The module `@opentelemetry/api`: each request to the service then has a span of its own, and sends
-   * `traceparent`, by which the service goes on with the trace. A span holds no value, no key and no secret.
+   * The module `@opentelemetry/api`: each request to the service then has its own span and sends `traceparent`, with
+   * which the service continues the trace. A span holds no value, no key and no secret.
    */
   openTelemetry?: OpenTelemetry | undefined
   /**
-   * How entries of the audit log have the context that data keys are wrapped for, such as a row's columns of `bind`:
-   * its `values`, by default, or `digests` under a key of the tenant, by which the service still finds them for
-   * whoever knows the value. A broker decides by an option of its own.
+   * How entries of the audit log record the context that data keys are wrapped for, such as a row's `bind` columns:
+   * its `values`, by default, or `digests` under a key of the tenant, by which a caller who knows the value can still
+   * find them. A broker has its own option for this.
    */
   auditContext?: AuditContext | undefined
 }
@@ -186,8 +186,8 @@ export interface HashOptions extends CallOptions {
 
 export interface IndexKeyOptions extends CallOptions {
   /**
-   * The name of the only model that may use the index key. Without it each model of its key may, and equal
-   * values still differ between models.
+   * The name of the only model that may use the index key. Without it, every model of its key may; equal values still
+   * have different indexes in different models.
    */
   model?: string | undefined
 }
@@ -196,10 +196,10 @@ export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
   /**
-   * Binds the value to where it belongs, such as its table, column and row: it then decrypts with the same
-   * context only, so that nobody can put it elsewhere unnoticed. A flat object of at most 32 strings,
-   * which is not stored (envelope-v2.md 3). Left out, it is the empty one, which binds to the key alone. Refused
-   * where it is undefined, as a forgotten variable is.
+   * Binds the value to where it belongs, such as its table, column and row: it then decrypts only with the same
+   * context, so that a value moved elsewhere is noticed. A flat object of at most 32 strings, which is not stored
+   * (envelope-v2.md 3). If left out, the context is empty, which binds to the key alone. An explicit `undefined` is
+   * refused, since it is usually a forgotten variable.
    */
   context?: Context
   /**
@@ -224,9 +224,8 @@ export interface RewrapEnvelopeOptions extends CallOptions {
 /**
  * Encrypts, decrypts and calls the service. Its functions need no `this`, so they can be destructured.
  *
- * Besides the errors that a function names, each function that uses the network throws `E_API` when the
- * service refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the
- * contract.
+ * In addition to the errors that it documents, each function that uses the network throws `E_API` when the service
+ * refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the contract.
  */
 export interface Client extends Service {
   /**
@@ -247,11 +246,10 @@ export interface Client extends Service {
   encrypt(value: string | Binary, options: EncryptOptions & { envelope: 1 }): Promise<EnvelopeV1>
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
-   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or
-   * anything with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is
-   * undefined is left out, and -0 becomes 0. The message holds the names of the members on that path, which
-   * may be data of yours, and never a value. Do not change the value until the promise settles. Otherwise as
-   * `encrypt`.
+   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or anything
+   * with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left
+   * out, and -0 becomes 0. The message holds the names of the members on that path, which may be your data, but never
+   * a value. Do not change the value until the promise settles. Otherwise as `encrypt`.
    *
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
@@ -260,9 +258,9 @@ export interface Client extends Service {
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
    * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6,
-   * envelope-v2.md 6). What was encrypted with a context needs the same one; what has format v1 is refused if a
-   * context is given, the empty one too. Uses the network only when its DEK is not cached: one unwrap, shared by
-   * all calls that wait for it.
+   * envelope-v2.md 6). An envelope encrypted with a context needs the same one. Format v1 is refused if a context is
+   * given, even the empty one. Uses the network only when its DEK is not cached: one unwrap, shared by all calls that
+   * wait for it.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    * @throws DecryptionError when it was altered, or sealed under another key or with another context
@@ -314,10 +312,9 @@ export interface Client extends Service {
     options: DecryptManyOptions<F, A, R>,
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
-   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text
-   * and key, so that a database can look it up (blind-index.md). One request, which sends the text to the
-   * service. The text is not normalised. An index of a model is this hash of its normalised value only if it
-   * is `shared`.
+   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key,
+   * so that a database can look it up (blind-index.md). One request, which sends the text to the service. The text is
+   * not normalised. A model's index equals this hash of the normalised value only if the index is `shared`.
    *
    * @throws InvalidInputError on text with a lone surrogate
    */
@@ -333,11 +330,11 @@ export interface Client extends Service {
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
   /**
-   * Makes an index key for models (`indexKey`), and returns its text to keep beside the schema
-   * (local-index.md 1): 32 random bytes, wrapped under the key like a DEK. Models compute their indexes with
-   * it in this process. Not a secret, but needed to search: if it is lost, index the rows again under a new
-   * one. Needs `wrap`; one request. A key by its name, `{ key }`, is looked up before, and created where there is
-   * none, as by a model: that needs `keys:read`, and `keys:create` where the key may be missing.
+   * Makes an index key for models (`indexKey`), and returns its text to keep with the schema (local-index.md 1): 32
+   * random bytes, wrapped under the key like a DEK. Models compute their indexes with it in this process. Not a
+   * secret, but needed to search: if it is lost, index the rows again under a new one. Needs `wrap`; one request. A
+   * key given by name, `{ key }`, is looked up first and created if missing, as a model does: that needs `keys:read`,
+   * and `keys:create` if the key may be missing.
    *
    * @param key the id of the key, or its name
    * @example
@@ -354,9 +351,9 @@ export interface Client extends Service {
    */
   rewrapIndexKey(indexKey: string, options?: CallOptions): Promise<string>
   /**
-   * Makes a model: a type of record with sealed fields, of which some can be searched. It binds each value to
-   * the model and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes
-   * those that clients in other languages read. Does not use the network.
+   * Makes a model: a type of record with sealed fields, some of which can be searched. It binds each value to the
+   * model and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that
+   * clients in other languages read. Does not use the network.
    *
    * @throws InvalidInputError when the definition is wrong
    * @example
@@ -433,10 +430,7 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
     const readying = parts.records.envelopes.ready()
     return readying ? readying.then(() => parts) : parts
   }
-  /**
-   * Loads the parts and the engine. Returns no promise where both are there, so that the caller need not
-   * wait.
-   */
+  /** Loads the parts and the engine. Returns no promise if both are already loaded. */
   const prepare = (): Soon<Loaded> => {
     const parts = load()
     return isPromise(parts) ? parts.then(readyEngine) : readyEngine(parts)
@@ -459,7 +453,7 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
     const given = readValue(value)
     const pairs = copyPlain(context)
     const preparing = prepare()
-    // Copied where it has to wait: the caller may wipe or change what was passed.
+    // Copied if the call has to wait: meanwhile the caller may zero or change the value.
     const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
     const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
     return sealOne(records, bytes, { keyId, context: pairs, envelope, dek, signal })
@@ -470,7 +464,7 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
     assertNotAborted(signal)
     const demand = readDemand(options)
     const preparing = prepare()
-    // Copied where it has to wait: the caller may change what was passed.
+    // Copied if the call has to wait: meanwhile the caller may change the envelope.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
     const { records, openOne } = isPromise(preparing) ? await preparing : preparing
     return openOne(records, given, { ...demand, signal })

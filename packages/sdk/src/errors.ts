@@ -16,17 +16,15 @@ export interface RecordPlace {
   index: number
   /** The field, as the call or the model names it. */
   field: string
-  /** The name of the model, in calls of one. */
+  /** The name of the model, if the call was on a model. */
   model?: string
-  /**
-   * What tells a stored row of a model, as text by column: what it has in the columns of `bind`, or its `id`.
-   */
+  /** Identifies a stored row of a model: the values of its `bind` columns, or its `id`, as text by column. */
   row?: Readonly<Record<string, string>>
 }
 
 /**
- * What all errors of the SDK share. No message, cause or enumerable field of one ever holds an API key, a DEK
- * or a plaintext.
+ * What all errors of the SDK share. No message, cause or enumerable field ever holds an API key, a DEK or a
+ * plaintext.
  */
 export abstract class EaasBaseError extends Error {
   /** The name of the class; spelt out in each, since minifiers rename classes. */
@@ -59,7 +57,7 @@ export class InvalidInputError extends EaasBaseError {
   readonly code = 'E_INVALID_INPUT'
   /** Which value of which record, in `encryptMany`, `decryptMany` and models. */
   declare readonly place?: RecordPlace
-  /** The option or argument that is wrong, by the name under which it was passed; only where one is. */
+  /** The name of the wrong option or argument, as it was passed; not every error has it. */
   declare readonly option?: string
 
   constructor(
@@ -84,15 +82,15 @@ export type ServiceProblem =
 
 /** What the service answered when it refused a call: the fields of its problem document. */
 export interface ApiProblem {
-  /** HTTP status of the answer. Not `status`, which Express, Fastify and others would answer their own caller with. */
+  /** HTTP status of the answer. Not named `status`: Express, Fastify and others would send that to their own caller. */
   httpStatus: number
   title: string
   detail: string
   /** The code of the service, such as `E_NOT_FOUND` or `E_STATE`, or of a broker. */
   problem: ServiceProblem
-  /** The `X-Request-Id` of the answer. Quote it to whoever runs the service. */
+  /** The `X-Request-Id` of the answer. Quote it to the service's operator. */
   requestId: string | undefined
-  /** After how many seconds the call may succeed, where the service knows, as for `E_BUDGET`. */
+  /** After how many seconds the call may succeed, if the service knows, as for `E_BUDGET`. */
   retryAfterSeconds?: number
 }
 
@@ -157,11 +155,11 @@ export class ProtocolError extends EaasBaseError {
   }
 }
 
-/** What an error may say beyond that a value does not open. */
+/** What a DecryptionError may add to the fact that a value does not open. */
 export interface DecryptionFailure {
   message?: string
   hint?: string | undefined
-  /** The service's refusal, where the service noticed. */
+  /** The service's refusal, if the service noticed. */
   cause?: unknown
 }
 
@@ -169,9 +167,9 @@ const CONTEXT_HINT =
   'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.'
 
 /**
- * A value does not open: it was altered, truncated, moved to another place, or sealed under another key or
- * with another context. Either this process or the service noticed. The error never says which part is wrong,
- * and no byte of plaintext is released.
+ * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context.
+ * Either this process or the service noticed. The error never says which part is wrong, and no byte of plaintext is
+ * released.
  */
 export class DecryptionError extends EaasBaseError {
   override readonly name = 'DecryptionError'
@@ -211,20 +209,20 @@ export class RandomnessError extends EaasBaseError {
   }
 }
 
-/** A call without a promise would have to wait: for a DEK, or for the engine. See `@eaas/sdk/sync`. */
+/** A synchronous call would have to wait for a DEK or for the engine. See `@eaas/sdk/sync`. */
 export class ColdError extends EaasBaseError {
   override readonly name = 'ColdError'
   readonly code = 'E_COLD'
 }
 
 /**
- * The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds nothing
- * of what was sent or stored.
+ * The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds none of the data
+ * that was sent or stored.
  */
 export class DatabaseError extends EaasBaseError {
   override readonly name = 'DatabaseError'
   readonly code = 'E_DATABASE'
-  /** What the database calls the error, five letters or digits; undefined where it did not answer. */
+  /** The database's code for the error, five letters or digits; undefined if it did not answer. */
   readonly sqlState: string | undefined
 
   constructor(message: string, sqlState: string | undefined) {
@@ -262,7 +260,7 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  // By its tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof
+  // Checked by tag: an error of another realm, such as a frame or a test runner's context, is not an `instanceof
   // Error` here.
   return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
 }
@@ -273,7 +271,7 @@ export function placedAt(error: EaasError, place: RecordPlace): EaasError {
 }
 
 /**
- * Names the model of an error about a value of a record, and what tells the row, unless it names them
+ * Adds the model's name and what identifies the row to an error about a value of a record, unless it has them
  * already. Returns the same error.
  */
 export function nameRecord<E extends EaasError>(

@@ -73,8 +73,7 @@ export {
 } from './models/fields.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
 export type { Accepted, RowsOptions } from './models/model-deps.js'
-// With what the methods of a model return, by name: an application that exports such a value must be able to
-// name its type.
+// Includes what a model's methods return: an application that exports such a value must be able to name its type.
 export type {
   AnyField,
   CompoundIndex,

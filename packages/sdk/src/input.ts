@@ -9,7 +9,7 @@ import { didYouMean, nearestName } from './nearest-name.js'
  */
 const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
 /**
- * The longest text for a blind index, in bytes of JSON: with what is sent along it fits into the 1 MiB of a
+ * The longest text for a blind index, in bytes of JSON: with the rest of the request it fits into the 1 MiB of a
  * call.
  */
 const MAX_HASHED_JSON_BYTES = 1_000_000
@@ -39,7 +39,7 @@ export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is 
 }
 
 /**
- * Runs what reads a format of the protocol. Every value that it refuses is the caller's mistake.
+ * Runs a function that reads a format of the protocol. Every value that it refuses is the caller's mistake.
  *
  * @throws InvalidInputError with `what` in front of the message of the FormatError
  */
@@ -65,8 +65,8 @@ export function assertScope(scope: unknown): void {
 }
 
 /**
- * Refuses options that are named but undefined, as a forgotten variable is, where leaving them out takes away
- * protection that nobody would miss. @throws InvalidInputError
+ * Refuses options that are passed as undefined, as a forgotten variable is, where their absence would remove
+ * protection unnoticed. @throws InvalidInputError
  */
 export function assertGiven<T extends object>(options: T, names: readonly (keyof T & string)[]): void {
   const forgotten = names.find((name) => name in options && options[name] === undefined)
@@ -74,27 +74,25 @@ export function assertGiven<T extends object>(options: T, names: readonly (keyof
   throw new InvalidInputError(`${forgotten} is undefined`, 'Give it, or leave the option out: see what that allows.')
 }
 
-/** What a reader may demand of what it opens. */
+/** What a caller may demand of an envelope that it opens. */
 export interface DemandOptions<C = Context> {
   /**
-   * The context under which it was sealed. What is bound to another one, or has format v1, does not open. Left
-   * out, envelopes of format v1 and those with the empty context open. Refused where it is undefined, as a
-   * forgotten variable is.
+   * The context under which it was sealed. An envelope that is bound to another one, or has format v1, does not open.
+   * If left out, envelopes of format v1 and those with the empty context open. An explicit `undefined` is refused,
+   * since it is usually a forgotten variable.
    */
   context?: C
-  /**
-   * `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a
-   * migration.
-   */
+  /** `true` opens an envelope of format v1, which is bound to nothing, even if `context` is given: for a migration. */
   acceptUnbound?: boolean | undefined
   /**
-   * The ids of the keys under which it may be sealed; any key of the tenant by default. An attacker who can write
-   * to your database could otherwise put there what was sealed under another key. Refused where it is undefined.
+   * The ids of the keys under which it may be sealed; any key of the tenant by default. Without it, an attacker who
+   * can write to your database could put there an envelope sealed under another key. An explicit `undefined` is
+   * refused.
    */
   keyIds?: readonly string[]
 }
 
-/** Returns a copy of what a reader demands, which the caller may change afterwards. @throws InvalidInputError */
+/** Returns a copy of the demands: the caller may change the original afterwards. @throws InvalidInputError */
 export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
   assertGiven(options, ['context', 'keyIds'])
   const { context, acceptUnbound, keyIds } = options
@@ -223,7 +221,7 @@ export function assertArray(name: string, value: unknown): asserts value is read
     throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`, listHint(value))
 }
 
-/** What to pass in place of a value that is no list. */
+/** What to pass in place of a value that is not a list. */
 export function listHint(value: unknown): string {
   return hasRows(value) ? 'Pass the `.rows` of the result.' : 'Pass a list, such as a list of rows.'
 }
@@ -233,7 +231,7 @@ export function hasRows(value: unknown): boolean {
   return Array.isArray((value as { rows?: unknown } | null | undefined)?.rows)
 }
 
-/** How an entry of the audit log has the values of a context (wrapped-key-v2.md 4). */
+/** How an entry of the audit log records the values of a context (wrapped-key-v2.md 4). */
 export type AuditContext = 'values' | 'digests'
 
 /** @throws InvalidInputError */
@@ -328,7 +326,7 @@ export function takeRows<R>(rows: readonly R[]): readonly R[] {
 
 /** Copies a plain object. Returns anything else unchanged, to be refused later where it is not a record. */
 export function copyPlain<R>(row: R): R {
-  if (!row) return row // as most calls: what the platform would throw costs microseconds
+  if (!row) return row // most calls pass none: what the platform would throw costs microseconds
   try {
     if (Object.getPrototypeOf(row) !== Object.prototype) return row
     const copy = { ...row }

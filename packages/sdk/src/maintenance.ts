@@ -1,7 +1,7 @@
 /**
- * `@eaas/sdk/maintenance`: finds in which form the values of a model's stored rows are, and what to write so
- * that they have the form in which the model stores them now. For tools that work through a table, such as
- * the backfill of `@eaas/cli`. The tools read and write the table themselves.
+ * `@eaas/sdk/maintenance`: finds the form of the values in a model's stored rows, and what to write so that they have
+ * the form in which the model stores them now. For tools that work through a table, such as the backfill of
+ * `@eaas/cli`. The tools read and write the table themselves.
  */
 
 import { encodeBase64 } from '@eaas/protocol'
@@ -18,7 +18,7 @@ import type { ModelDeps } from './models/model-deps.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { DatabaseError, withoutPlace } from './errors.js'
-// With these, the functions of a tool refuse their options as those of the SDK do.
+// With these, a tool's functions refuse wrong options as the SDK's do.
 export { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from './input.js'
 export { spelledAs } from './maintenance/foreign.js'
 export type { FieldCounts, IndexCounts, TableCounts } from './maintenance/forms.js'
@@ -60,20 +60,20 @@ export interface DescribedIndex {
 }
 
 /**
- * What is done with each row. `seal` seals rows with a value that is not sealed as the model seals it
- * (plaintext, format v1, a former key, another library's), and adds missing indexes. `index` computes all
- * indexes again and changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no
- * ciphertext. `reseal` seals every row again under new DEKs. `look` only counts the forms. `compare` also opens
- * each row and compares its indexes. `open` is the opposite of `seal`: what is to be written are the values of the
- * fields, as `decrypt` of the model returns them; indexes stay.
+ * What to do with each row. `seal` seals rows with a value that is not sealed as the model seals it (plaintext,
+ * format v1, a former key, another library's), and adds missing indexes. `index` computes all indexes again and
+ * changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no ciphertext. `reseal` seals every
+ * row again under new DEKs. `look` only counts the forms. `compare` also opens each row and compares its indexes.
+ * `open` is the opposite of `seal`: it returns the fields' values to write, as the model's `decrypt` returns them;
+ * indexes stay.
  */
 export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
   /**
-   * By field: turns the content of a column that is no envelope into the field's value. It refuses the
-   * content by returning null or undefined, or by throwing.
+   * By field: turns a column's content that is not an envelope into the field's value. It refuses the content by
+   * returning null or undefined, or by throwing.
    */
   read?: Readonly<Record<string, Reader>> | undefined
   /** Seals nothing, and leaves out of the outcomes what would be written. */
@@ -107,10 +107,9 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
- * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and
- * forms, and the columns of its table. Of each index it has what its values depend on; a normalizer of the
- * application is its source text. For tools that continue where an earlier run stopped, which must have had the
- * same model.
+ * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and forms, and
+ * the columns of its table. For each index it has what the index's values depend on, with an application's normalizer
+ * as its source text. For tools that continue an earlier run, which must have had the same model.
  *
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
@@ -135,9 +134,8 @@ export function describeModel(model: AnyModel) {
 }
 
 /**
- * Returns the current versions of the model's keys, by their ids. For tools that continue an earlier `rewrap`:
- * what it rewrapped is old again where a key was rotated since. Looks them up on the service, which needs
- * `keys:read`.
+ * Returns the current versions of the model's keys, by their ids. For tools that continue an earlier `rewrap`: rows
+ * that it rewrapped are old again if a key was rotated since. Looks them up on the service, which needs `keys:read`.
  *
  * @throws InvalidInputError when it is not a model of this copy of the SDK; the errors of a client
  * @example
@@ -154,9 +152,9 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
 }
 
 /**
- * Begins to work on stored rows, for which it looks up the current versions of the model's keys. Needs
- * `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `look` and `compare` need no
- * `wrap`. `open` needs `unwrap` alone, looks up no version and so counts no `oldVersion`.
+ * Begins to work on stored rows: looks up the current versions of the model's keys. Needs `keys:read`, `wrap` and
+ * `unwrap`, and `hash` where the service makes the indexes; `look` and `compare` need no `wrap`. `open` needs only
+ * `unwrap`, looks up no version and so counts no `oldVersion`.
  *
  * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
  * errors of a client
@@ -181,7 +179,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   assertReaders(read, definition)
   if (isOpening && Object.keys(read).length > 0)
     throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
-  // The run itself refuses what the model does not accept: what a reader returns was not read from the table.
+  // `readForeign` refuses plaintext that the model does not accept; here, plaintext from a reader must pass.
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
   await definition.named?.find(deps.findKey)
   const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)

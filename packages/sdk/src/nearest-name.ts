@@ -26,7 +26,7 @@ export function plainName(name: string): string {
   return name.toLowerCase().replace(/[\s_.-]/g, '')
 }
 
-/** Each letter with the next one. Of a long name, which nobody declares, the beginning is enough. */
+/** Pairs each letter with the next one. The beginning of a long name is enough, since nobody declares one. */
 function pairsOf(name: string): string[] {
   const plain = plainName(name.slice(0, 128))
   return Array.from(plain.slice(1), (letter, at) => plain.charAt(at) + letter)

@@ -76,7 +76,7 @@ export function createDek(): Uint8Array {
 export interface SealOptions {
   /** 32 bytes, which the caller zeroes after use. */
   dek: Uint8Array
-  /** The DEK as the service wrapped it, for the envelope. Whether it belongs to this DEK is not checked. */
+  /** The wrapped DEK from the service, for the envelope. Not checked against `dek`. */
   wrapped: WrappedKey
   /** Binds the value, as with `encrypt` of a client (envelope-v2.md 3). */
   context?: Context
@@ -103,8 +103,8 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
   assertOptions('seal()', options, ['dek', 'wrapped', 'context', 'envelope', 'secret'])
   const { dek, wrapped } = options
   assertFormat(options)
-  // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the
-  // call returns. Nothing is copied before everything is checked: what throws here wipes nothing.
+  // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the call
+  // returns. Nothing is copied before everything is checked: a throw here would leave copies that are not zeroed.
   const header = readWrapped(wrapped)
   const aad = readFormatAad(header.key_id, options)
   if (options.secret && !aad) refuse('an envelope of format v1 has no secret', 'Leave out `envelope: 1`.')
@@ -175,16 +175,16 @@ export interface StatedUse {
 export interface OpenedExport {
   readonly keyId: string
   /**
-   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. One of format
-   * 2 (wrapped-key-v2.md) opens for the use alone that it was wrapped for.
+   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. A wrapped key
+   * of format 2 (wrapped-key-v2.md) opens only for the use that it was wrapped for.
    *
    * @throws DecryptionError when it was altered, or wrapped by another key or for another use
    * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
   unwrap(wrapped_key: string, use?: StatedUse): Promise<Bytes>
   /**
-   * Opens an envelope or a bundle to bytes. Where a model sealed it, `context` is the one of bindings.md 1. @throws
-   * InvalidInputError, DecryptionError
+   * Opens an envelope or a bundle to bytes. For a value that a model sealed, `context` is the one of bindings.md 1.
+   * @throws InvalidInputError, DecryptionError
    */
   decrypt(envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
@@ -290,7 +290,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   })
 }
 
-/** Opens, and zeroes the DEK and the secrets, which it takes over. */
+/** Opens an envelope, then zeroes the DEK and the secrets, which it takes over. */
 async function openEnvelope(parts: OpenableParts, given: GivenSecrets, dek: Soon<Uint8Array>): Promise<Bytes> {
   const secrets = holdSecrets(given)
   const held = [...secrets.list]
@@ -309,7 +309,7 @@ function readOpen(name: string, options: OpenOptions = {}): OpenOptions {
   return { ...options, ...readDemand(options) }
 }
 
-/** Returns the caller's memory, which `slice` of a Buffer would share too: it is copied with `new Uint8Array`. */
+/** Returns the caller's memory. Copy it with `new Uint8Array`: `slice` of a Buffer would share it. */
 function readDek(dek: unknown): Uint8Array {
   const bytes = asBytes(dek)
   if (bytes?.length !== KEY_BYTES) return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)

@@ -1,4 +1,4 @@
-/** Work on many records: rests, so that a page or a server stays responsive, and promises many at a time. */
+/** For work on many records: rests so that a page or a server stays responsive, and awaits many promises at a time. */
 import { assertNotAborted } from './input.js'
 import { turn } from './waiting.js'
 

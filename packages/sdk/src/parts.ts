@@ -45,7 +45,7 @@ export interface ConnectOptions extends HttpOptions {
   decryptLimits: DecryptDekLimits
 }
 
-/** What is one client's own of its parts. */
+/** The parts that belong to one client. */
 export interface Connection {
   /** Makes the calls of the resources. */
   http: Http
@@ -55,7 +55,7 @@ export interface Connection {
 }
 
 /**
- * Puts together what calls the service, seals and opens for one client. Does not use the network. @throws
+ * Puts together the parts that call the service, seal and open for one client. Does not use the network. @throws
  * InvalidInputError when the engine is known to be unavailable
  */
 export function connect(options: ConnectOptions): Connection {
@@ -114,7 +114,7 @@ export function connect(options: ConnectOptions): Connection {
   }
 }
 
-/** The service would see the value, and a secret is there so that it does not. */
+/** Hashing would show the service the value, which a secret is there to prevent. */
 const refuseHash: Batcher['hash'] = async () => {
   const hint = 'Give the model an `indexKey`, from createIndexKey(), or leave out the index.'
   throw new InvalidInputError('a client with a secret sends no value to be hashed', hint)

@@ -1,7 +1,7 @@
 /**
- * `@eaas/sdk/streams`: encrypts and decrypts files of any size as streams of bytes, with little memory, and
- * opens parts of them. Follows stream.md. An entry of its own, since most pages encrypt values only and would
- * download it for nothing.
+ * `@eaas/sdk/streams`: encrypts and decrypts files of any size as streams of bytes, with little memory, and opens
+ * parts of them. Follows stream.md. A separate entry, since most pages encrypt only values and would download it for
+ * nothing.
  */
 import { type Context, encodeContext, MAX_SEGMENTS, SEGMENT_BYTES, streamAad } from '@eaas/protocol'
 import type { Client } from './client.js'
@@ -39,8 +39,8 @@ export interface EncryptStreamOptions extends CallOptions {
   /** The `id` of the key under which the stream is sealed. */
   keyId: string
   /**
-   * Binds the stream to where it belongs: it then decrypts with the same context only. A flat object of at
-   * most 32 strings, which is not stored.
+   * Binds the stream to where it belongs: it then decrypts only with the same context. A flat object of at most 32
+   * strings, which is not stored.
    */
   context?: Context
   /**
@@ -56,8 +56,8 @@ export interface DecryptStreamOptions extends CallOptions {
    */
   context?: Context
   /**
-   * The ids of the keys under which it may be encrypted; any key of the tenant by default. Refused where it is
-   * undefined, as a forgotten variable is.
+   * The ids of the keys under which it may be encrypted; any key of the tenant by default. An explicit `undefined` is
+   * refused, since it is usually a forgotten variable.
    */
   keyIds?: readonly string[]
 }
@@ -67,10 +67,7 @@ export interface RangeOptions extends DecryptStreamOptions {
    * The first byte of the plaintext to open; 0 by default. It must lie within the plaintext, unless it is 0.
    */
   from?: number | undefined
-  /**
-   * The byte behind the last one to open; the end of the plaintext by default, and where it lies behind the
-   * end.
-   */
+  /** The offset after the last byte to open; the end of the plaintext by default, or if it lies beyond that end. */
   to?: number | undefined
 }
 
@@ -78,19 +75,17 @@ export interface RangeOptions extends DecryptStreamOptions {
 export interface RewrappedLine {
   /** The line, a multiple of 512 bytes. */
   line: Bytes
-  /**
-   * How many bytes of the stored stream it replaces, from the first one on: nearly always as many as it has.
-   */
+  /** How many bytes at the start of the stored stream it replaces; nearly always its own length. */
   replaces: number
 }
 
 /**
- * Makes a pair of streams that encrypts: what is written are the bytes of a file, what is read is the
- * encrypted stream to store (stream.md). Holds a segment of 64 KiB, whatever the length. Uses the network
- * when it is first read, only if the client holds no DEK of the key.
+ * Makes a pair of streams that encrypts: write the bytes of a file, read the encrypted stream to store (stream.md).
+ * Holds one segment of 64 KiB, whatever the length. Uses the network when it is first read, only if the client holds
+ * no DEK of the key.
  *
- * Besides what the function throws, the stream ends with the errors of the client's calls. An error of the
- * source, or a reader that cancels, ends both sides and zeroes the stream's key.
+ * The stream itself ends with the errors of the client's calls. An error of the source, or a reader that cancels,
+ * ends both sides and zeroes the stream's key.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -117,13 +112,13 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
 }
 
 /**
- * Makes a pair of streams that decrypts: what is written is an encrypted stream, what is read is its
- * plaintext. Gives out no byte of a segment before its tag was verified. If the stream was cut, altered or
- * reordered, it ends with an error: what was read before is authentic, but only a beginning, so use it only
- * once the stream has ended without one. Uses the network where the DEK is not cached.
+ * Makes a pair of streams that decrypts: write an encrypted stream, read its plaintext. Releases no byte of a segment
+ * before verifying its tag. If the stream was truncated, altered or reordered, it ends with an error: the bytes read
+ * until then are authentic but incomplete, so use them only once the stream has ended without an error. Uses the
+ * network where the DEK is not cached.
  *
- * Its errors: `E_INVALID_INPUT` when what is written is no encrypted stream, `E_DECRYPTION` for all else that
- * does not open, and those of the client's calls.
+ * Its errors: `E_INVALID_INPUT` when what is written is no encrypted stream, `E_DECRYPTION` when it does not open for
+ * another reason, and those of the client's calls.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -142,10 +137,10 @@ export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}):
 }
 
 /**
- * Opens a part of a stored stream: reads its header and the segments of that part, at most 1 MiB at a time,
- * as the part is read. Gives out no byte before the tag of its segment was verified. What was not read is not
- * verified; where the part reaches the end, so does the check that nothing is missing there. Uses the network
- * where the DEK is not cached.
+ * Opens a part of a stored stream: reads its header and the segments of that part, at most 1 MiB at a time, as the
+ * part is read. Releases no byte before verifying the tag of its segment. Segments that are not read are not
+ * verified; if the part reaches the end, it also checks that nothing is missing there. Uses the network where the DEK
+ * is not cached.
  *
  * @param source a `Blob` or `File`, or a function that reads a range, for example by an HTTP request with
  * `Range`
@@ -172,9 +167,9 @@ export function openRange(eaas: Client, source: RangeSource, options: RangeOptio
 }
 
 /**
- * Makes a pair of streams that rewraps: what is read is the encrypted stream that was written, with the DEK
- * wrapped under the current version of its key. Only the first line changes. The service does not return the
- * DEK; one request, which needs `wrap` and `unwrap`.
+ * Makes a pair of streams that rewraps: write an encrypted stream, read the same stream with its DEK wrapped under
+ * the current version of its key. Only the first line changes. The service does not return the DEK; one request,
+ * which needs `wrap` and `unwrap`.
  *
  * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is
  * written is no encrypted stream
@@ -187,9 +182,9 @@ export function rewrapStream(eaas: Client, options: CallOptions = {}): Transform
 }
 
 /**
- * Rewraps a stored stream without reading more than its header: returns the new first line, for a store that
- * can write over the first bytes of a file. Where `replaces` is not the length of the line, the stream has to
- * be copied by `rewrapStream`. Otherwise as `rewrapStream`.
+ * Rewraps a stored stream without reading more than its header: returns the new first line, for a store that can
+ * write over the first bytes of a file. If `replaces` is not the length of the line, copy the stream with
+ * `rewrapStream` instead. Otherwise as `rewrapStream`.
  *
  * @example
  * ```ts

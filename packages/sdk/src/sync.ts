@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait.
- * Works where the DEK is at hand and the engine is synchronous: node:crypto, or noble.
+ * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait. Works if
+ * the client already holds the DEK and the engine is synchronous: node:crypto, or noble.
  */
 import { type Context, type Envelope, encodeSealed } from '@eaas/protocol'
 import type { Client, DecryptOptions } from './client.js'
@@ -25,7 +25,7 @@ import { isPromise, type Soon, use } from './waiting.js'
 
 export { ColdError } from './errors.js'
 
-/** Aborted from the start: whoever would have to wait for a DEK under it is refused, and nothing is sent. */
+/** Aborted from the start, so that a call that would have to wait for a DEK is refused and sends nothing. */
 const NEVER_WAIT = AbortSignal.abort()
 
 export interface EncryptSyncOptions {
@@ -38,9 +38,9 @@ export interface EncryptSyncOptions {
 }
 
 /**
- * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK has
- * served its time (`deks.maxAgeMs`, one hour by default) or its messages. Call it at the start, and
- * regularly. Uses the network if there is no DEK yet.
+ * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK reaches its
+ * age limit (`deks.maxAgeMs`, one hour by default) or its message limit. Call it at the start, and regularly. Uses
+ * the network if there is no DEK yet.
  *
  * @throws InvalidInputError where the client's engine is asynchronous
  * @example
@@ -118,15 +118,15 @@ function atOnce<T>(client: Client, message: string, hint: string, run: (envelope
   const { envelopes } = loaded.records
   assertSync(envelopes)
   try {
-    return run(envelopes) as T // synchronous: the engine is, and nobody may wait for a DEK
+    return run(envelopes) as T // synchronous: the engine is, and no call may wait for a DEK
   } catch (error) {
     throw isEaasError(error) && error.cause === NEVER_WAIT.reason ? new ColdError(message, hint) : error
   }
 }
 
 /**
- * Returns what is there. Where it has to be waited for, returns undefined and lets nothing escape: the next
- * call finds it, or fails itself.
+ * Returns the value if it is there already. For a promise, returns undefined and ignores its rejection: the next call
+ * finds the value, or fails itself.
  */
 function waitingFor<T>(soon: Soon<T>): T | undefined {
   if (!isPromise(soon)) return soon

@@ -17,23 +17,23 @@ import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
 import { type AuditContext, kindOf } from './input.js'
 import { isPromise, type Soon } from './waiting.js'
 
-/** What a call that states a use says of its entry. */
+/** What a call that states a use says about its audit entry. */
 export function recordedAs(auditContext: AuditContext | undefined): { record?: 'digests' } {
   return auditContext === 'digests' ? { record: auditContext } : {}
 }
 
-/** A use, with the name by which caches tell it from others. */
+/** A use, with the name that identifies it in caches. */
 export interface NamedUse extends WrapUse {
   name: string
 }
 
-/** What a wrapped key may be for: nothing stored tells which of the two. */
+/** The one or two uses that a wrapped key may have: nothing stored says which. */
 export interface Uses {
   use: NamedUse
   orUse?: (() => NamedUse | undefined) | undefined
 }
 
-/** A wrapped key, with what unwrapping it states; nothing where it has format 1. */
+/** A wrapped key, with the uses to state when it is unwrapped; none for format 1. */
 export interface WrappedFor extends WrappedKey {
   use?: NamedUse | undefined
   orUse?: Uses['orUse']
@@ -41,7 +41,7 @@ export interface WrappedFor extends WrappedKey {
 
 const STREAM = /* @__PURE__ */ nameUse('stream', {})
 
-/** The use of an index key; '' is one that each model may use. */
+/** The use of an index key; '' means one that every model may use. */
 export function useOfIndex(model: string): NamedUse {
   return nameUse('index', model === '' ? {} : { model: fit(model) })
 }
@@ -52,8 +52,8 @@ export function useOfStream(): Uses {
 }
 
 /**
- * The uses of the DEK of a model's values, one of which seals many rows or, with `ofRow`, one alone. `pairs` returns
- * what these are bound to; of a row's there may be none.
+ * The uses to try for the DEK of a model's values: first that of many rows or, with `ofRow`, that of one row. `pairs`
+ * returns what the values are bound to, which may include no column of a row.
  */
 export function usesOfModel(model: string, pairs: () => Context, ofRow = false): Uses {
   const many = nameUse('data', { model: fit(model) })
@@ -65,18 +65,18 @@ export function usesOfModel(model: string, pairs: () => Context, ofRow = false):
   return one ? { use: one, orUse: () => many } : { use: many, orUse: findOne }
 }
 
-/** What the context of a value says of its uses: that a model sealed it. */
+/** The uses that a value's context implies; undefined unless it says that a model sealed the value. */
 export function usesIn(context: Context | undefined): Uses | undefined {
   const { model } = context ?? {}
   return model === undefined ? undefined : usesOfModel(model, () => context ?? {})
 }
 
-/** Adds to a stored wrapped key what it is for. One of format 1 is for nothing. */
+/** Adds its uses to a stored wrapped key. One of format 1 has none. */
 export function wrappedFor<K extends WrappedKey>(wrapped: K, find: () => Uses | undefined): K & WrappedFor {
   return isBoundWrappedKey(wrapped.wrapped_key) ? Object.assign(wrapped, find()) : wrapped
 }
 
-/** Runs with a wrapped key for its use, and for its other one where the service refuses the first. */
+/** Runs with a wrapped key in its first use, and in its other one if the service refuses the first. */
 export function inEitherUse<K extends WrappedFor, T>(wrapped: K, run: (wrapped: K) => Soon<T>): Soon<T> {
   const ran = run(wrapped)
   if (!wrapped.orUse || !isPromise(ran)) return ran
@@ -89,8 +89,8 @@ export function inEitherUse<K extends WrappedFor, T>(wrapped: K, run: (wrapped: 
 }
 
 /**
- * Returns the `context.row` for which a model with `dek: 'record'` has the DEK of a row wrapped (bindings.md 5), for
- * the `allow` of a broker. Uses no network.
+ * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in
+ * a broker's `allow`. Uses no network.
  *
  * @param columns the columns that the model binds to, by name, with their values in the row: text or whole numbers
  * @throws InvalidInputError when there is no column; when one holds something else; when the text would be longer than
@@ -125,7 +125,7 @@ export function readBound(value: unknown, place: RecordPlace): string {
   )
 }
 
-/** Names what is no text, too long a text or no whole number, without any of its content. */
+/** Names the kind of a value that no row can be bound to, without any of its content. */
 function kindOfUnbound(value: unknown): string {
   if (value === '') return 'no text'
   if (typeof value === 'string') return isWellFormed(value) ? 'text of more than 4,096 bytes' : 'a lone surrogate'
@@ -133,7 +133,7 @@ function kindOfUnbound(value: unknown): string {
   return Number.isInteger(value) ? 'a whole number that is too large to be exact' : 'a number with a fraction'
 }
 
-/** bindings.md 5: no two rows have one text. Empty where there is no column, undefined where it would be too long. */
+/** bindings.md 5: each row has its own text. Empty if there is no column, undefined if it would be too long. */
 function findRowText(columns: (readonly [name: string, text: string])[]): string | undefined {
   const row = columns
     .sort(([one], [other]) => compareUtf8(one, other))

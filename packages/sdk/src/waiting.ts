@@ -12,7 +12,7 @@ export function isPromise<T>(value: Soon<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-/** Passes a value on: at once where it is there already, and when it comes where it is promised. */
+/** Passes a value on: at once if it is there already, otherwise when its promise resolves. */
 export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> {
   return isPromise(value) ? value.then(take) : take(value)
 }
@@ -128,7 +128,7 @@ export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undef
   })
 }
 
-/** One of the callers who wait for one thing. Each has a function to run with it. */
+/** One of the callers that wait for the same thing. Each has a function to run with it. */
 export interface Waiter<A> {
   /** Runs the caller's function at once, so that nothing else holds what it gets. */
   serve(argument: A): void
@@ -136,7 +136,7 @@ export interface Waiter<A> {
 }
 
 /**
- * Joins the waiting callers until it is served, is failed, or the signal is aborted.
+ * Joins the waiting callers until it is served or failed, or the signal is aborted.
  *
  * @throws AbortedError by rejection
  */

@@ -67,7 +67,7 @@ export const PERMISSION_CASES: Case[] = OPERATIONS.flatMap((operation) => {
   }
 })
 
-/** A ground that is nowhere: a permission is checked before anything else. */
+/** A ground that does not exist: a permission is checked before anything else. */
 async function makeNothing({ newName }: Session): Promise<Ground> {
   const key = { name: newName() } as Ground['key']
   return { id: NOWHERE, key, wrapped_key: 'AAAA', bundle: { key_id: NOWHERE }, apiKeyId: NOWHERE }
@@ -98,7 +98,7 @@ function callsByState(status: KeyStatus): OperationId[] {
   })
 }
 
-/** The calls on a key, of which one comes last whose success depends on more than its state. */
+/** The calls on a key, except `destroyVersion`, whose success depends on more than its state. */
 function keyCalls({ isOpen }: Session): KeyCall[] {
   const calls = OPERATIONS.filter((operation) => {
     const { key, serverMode } = CALL_RULES[operation]

@@ -10,7 +10,7 @@ export interface Case {
   run(session: Session): Promise<void>
 }
 
-/** The name of a case, which a report has. */
+/** The name of a case, as a report shows it. */
 export function nameOf({ of, rule }: Case): string {
   return `${of.join(', ')}: ${rule}`
 }

@@ -7,7 +7,7 @@ import { makeGround, READY } from './ready-calls.js'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** Checks how requests are answered that no schema describes: by their status, and the code of a refusal. */
+/** Checks how requests that no schema describes are answered: their status, and the code of a refusal. */
 async function answered(session: Session, wanted: string, method: string, path: string, said: Said): Promise<Answer> {
   const answer = await session.send(method, path, said)
   const got = answer.status < 300 ? `${answer.status}` : refusalOf(answer.status, answer.body)

@@ -32,7 +32,7 @@ interface ApiKeyFormProps {
   act: string
   /** the one that is changed */
   apiKey?: ApiKeyRecord
-  /** gets what the form says, and of that what it did not say when it was shown */
+  /** gets the fields of the form, and those that changed since it was shown */
   onAct(fields: NewApiKeyOptions, changes: Partial<NewApiKeyOptions>): Promise<unknown>
   onClose(): void
 }
@@ -49,7 +49,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
     if (form.current) shown.current = readFields(new FormData(form.current))
   }, [])
   const held = session.value?.rights.own?.permissions ?? PERMISSIONS
-  // One that the signed-in API key lacks stays where it is held already.
+  // A permission that the signed-in API key lacks is offered only if it is held already.
   const offered = PERMISSIONS.filter((name) => held.includes(name) || apiKey?.permissions.includes(name))
   const { budgets, keys: limited, allowed_ips, expires_at } = apiKey ?? {}
   const isLimited = useSignal(limited !== undefined)
@@ -62,7 +62,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
     })
     isBusy.value = false
   }
-  // Fields have default values alone: Preact sets a `value` again each time that it draws, over what was typed.
+  // Fields have only default values: Preact sets a `value` again at each render, over what was typed.
   return (
     <form ref={form} class="wide-form" aria-label={title} onSubmit={submit}>
       <h1>{title}</h1>
@@ -171,7 +171,7 @@ function readFields(data: FormData): NewApiKeyOptions {
     permissions,
     expires_at: expires_at ?? null,
     allowed_ips: ips.length > 0 ? ips : null,
-    // Whether it is limited is a choice of its own, so that a field that was emptied never means all keys.
+    // Whether it is limited is a separate choice, so that an emptied field never means all keys.
     keys: data.has('limited') ? readKeys(text('keys')) : null,
     budgets: isLimited ? budgets : null,
   }

@@ -1,4 +1,4 @@
-/** For operators: the alarms with what to do about each, and how old what guards the logs is. */
+/** For operators: the alarms, each with what to do about it, and the ages of what guards the logs. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Alarm, listAlarms, readStatus, type Status } from '../operator.js'

@@ -25,7 +25,7 @@ interface Use {
 
 type Act = 'rotate' | 'disable' | 'enable' | 'destroy' | 'cancel' | 'rotation'
 
-/** The page of one key: another key is another component, which a late answer of this one cannot reach. */
+/** The page of one key: another key has another component, which a late answer for this one cannot reach. */
 export function KeyPage({ id }: { id: string }) {
   const key = useSignal<KeyWithVersions | undefined>(undefined)
   const use = useSignal<Use | undefined>(undefined)
@@ -128,7 +128,7 @@ async function readInto(id: string, key: Signal<KeyWithVersions | undefined>, us
   if (mayTry('audit:read')) use.value = await readUse(id)
 }
 
-/** Reads who wrapped and unwrapped, of the newest entries. */
+/** Reads from the newest entries who wrapped and unwrapped. */
 async function readUse(key_id: string): Promise<Use> {
   const date_from = new Date(Date.now() - MONTH_MS)
   const users = new Map<string, number>()

@@ -66,7 +66,9 @@ interface RightsProps {
   isCompared: boolean
 }
 
-/** The rights at two times, read once: other times are another component, which a late answer of this one cannot reach. */
+/**
+ * The rights at two times, read once: other times have another component, which a late answer for these cannot reach.
+ */
 function Rights({ from, to, isCompared }: RightsProps) {
   const read = useSignal<Read | 'too many' | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
@@ -91,7 +93,7 @@ function Rights({ from, to, isCompared }: RightsProps) {
   )
 }
 
-/** Reads a time; now if it is still to come, of which the log says nothing. */
+/** Reads a time; returns now for a future one, about which the log says nothing. */
 function readPast(text: string, now: string): string | undefined {
   const time = readTime(text, 'end')
   return time !== undefined && time > now ? now : time
@@ -102,14 +104,14 @@ async function readRights(period: { from: string; to: string }): Promise<Read | 
   const entries: Entry[] = []
   for (const action of CHANGES) {
     for await (const entry of audit.entries({ action, order: 'asc', date_to: period.to })) {
-      // With some changes left out, an API key that is revoked would be shown as active.
+      // With some changes left out, a revoked API key would be shown as active.
       if (entries.length >= MOST_ENTRIES) return 'too many'
       entries.push(entry)
     }
   }
   learnNames(entries)
   const [first] = (await audit.list({ order: 'asc', limit: 1 })).logs
-  const after_id = (first?.id ?? 1) - 1 // a purge may have taken what is before
+  const after_id = (first?.id ?? 1) - 1 // a purge may have removed what is before
   const reader = createRightsSectionReader(period)
   for (const { metadata, ...entry } of entries.sort((a, b) => a.id - b.id))
     reader.read({ ...entry, metadata: JSON.stringify(metadata) })
@@ -185,7 +187,7 @@ interface CellProps {
   names: ReadonlyMap<string, string>
 }
 
-/** An entry is a link to it. */
+/** An entry's number is a link to it. */
 function CellOf({ kind, cell, names }: CellProps) {
   if (cell === null || cell === undefined || typeof cell === 'object') return null
   if (kind === 'id') return <Named id={String(cell)} name={names.get(String(cell))} />

@@ -1,4 +1,4 @@
-/** The API key is pasted here; the field is gone once it was taken. */
+/** The user pastes the API key here; the field is cleared once it was read. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { place, takeLinkKey, verifierUrl } from '../location.js'

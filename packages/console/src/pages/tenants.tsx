@@ -54,7 +54,7 @@ export function TenantsPage() {
     (tenants.value ?? []).filter(({ tenant_id: id, name, status }) => isAskedFor({ id, name, status })),
   )
   const lists = useRef(0)
-  // Of lists that are read at the same time the one that was asked for last counts.
+  // Of lists that are read at the same time, the one requested last counts.
   const load = () =>
     attempt(error, async () => {
       lists.current += 1

@@ -42,7 +42,7 @@ export function UsagePage() {
   )
 }
 
-/** One month, read once: another month is another component, which a late answer of this one cannot reach. */
+/** One month, read once: another month has another component, which a late answer for this one cannot reach. */
 function Month({ month }: { month: string }) {
   const usage = useSignal<Usage | undefined>(undefined)
   const days = useSignal<Days | undefined>(undefined)

@@ -1,4 +1,4 @@
-/** A dialog that says what will happen and, for what cannot be undone, has the name typed. */
+/** A dialog that says what will happen and, for what cannot be undone, requires typing the name. */
 import { visible } from '@eaas/protocol'
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact'
 
 export interface FieldProps {
   value: Signal<string>
-  /** the range of a whole number; a name or a reason without it, which must be given */
+  /** the range of a whole number; without it, the field is a name or a reason, and required */
   range?: { min: number; max?: number }
   /** the label */
   children: ComponentChildren

@@ -1,4 +1,4 @@
-/** What stands above a list: its title and count, a search, a choice of states, and what can be done. */
+/** The bar above a list: its title and count, a search, a choice of states, and what can be done. */
 import type { ComponentChildren } from 'preact'
 import { param, setParams } from '../location.js'
 
@@ -40,7 +40,7 @@ export function ListBar({ title, what, count, states, children }: ListBarProps) 
   )
 }
 
-/** Whether a row is one that the search and the state ask for. */
+/** Whether a row matches the search and the state. */
 export function isAskedFor({ id, name, status }: { id: string; name: string; status: string }): boolean {
   const [text, state] = [param('q').toLowerCase(), param('status')]
   return (state === '' || status === state) && (name.toLowerCase().includes(text) || id === text)

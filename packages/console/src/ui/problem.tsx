@@ -1,4 +1,4 @@
-/** Shows why a call failed: what the service says of it, and the id by which its operator finds it. */
+/** Shows why a call failed: what the service says about it, and the id by which its operator finds it. */
 import { isEaasError } from '@eaas/sdk'
 import type { Signal } from '@preact/signals'
 

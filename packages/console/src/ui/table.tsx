@@ -6,12 +6,12 @@ import { signal, useComputed, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 
-/** As style.css has it. */
+/** As in style.css. */
 const ROW_PX = 34
-/** Rows above and below the window, so that keys and wheels find the next one there. */
+/** Rows drawn above and below the window, so that keys and wheels find the next one there. */
 const SPARE_ROWS = 4
 
-/** As style.css has it: too narrow for the columns that are `wide`. */
+/** As in style.css: too narrow for the columns that are `wide`. */
 const narrow = matchMedia('(max-width: 44rem)')
 const isNarrow = signal(narrow.matches)
 narrow.addEventListener('change', () => {
@@ -33,7 +33,7 @@ export interface TableProps<Row> {
   rows: readonly Row[]
   columns: readonly Column<Row>[]
   keyOf(row: Row): string | number
-  /** what the first cell's control does: goes somewhere, or else opens the row */
+  /** what the first cell's control does: goes somewhere, or otherwise opens the row */
   linkOf?(row: Row): string
   open?(row: Row): ComponentChildren
   toneOf?(row: Row): string

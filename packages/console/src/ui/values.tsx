@@ -42,7 +42,7 @@ export function CopyButton({ text, shown, label }: { text: string; shown: string
   )
 }
 
-/** A key or an API key: the name that it has, or had, where it is known, or else its id. */
+/** A key or an API key: its name, or former name, if that is known, otherwise its id. */
 export function Named({ id, name = nameOf(id) }: { id: string; name?: string | undefined }) {
   return name === undefined ? <Id id={id} /> : <span title={id}>{visible(name)}</span>
 }
@@ -60,7 +60,7 @@ export function State({ state }: { state: string }) {
   return <span class={`state ${TONES[state] ?? ''}`}>{state.replaceAll('_', ' ')}</span>
 }
 
-/** The keys that an API key is limited to. An empty list is no key, which is not the same as no list. */
+/** The keys that an API key is limited to. An empty list means no key, which is not the same as no list. */
 export function describeKeys(keys: readonly string[] | undefined): string {
   if (keys === undefined) return 'all'
   return keys.length === 0 ? 'none' : visible(keys.join(', '))

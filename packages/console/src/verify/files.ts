@@ -1,4 +1,4 @@
-/** Tells what the files are that were dropped, by their beginnings, and what an export is of. */
+/** Tells the kinds of dropped files by their beginnings, and what an export is of. */
 import { EXPORT_FORMAT } from '@eaas/audit'
 import { visible } from '@eaas/protocol'
 
@@ -7,9 +7,9 @@ export type Kind = 'export' | 'public key' | 'names' | 'checkpoints'
 export interface Given {
   file: File
   kind: Kind
-  /** of an export: the entry before its first one, by which exports are ordered */
+  /** for an export: the entry before its first one, by which exports are ordered */
   after_id: number
-  /** of a public key: the key itself */
+  /** for a public key: the key itself */
   key?: string
 }
 
@@ -58,9 +58,9 @@ export async function readPeriod(
   first: File,
   last: File,
 ): Promise<{ from: string | undefined; to: string | undefined }> {
-  // An anchor and what it links to stand before the first entry, and have times of their own.
+  // An anchor and what it links to come before the first entry, and have their own times.
   const [entry] = /^\{"id":.*\n/m.exec(await first.slice(0, BEFORE_ENTRIES_BYTES).text()) ?? []
-  // The statement of a tree stands behind the checkpoint, and is signed a moment later.
+  // The statement of a tree follows the checkpoint, and is signed a moment later.
   const [, to] =
     /^\{"(?:checkpoint|stretch)".*?\\n(\d{4}-\d\d-\d\dT[\d:.]+Z)\\n/m.exec(await last.slice(-BEGINNING_BYTES).text()) ??
     []

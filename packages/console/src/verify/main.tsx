@@ -15,12 +15,12 @@ const to = signal('')
 const error = signal('')
 const progress = signal<{ entries: number; part: number } | undefined>(undefined)
 const made = signal('')
-/** the file with a proof that the browser was given last */
+/** the proof file that was saved last */
 const saved = signal('')
 /** the entries to prove, which a link from the log may name */
 const wanted = signal(/^#entry=(\d{1,15})$/.exec(location.hash)?.[1] ?? '')
 
-/** A worker of a text of this file: from disk, a page has no other origin to load one from. */
+/** A worker made from a text in this file: a page opened from disk has no other origin to load one from. */
 const worker = new Worker(URL.createObjectURL(new Blob([WORKER_SCRIPT], { type: 'text/javascript' })))
 worker.onmessage = ({ data }: MessageEvent<Message>) => {
   if ('entries' in data) progress.value = data
@@ -45,7 +45,7 @@ async function take(files: readonly File[]): Promise<void> {
   const known = await Promise.all(files.map(recognize))
   const others = given.value.filter(({ file }) => !files.some(({ name }) => name === file.name))
   const all = [...others, ...known].sort((a, b) => a.after_id - b.after_id)
-  // Never in place of what the auditor entered.
+  // Never replaces what the auditor entered.
   publicKey.value ||= known.find(({ key }) => key !== undefined)?.key ?? ''
   const exports = all.filter(({ kind }) => kind === 'export')
   const [first, last] = [exports[0], exports.at(-1)]

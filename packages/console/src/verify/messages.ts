@@ -1,4 +1,4 @@
-/** What the page and its worker tell each other. */
+/** The messages between the page and its worker. */
 
 export interface Task {
   /** in the order of their entries */

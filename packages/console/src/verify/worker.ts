@@ -57,7 +57,7 @@ async function run({ exports, kept, publicKey, names, from, to }: Task): Promise
     )
   const report = reader.report({
     verdict,
-    // A file that is not valid was not read to its end.
+    // An invalid file was not read to its end.
     files: parts.map(({ file, hash }) => ({
       name: file.name,
       sha256: verdict.valid ? encodeHex(hash.digest()) : 'not computed',

@@ -1,6 +1,6 @@
 /**
- * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers by
- * them; they ignore unknown fields. Requests are in a module of their own, which pages do not download.
+ * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers with them;
+ * they ignore unknown fields. Requests are in a separate module, which pages do not download.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -23,8 +23,8 @@ import {
 } from './values.js'
 
 /**
- * A schema of zod, typed by its values alone, so that the published types of the SDK name nothing of zod.
- * `asZod` gives its other type.
+ * A schema of zod, typed by its values alone, so that the published types of the SDK do not mention zod. `asZod`
+ * gives its other type.
  */
 export interface Answer<T = unknown> {
   readonly _zod: { readonly output: T }
@@ -205,8 +205,8 @@ export const usage = answer(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
     ),
     /**
-     * what each API key did `today`, whatever the month, and the `median` of the days among the 30 before on which
-     * it did any, null if there is none: of `kind` `unwrap`, which counts decrypts too, and `hash`; largest first
+     * what each API key did `today`, whatever the month, of `kind` `unwrap`, which counts decrypts too, and `hash`;
+     * largest first. `median` is that of the days, among the 30 before, on which it did any; null if there is none
      */
     by_api_key: z.array(z.object({ api_key_id: uuid, kind: z.string(), today: count, median: z.nullable(count) })),
   }),

@@ -1,6 +1,6 @@
 /**
- * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they
- * refuse what they do not name.
+ * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse
+ * unknown parameters.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -14,7 +14,7 @@ import { KEY_STATUSES, uuid } from './values.js'
 
 const DEFAULT_LISTED_ENTRIES = 50
 
-/** Digits become a number: OpenAPI shows the number, as which generated clients take it. */
+/** Digits become a number: OpenAPI shows a number, so generated clients take one. */
 const wholeNumber = (least: 0 | 1, digits: RegExp, most = Number.POSITIVE_INFINITY) =>
   z.pipe(
     z.string().check(z.regex(digits, `must be a whole number from ${least}`)),
@@ -54,10 +54,10 @@ const contextText = z.pipe(
   }),
 )
 
-/** The most characters of a name that a caller could have meant. What is longer can be a secret in the wrong place. */
+/** The most characters of a name that a caller could have meant. A longer one can be a secret in the wrong place. */
 const NAME_CHARACTERS = 20
 
-/** Refuses members that it does not name, with their names after what it says. */
+/** Refuses members that `shape` does not name: the message has the first one, `says` and the known members. */
 export function strict<Shape extends z.core.$ZodShape>(shape: Shape, says: string) {
   const takes = Object.keys(shape).join(', ')
   return z.strictObject(shape, {

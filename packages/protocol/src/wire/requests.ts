@@ -82,7 +82,7 @@ export const createKeys = z.object({
 /** At most the key's current version, which only the operation knows. */
 export const updateKey = z.object({ min_unwrap_version: version })
 export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(MAX_ROTATION_DAYS))) })
-/** Also of one of its versions. */
+/** Also for one of its versions. */
 export const destroyKey = z.object({ confirm: z.string() })
 
 /* Envelope mode */
@@ -96,7 +96,7 @@ export const wrapContext = z
       `must have at most ${MAX_USE_PAIRS} pairs; a name is a letter and up to 63 letters, digits, _, . or -, a value text of at most ${MAX_USE_VALUE_CHARACTERS} characters`,
     ),
   ) as unknown as z.ZodMiniType<WrapContext>
-/** How an entry of the log has the values of a context. */
+/** How an entry of the log records the values of a context. */
 export const CONTEXT_RECORDS = ['values', 'digests'] as const
 /** What a wrapped key is bound to. With neither `purpose` nor `context` it has format 1. */
 const use = {

@@ -14,7 +14,7 @@ export const dek = z
   .check(
     z.refine((text) => isBase64(text, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
   )
-/** A wrapped key as a service may answer it (envelope.md 2). */
+/** A wrapped key as a service may return it (envelope.md 2). */
 export const wrappedKey = z
   .string()
   .check(

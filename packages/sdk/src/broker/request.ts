@@ -23,7 +23,7 @@ import { BrokerRefusal } from './problem.js'
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
-/** The only member of an operation's body besides the key's id and the use of a wrapped key. */
+/** The only member of an operation's body apart from the key's id and the use of a wrapped key. */
 const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value' } as const
 
 /** One operation that a page requests. */
@@ -32,7 +32,7 @@ export interface Asked {
   key_id: string
   /** A DEK, a wrapped key or a value, as text. */
   argument: string
-  /** Of a wrapped key of format 2; undefined for one of format 1. */
+  /** The use of a wrapped key of format 2; undefined for one of format 1. */
   use: WrapUse | undefined
 }
 
@@ -132,7 +132,10 @@ function readOperation(op: BrokerOperation, key_id: string, body: unknown): Aske
   return { op, key_id, argument, use: op === 'hash' ? undefined : readStatedUse(body) }
 }
 
-/** Reads what a page states of a wrapped key: it opens for that alone. @throws BrokerRefusal E_VALIDATION */
+/**
+ * Reads the use that a page states for a wrapped key, which opens only for that use. @throws BrokerRefusal
+ * E_VALIDATION
+ */
 function readStatedUse(body: unknown): WrapUse | undefined {
   const own = (name: string) =>
     Object.hasOwn(body as object, name) ? (body as Record<string, unknown>)[name] : undefined

@@ -6,7 +6,7 @@ import { causeOf, hide, spellingsOf } from '../http/secrets.js'
 import { isObject } from '../input.js'
 import { BrokerRefusal } from './problem.js'
 
-/** Enough for the longest answer, which is that to a batch of a thousand operations. */
+/** Enough for the longest answer: that to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
 /**
  * Codes that, like any 401, mean that the broker's own API key is refused: wrong address, suspended tenant,
@@ -101,7 +101,7 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   const { body, text } = readJson(await readText(response.body, MAX_ANSWER_BYTES, refuse))
   const code = isError ? body.code : undefined
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
-  // Never passed on as 401: the page would take it for its own session's and send the user to log in.
+  // Never passed on as 401: the page would take it for an expired session and send the user to log in.
   if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
   const sentId = response.headers.get('x-request-id') ?? ''
   const requestId = /^[\x21-\x7e]{1,128}$/.test(sentId) ? sentId : undefined
@@ -111,7 +111,7 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   return { status, contentType, requestId, body, text }
 }
 
-/** Parses an answer, and writes it anew, so that each character in it has one spelling. @throws BrokerRefusal */
+/** Parses an answer and writes it again, so that each character in it has one spelling. @throws BrokerRefusal */
 function readJson(sent: string): Pick<UpstreamAnswer, 'body' | 'text'> {
   try {
     const body: unknown = JSON.parse(sent)

@@ -5,7 +5,7 @@ import { kindOf } from '../input.js'
 import { BrokerRefusal } from './problem.js'
 
 const MINUTE_MS = 60_000
-/** The most visible ASCII characters of an id as the service takes it. */
+/** The most characters, all visible ASCII, of an id that the service accepts. */
 const MAX_NAME = 255
 
 /**

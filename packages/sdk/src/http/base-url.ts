@@ -45,9 +45,9 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
 }
 
 /**
- * Reads an absolute base URL, and returns a function that returns it. Where the URL is missing, only that
- * function throws: a client at the top of a module is also created where a page is built or rendered, without
- * the environment of production.
+ * Reads an absolute base URL, and returns a function that returns it. If the URL is missing, only that function
+ * throws: a client at the top of a module is also created where a page is built or rendered, without the production
+ * environment.
  *
  * @throws InvalidInputError when the URL is wrong
  */

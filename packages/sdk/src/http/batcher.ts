@@ -35,7 +35,7 @@ export interface Batcher {
   /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it. */
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
   /**
-   * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those of which it was made, which no error may
+   * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those that it was made from, which no error may
    * show either.
    */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
@@ -49,7 +49,7 @@ interface BatcherOptions {
 /** Makes the operations over one client's HTTP. */
 export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions = {}): Batcher {
   const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)) as RunOperation
-  /** What a call says of a use. */
+  /** What a call says about a use. */
   const stated = (use: WrapUse | undefined) =>
     use && { purpose: use.purpose, context: use.context, ...recordedAs(auditContext) }
   return {

@@ -1,4 +1,4 @@
-/** One call of the API as the rest of the SDK makes it: who is asking, until when, and the events of it. */
+/** One call of the API as the rest of the SDK makes it: its API key, its deadline and its events. */
 import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
@@ -11,16 +11,15 @@ import { type OpenTelemetry, type TraceHeaders, withSpan } from './open-telemetr
 import { type SendOptions, send } from './send.js'
 
 /**
- * A string, or a function that is asked for the API key at each request. When the service does not know the
- * key (401), the function is asked once more, with the key that was refused, and the call is repeated if it
- * gives another one.
+ * The API key, or a function that is called for it at each request. When the service refuses the key (401), the
+ * function is called once more, with the refused key, and the call is repeated if it returns another one.
  */
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
 export interface HttpOptions {
   /** Returns the base URL, which ends with a slash. */
   findBase: () => URL
-  /** Undefined where a session speaks for the caller. */
+  /** Undefined if a session authenticates the caller. */
   apiKey: ApiKey | undefined
   fetch: Fetch | undefined
   timeoutMs: number
@@ -37,8 +36,7 @@ export interface HttpOptions {
 export type Outcome = { value: unknown } | { error: unknown }
 
 /**
- * What a call resolves to: of a batch, the outcome of each of its `parts`, in order; undefined where there is
- * no body.
+ * What a call resolves to: for a batch, the outcome of each of its `parts`, in order; undefined if there is no body.
  */
 export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]
@@ -49,7 +47,7 @@ export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
 /** One call of the API: its row of the contract, and what is sent. `toCall` makes it. */
 export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRow, 'repeatable'> {
   operationId: Id
-  /** Whether a second try can do no harm. */
+  /** Whether a second attempt does no harm. */
   repeatable: boolean
   /** Relative to the base URL, without a leading slash, with the id in it. */
   path: string
@@ -109,7 +107,7 @@ export function createHttp(options: HttpOptions): Http {
       const apiKey = await readApiKey(options.apiKey)
       const onRetry: SendOptions['onRetry'] = (retry) => emit?.({ type: 'retry', ...retry, ...subjectOf(call) })
       const sendWith = (key: string | undefined) => {
-        signal.throwIfAborted() // the API key may have come late, and not every fetch looks at its signal
+        signal.throwIfAborted() // the API key may have come late, and not every fetch checks its signal
         return send(new URL(call.path, base), call, { apiKey: key, trace, fetch, retries, signal, onRetry })
       }
       try {
@@ -170,7 +168,7 @@ async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: A
   }
   const ignoreSignal = onAbort(call.signal, () => controller.abort(new AbortedError(call.signal)))
   const endClosed = () => controller.abort(new AbortedError())
-  // A controller of another request must not be touched: there, close() is noticed when the answer has come.
+  // Isolated requests must not touch each other's controllers: there, close() is noticed when the answer has come.
   const ignoreClose = requestsAreIsolated() ? () => undefined : onAbort(options.closed, endClosed)
   const timer = setTimeout(expire, options.timeoutMs)
   try {
@@ -202,12 +200,12 @@ export async function observe<T>(emit: Emit | undefined, call: Call, run: () => 
 type Own<E> = Omit<E, 'operation' | 'keyId' | 'durationMs'>
 type Ending = Own<CallEvent> | Own<RefusalEvent> | Own<FailureEvent>
 
-/** What an event says of its call. */
+/** What an event says about its call. */
 function subjectOf({ operationId, path, about }: Call) {
   return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
 }
 
-/** What an event says of an error: never its message. */
+/** What an event says about an error: never its message. */
 function describe(error: unknown): Ending {
   const known = isEaasError(error) ? error : undefined
   const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering

@@ -1,4 +1,4 @@
-/** The service that the environment names, for a client that is told of none. */
+/** The service that the environment names, for a client without a `baseUrl`. */
 import { InvalidInputError } from '../errors.js'
 import { readBaseUrl } from './base-url.js'
 
@@ -14,7 +14,7 @@ export function environmentApiKey(): string {
   return fromEnvironment('EAAS_API_KEY')
 }
 
-/** Looked up at each request: what fills the environment may run after the module that makes the client. */
+/** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
 function fromEnvironment(name: string): string {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
   const value = process?.env?.[name]

@@ -1,4 +1,4 @@
-/** What a client tells its `onEvent`: names, ids and times, never a value, a key or a secret. */
+/** What a client passes to `onEvent`: names, ids and times, never a value, a key or a secret. */
 import type { OperationId } from '@eaas/protocol'
 import type { EaasErrorCode, ServiceProblem } from '../errors.js'
 
@@ -8,8 +8,8 @@ interface Called {
   /** The `id` of the key that the call is about; undefined where it is about none. */
   keyId: string | undefined
   /**
-   * Milliseconds, with fractions: of a call with all its attempts and the wait for its batch, of a retry the
-   * attempt that failed.
+   * Milliseconds, with fractions. For a call: all its attempts and the wait for its batch. For a retry: the attempt
+   * that failed.
    */
   durationMs: number
 }
@@ -53,8 +53,8 @@ export interface RetryEvent extends Called {
 }
 
 /**
- * A DEK at hand was used, so that no call was needed. One event for each value, or record of a model, that is
- * encrypted, and for each DEK that a call decrypts with.
+ * A DEK that the client already held was used, so no call was needed. One event for each value, or record of a model,
+ * that is encrypted, and for each DEK that a call decrypts with.
  */
 export interface HitEvent {
   type: 'hit'
@@ -90,8 +90,8 @@ export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent |
 export type Emit = (event: ClientEvent) => void
 
 /**
- * Makes a listener that never throws, nor rejects. Its first error is printed on the console, further ones
- * are not.
+ * Makes a listener that never throws or rejects. It prints the first error of `onEvent` on the console, and no later
+ * one.
  */
 export function createEmit(onEvent: (event: ClientEvent) => unknown): Emit {
   let isReported = false

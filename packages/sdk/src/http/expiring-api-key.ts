@@ -3,11 +3,11 @@
 import { InvalidInputError } from '../errors.js'
 import { microtasks, requestsAreIsolated } from '../waiting.js'
 
-/** A key is renewed in the last tenth of its life, but not more than this before its end. */
+/** A key is renewed in the last tenth of its life, but at most this long before its end. */
 const MAX_MARGIN_MS = 30_000
 /**
- * For so long a key is used even if it seems to have expired when it arrives, since the clock here may be
- * wrong. If the clock is right, the service refuses the key, and it is renewed.
+ * A key is used for this long even if it seems to have expired when it arrives, since the clock here may be wrong. If
+ * the clock is right, the service refuses the key, and it is renewed.
  */
 const MIN_USE_MS = 10_000
 
@@ -20,9 +20,7 @@ export interface ShortLivedApiKey {
   created_at?: string | undefined
 }
 
-/**
- * For so many milliseconds calls wait for a `fetchKey` that an earlier call started, which may never settle.
- */
+/** How long calls wait for a `fetchKey` that an earlier call started, which may never settle. */
 const PATIENCE_MS = 10_000
 
 /** A function for `apiKey` of `createClient`. */

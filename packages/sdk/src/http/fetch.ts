@@ -1,6 +1,4 @@
-/**
- * The part of `fetch` that the SDK uses, so small that undici's fetch and an application's own function fit.
- */
+/** The part of `fetch` that the SDK uses, small enough for undici's fetch and an application's own function to fit. */
 
 /** The options of a request, all plain values. */
 export interface FetchInit {

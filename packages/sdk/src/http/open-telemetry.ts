@@ -1,11 +1,11 @@
 /**
- * Spans of OpenTelemetry for calls of the service, by the API that the application hands over. So the package
- * needs nothing of OpenTelemetry, and a bundler finds no import that is not there.
+ * Spans of OpenTelemetry for calls of the service, through the API that the application passes. So the package does
+ * not depend on OpenTelemetry, and a bundler finds no missing import.
  */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import type { Call } from './calls.js'
 
-/** What is used of the module `@opentelemetry/api`. */
+/** The part of the module `@opentelemetry/api` that is used. */
 export interface OpenTelemetry {
   trace: {
     getTracer(name: string): { startSpan(name: string, options: { kind: number }): Span }
@@ -34,15 +34,16 @@ const ERROR = 2
 export type TraceHeaders = { traceparent?: string }
 
 /**
- * Runs a call within a span of its own, and gives it the header by which the service goes on with the trace.
- * Other headers of a propagator, such as baggage, are not sent: the application may have put anything there.
+ * Runs a call in its own span, and gives it the header with which the service continues the trace. Other headers of a
+ * propagator, such as baggage, are not sent: the application may have put anything there.
  */
 export async function withSpan<T>(
   { trace, context, propagation }: OpenTelemetry,
   { operationId }: Call,
   run: (headers: TraceHeaders) => Promise<T>,
 ): Promise<T> {
-  // Here, in what is loaded at the first call, as a missing API key is reported: pages download the client first.
+  // Checked here, in a part that is loaded at the first call, like a missing API key: pages download the client
+  // first.
   if (!trace?.getTracer) throw new InvalidInputError('openTelemetry must be the module @opentelemetry/api')
   const span = trace.getTracer('@eaas/sdk').startSpan(`eaas ${operationId}`, { kind: CLIENT })
   const within = trace.setSpan(context.active(), span)

@@ -2,7 +2,7 @@
 import { isWellFormed } from '@eaas/protocol'
 import { isObject, kindOf } from '../input.js'
 
-/** Shorter secrets are removed where they stand alone: within words they would damage any sentence. */
+/** Shorter secrets are removed only where they stand alone: removing them inside words would damage any sentence. */
 const MIN_SECRET = 4
 
 /** How deep nested causes are checked. */
@@ -42,10 +42,10 @@ function spell(secret: string): string[] {
 }
 
 /**
- * Returns what a fetch threw, so that it can be the `cause` of an error of the SDK. It is the error itself,
- * unless it may hold a secret: in a text, or in an object such as the request, which other libraries add to
- * their errors as a member, a getter or a method of the class. In that case it is a copy of name, message, code,
- * stack and causes, with the secrets removed.
+ * Makes what a fetch threw safe to be the `cause` of an error of the SDK. Returns the error itself, unless it may
+ * hold a secret: in a text, or in an object such as the request, which other libraries add to their errors as a
+ * member, a getter or a method of the class. In that case, returns a copy of its name, message, code, stack and
+ * causes, with the secrets removed.
  */
 export function causeOf(thrown: unknown, hidden: readonly string[]): unknown {
   try {
@@ -72,7 +72,7 @@ function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)
   while (owner && Object.getPrototypeOf(owner)) {
-    // From Node 26 on the platform's own class has functions under symbols too, by which Node copies it to a
+    // From Node 26 on, the platform's own class also has functions under symbols, with which Node copies it to a
     // worker.
     const isPlatforms = owner === globalThis.DOMException?.prototype
     for (const key of isPlatforms ? Object.getOwnPropertyNames(owner) : Reflect.ownKeys(owner)) {

@@ -1,7 +1,7 @@
 /**
- * Sends one call by ky, and checks the answer. ky makes the attempts and waits between them; it never holds a
- * header, a body or an answer, so that no error of it can show one. The deadline is `calls.ts`'s: it includes
- * the time that the API key takes, and ky's is per attempt.
+ * Sends one call with ky, and checks the answer. ky makes the attempts and waits between them; it never holds a
+ * header, a body or an answer, so none of its errors can show one. `calls.ts` sets the deadline: it includes the time
+ * to get the API key, whereas ky's is per attempt.
  */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
@@ -17,15 +17,16 @@ import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** The longest of a call whose row says `isLong`. */
+/** The longest answer of a call whose row says `isLong`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
 
 /**
- * Statuses of failures that may pass within seconds. Not 429: the server's quota lasts until the month ends, and
- * a budget for up to a minute or a day, which the error says. A broker's limit (`E_TOO_MANY_CALLS`) lasts for up to 60 s, which its Retry-After and the error's detail
- * state: that is longer than retries take, so the caller decides whether to wait.
+ * Statuses of failures that may pass within seconds. Not 429, which lasts longer than retries take, so the caller
+ * decides whether to wait: the server's quota lasts until the month ends, a budget for up to a minute or a day, as
+ * the error says, and a broker's limit (`E_TOO_MANY_CALLS`) for up to 60 s, as its Retry-After and the error's detail
+ * state.
  */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
@@ -36,7 +37,7 @@ const ANSWERS: Partial<Record<OperationId, wire.Answer>> = { ...wire.ANSWERS, ..
 export interface SendOptions {
   /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */
   apiKey: string | undefined
-  /** By which the service goes on with the caller's trace. */
+  /** With which the service continues the caller's trace. */
   trace?: TraceHeaders
   fetch: Fetch | undefined
   /** How often a repeatable call is tried again. */
@@ -47,7 +48,7 @@ export interface SendOptions {
   onRetry(failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
 }
 
-/** Returns the spellings of all that no error may show. An error alone calls it. */
+/** Returns the spellings of everything that no error may show. Called only for an error. */
 type Spellings = () => readonly string[]
 
 interface RawAnswer {
@@ -83,11 +84,10 @@ export async function send<Id extends OperationId>(
 }
 
 /**
- * Sends a call, and sends it again after a failure that may pass or without an answer, if its row in `ROUTES`
- * is repeatable. Returns the last answer. Waits a random time before the next attempt: up to 100 ms after the
- * first, up to twice as long after each further one, up to 2 s at most. It is random also at that limit, so
- * that clients that failed together do not come back together. Ignores Retry-After, which could delay a
- * caller for an hour.
+ * Sends a call, and sends it again after a failure that may pass or without an answer, if its row in `ROUTES` is
+ * repeatable. Returns the last answer. Waits a random time before the next attempt: up to 100 ms after the first, up
+ * to twice as long after each further one, up to 2 s at most. It is random even at that limit, so that clients that
+ * failed together do not retry together. Ignores Retry-After, which could delay a caller for an hour.
  *
  * @throws what the last attempt threw, or the signal's reason
  */
@@ -121,7 +121,7 @@ async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawA
         methods: [call.method],
         delay: (attempt) => Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS),
         jitter: true,
-        // An error of the SDK means that another attempt would fail alike.
+        // An error of the SDK means that another attempt would fail the same way.
         shouldRetry: ({ error }) => !isEaasError(error),
       },
     })
@@ -192,7 +192,7 @@ async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> 
 function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, secrets: Spellings): Answer<Id> {
   const { status, contentType } = answer
   const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
-  // With `alsoStatus` comes an answer, or a problem.
+  // A response with `alsoStatus` has an answer or a problem.
   const succeeded = isSuccess(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
   if (call.status === 204 && status === 204 && answer.text === '') return undefined as Answer<Id>
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
@@ -293,7 +293,8 @@ function assertAbout(call: Call, value: unknown, status: number): void {
 
 /** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
-  // Made printable before secrets are looked for, which it might join, and once more for a character cut in half.
+  // Made printable before secrets are hidden, since that may create the spelling of one, and again because slicing
+  // may cut a character in half.
   return toPrintable(hide(toPrintable(text), secrets()).slice(0, MAX_TEXT))
 }
 

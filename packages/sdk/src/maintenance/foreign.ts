@@ -1,4 +1,4 @@
-/** What other libraries stored, told by how it begins: it must not be sealed as if it were plaintext. */
+/** Detects what other libraries stored by how it begins: it must not be sealed as if it were plaintext. */
 import { spellingsOf } from '../records/spellings.js'
 
 interface Library {
@@ -10,8 +10,8 @@ interface Library {
 }
 
 /**
- * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm
- * suite (0014 to 0378; 0478 or 0578). Blanks and quotes may stand before each where text was pasted.
+ * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014
+ * to 0378; 0478 or 0578). Blanks and quotes may precede each where text was pasted.
  */
 const LIBRARIES = {
   cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
@@ -24,14 +24,14 @@ const LIBRARIES = {
 } as const satisfies Record<string, Library>
 
 /**
- * Returns a value as its library writes it, however it was moved; undefined where it begins as no value of
- * the library. One that was cut is of its form no more.
+ * Returns a value as its library writes it, without the encodings around it; undefined if it does not begin like a
+ * value of the library. A truncated one no longer has the library's form.
  */
 export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
   return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }
 
-/** Returns the library whose values begin as this one. */
+/** Returns the library whose values begin like this one. */
 export function findLibrary(stored: unknown): Library | undefined {
   const texts = spellingsOf(stored)
   return Object.values(LIBRARIES).find(({ beginning }) => texts.some((text) => beginning.test(text)))

@@ -1,4 +1,4 @@
-/** In which form each value of a row is stored, told without opening it, and the counts of a table. */
+/** The form in which each value of a row is stored, found without opening it, and the counts of a table. */
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -12,8 +12,7 @@ import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 
 /**
- * How many values of a field are stored in which form. Those of `oldVersion` and `formerKey` are among `v1`
- * and `v2`.
+ * How many values of a field are stored in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`.
  */
 export interface FieldCounts {
   /** Null or absent. */
@@ -29,8 +28,8 @@ export interface FieldCounts {
   /** Under one of the model's `formerKeyIds`. */
   formerKey: number
   /**
-   * Looks like an envelope, and is damaged, or under a key that is not the model's. Or the column around a field
-   * such as `profile.email` holds no object: a value may be in there.
+   * Looks like an envelope, but is damaged or under a key that is not the model's. Or the column of a field such as
+   * `profile.email` does not hold an object: a value may be in there.
    */
   unreadable: number
 }
@@ -42,9 +41,9 @@ export interface IndexCounts {
   present: number
   /** Null, although the fields have values: a search does not find the row. */
   missing: number
-  /** No value of an index. */
+  /** Not a value of an index. */
   other: number
-  /** Another index than the fields give now; counted only where rows are opened. */
+  /** Differs from the index that the fields give now; counted only where rows are opened. */
   wrong: number
 }
 
@@ -52,12 +51,12 @@ export interface IndexCounts {
 export interface TableCounts {
   rows: number
   /**
-   * The rows in which something is to do, whatever the work: a value or an index that is not as the model
-   * stores it now. And the `oldIndexKeys`.
+   * The rows that still need some kind of work: a value or an index is not as the model stores it now. Includes the
+   * `oldIndexKeys`.
    */
   left: number
   /**
-   * The model's index keys that an old version of their key wrapped. `rewrapIndexKey` of a client renews the text of
+   * The model's index keys that an old version of their key wrapped. A client's `rewrapIndexKey` renews the text of
    * one; no work on rows does.
    */
   oldIndexKeys: number
@@ -73,7 +72,7 @@ interface Found {
 
 /** What was found in a row. */
 export interface RowForms {
-  /** The row's seal, which is all that a row without values has; undefined where the model seals no row as a whole. */
+  /** The row's seal, which is all that a row without values has; undefined if the model does not seal whole rows. */
   seal: Found | undefined
   /** By the field's name. */
   fields: ReadonlyMap<string, Found>
@@ -161,7 +160,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
     const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
     const isOld = isWrappedByOld(parts, versions)
-    // What lacks the client's secret is sealed again, as what is under a former key.
+    // A value that lacks the client's secret is sealed again, like one under a former key.
     const lacksSecret = definition.hasSecret && commitment !== undefined && !parts.needsSecret
     return found(commitment ? 'v2' : 'v1', isOld, lacksSecret || key_id !== definition.keyOf({}, 0))
   } catch (error) {

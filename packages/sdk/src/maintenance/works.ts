@@ -17,9 +17,9 @@ import { findLibrary } from './foreign.js'
 import { isOldVersion, isUnreadable, isUnsealed, lacksIndex, type RowForms, type TableCounts } from './forms.js'
 
 /**
- * Turns what a column holds that is no envelope into the plaintext of its field. `row` has the columns of the
- * model as they were read, those of `bind` too: compare with it what the other library bound the value to.
- * What it throws, but an error of the SDK, is not shown.
+ * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the
+ * model as they were read, including those of `bind`: compare with them what the other library bound the value to.
+ * Whatever it throws is hidden, except an error of the SDK.
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
@@ -40,14 +40,14 @@ export interface FoundRow {
   forms: RowForms
 }
 
-/** What is to do with a row. */
+/** What to do with a row. */
 export type Outcome = { status: 'changed'; to: Row } | { status: 'current' } | { status: 'failed'; error: EaasError }
 
 /** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
 export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
 
 const CURRENT: Outcome = { status: 'current' }
-/** What is about one row. Any other error would come for all others too, so it ends the run. */
+/** Errors about one row. Any other error would repeat for all other rows, so it ends the run. */
 const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]
 
 export const WORKS = {
@@ -60,10 +60,7 @@ export const WORKS = {
   open: openAll,
 } as const satisfies Record<string, Work>
 
-/**
- * Opens the rows that are sealed, and adds to the counts those that do not open and indexes that do not fit.
- * Changes none.
- */
+/** Opens the sealed rows, and counts those that do not open and indexes that do not match. Changes nothing. */
 async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, counts } = shop
   const isOpenable = ({ forms }: FoundRow) => !isUnsealed(definition, forms) || isUnreadable(forms)
@@ -86,8 +83,8 @@ async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promi
 }
 
 /**
- * Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack
- * only these.
+ * Seals the rows that have a value not sealed as the model seals it, and writes the indexes of rows that lack only
+ * those.
  */
 async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition } = shop
@@ -117,8 +114,8 @@ async function sealAgain(
   const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
-    // A closed key that seals ends the run: all rows of the page failed with it. One that only opens fails
-    // its own rows, in `openEach`.
+    // A closed key ends the run if it seals: all rows of the page failed with it. If it only opens, it fails its own
+    // rows, in `openEach`.
     if (isEaasError(row) && row.code === 'E_API') throw row
     if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
     else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
@@ -178,7 +175,10 @@ function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
   return undefined
 }
 
-/** Makes indexes anew. A row with a seal is sealed again where one differs, since the seal is made of them. */
+/**
+ * Computes indexes again. If the model seals rows, a row whose index differs is sealed again, since its seal covers
+ * the indexes.
+ */
 async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const outcomes = await writeIndexes(shop, found)
   if (!shop.definition.rowSeal || dry) return outcomes
@@ -187,7 +187,7 @@ async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean
   return found.map((one, at) => again[changed.indexOf(one)] ?? outcomes[at] ?? CURRENT)
 }
 
-/** Makes the indexes of rows anew, and writes those that differ. No value is sealed. */
+/** Computes the indexes of rows again, and writes those that differ. Seals no value. */
 async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
@@ -207,8 +207,8 @@ async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise
 }
 
 /**
- * Renews wrapped keys of old versions. Values that are not sealed stay so. A row that cannot be read fails: were it
- * `current`, an old version could be destroyed that it still needs.
+ * Renews wrapped keys of old versions. Values that are not sealed stay so. A row that cannot be read fails: if it
+ * were `current`, an old version that it still needs could be destroyed.
  */
 async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
@@ -232,7 +232,7 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-/** Reads the envelopes of a row as `rewrapRows` does, without the service: what it would fail fails. */
+/** Reads the envelopes of a row as `rewrapRows` does, without the service: fails the same rows. */
 function tryReading(definition: Definition, { row }: FoundRow): Outcome {
   const read = attempt(() => readJobs(definition, copyStored(definition, row, 0), 0))
   return isEaasError(read) ? failRowOrThrow(read) : { status: 'changed', to: {} }
@@ -243,20 +243,18 @@ interface OpenedRow {
   plain: Row
 }
 
-/** Reads opened rows as the model reads what it seals; an error in place of each that it refuses. */
+/** Reads opened rows as the model reads rows to seal, with an error in place of each row that it refuses. */
 function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
   const plain = opened.map(({ plain }) => plain)
   const read = [...readEach(definition, plain, [...opened.keys()])]
   return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
 }
 
-/**
- * Opens rows, after the readers have read what is no envelope. Rows that do not open have their outcome then.
- */
+/** Opens rows, after the readers have read values that are not envelopes. Rows that fail have an outcome then. */
 async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   const outcomes = new Map<FoundRow, Outcome>()
   const readable: { one: FoundRow; row: Row }[] = []
-  // At once, so that a reader that calls a service can send them together.
+  // All at once, so that a reader that calls a service can send them together.
   const read = await Promise.all(found.map((one) => readForeign(shop, one)))
   for (const [at, one] of found.entries()) {
     const row = read[at] ?? one.row
@@ -277,8 +275,8 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
 }
 
 /**
- * Replaces what is no envelope by what its reader reads. Returns an error where the model does not accept a
- * value in its form.
+ * Replaces values that are not envelopes by what their readers return. Returns an error where the model does not
+ * accept a value in its form.
  */
 async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
   const values: [Path, unknown][] = []
@@ -322,7 +320,7 @@ async function readOne(
   { stored, row }: { stored: unknown; row: Row },
   place: RecordPlace,
 ): Promise<unknown> {
-  if (typeof stored === 'symbol') return undefined // what a table could not represent
+  if (typeof stored === 'symbol') return undefined // a value that the table could not represent
   try {
     return await reader(stored, row)
   } catch (error) {
@@ -333,18 +331,18 @@ async function readOne(
 }
 
 /**
- * Returns the outcome of a row that failed. @throws the error where it would come for rows of other keys too,
- * so that it ends the run
+ * Returns the outcome of a row that failed. @throws the error, which ends the run, if it would also affect rows of
+ * other keys
  */
 function failRowOrThrow(error: EaasError): Outcome {
   if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
   throw error
 }
 
-/** The problems of a key, or of a version of it, that opens nothing, or not now. */
+/** The problems of a key, or of a version of it, that does not open, now or ever. */
 const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
 
-/** Tells whether a key, or a version of it, opens nothing, or not now: that is about the rows under it. */
+/** Tells whether a key, or a version of it, does not open, now or ever: that concerns only the rows under it. */
 function isClosedKey(error: EaasError): boolean {
   return error.code === 'E_API' && CLOSED.includes(error.problem)
 }

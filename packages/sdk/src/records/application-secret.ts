@@ -6,20 +6,20 @@ import { DecryptionError } from '../errors.js'
 import { isPromise, type Soon, use } from '../waiting.js'
 import type { GivenSecrets } from './secret-options.js'
 
-/** What a client, or a call of the offline entry, has of them. */
+/** The secrets of a client, or of a call of the offline entry. */
 export interface Secrets {
-  /** The first one seals, each opens. Empty where there is none. */
+  /** The first one seals, each of them opens. Empty if there is none. */
   list: readonly Secret[]
-  /** Whether what was sealed without a secret opens although there is one. */
+  /** Whether values that were sealed without a secret open even though there is one. */
   acceptWithout: boolean
 }
 
-/** Takes over the copies of secrets, which their holder releases. */
+/** Takes over copies of secrets, which the holder releases. */
 export function holdSecrets({ list, acceptWithout }: GivenSecrets): Secrets {
   return { list: list.map(createSecret), acceptWithout }
 }
 
-/** The flag of what is sealed with this secret. */
+/** The flag of a value that is sealed with this secret. */
 export function flagOf(secret: Secret | undefined): SecretFlag {
   return secret ? { needsSecret: true } : {}
 }

@@ -4,16 +4,16 @@ import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
 
-/** So many values are hashed at a time: a few full requests. */
+/** How many values are hashed at a time: a few full requests. */
 const BLOCK_HASHES = 4_000
 
-/** How the texts begin that models make of names and values (index-texts.md 2). */
+/** How the texts that models make of names and values begin (index-texts.md 2). */
 const MADE_TEXT = /^eaas\/(?:index|compound)\//
 const COLON = 0x3a
 
 /**
- * Refuses a value that cannot be hashed as it is, or whose hash would be that of other values in an index of
- * a model. @throws InvalidInputError
+ * Refuses a value that cannot be hashed as it is, or whose hash would equal that of other values in an index of a
+ * model. @throws InvalidInputError
  */
 export function assertHashedAsItIs(value: unknown, place?: RecordPlace): void {
   assertHashable(value, place)
@@ -36,7 +36,7 @@ export async function hashEach(
   return hashes
 }
 
-/** The values of which a model made a text (index-texts.md 2). */
+/** The values from which a model made a text (index-texts.md 2). */
 function valuesIn(text: string): string[] {
   if (!MADE_TEXT.test(text)) return []
   const values: string[] = []
@@ -58,10 +58,7 @@ interface HashColumn {
   kind?: string
 }
 
-/**
- * Refuses a record whose column for an index holds anything else, which would be overwritten. @throws
- * InvalidInputError
- */
+/** Refuses a record whose index column holds anything else, which would be overwritten. @throws InvalidInputError */
 export function assertIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(

@@ -1,6 +1,4 @@
-/**
- * What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress.
- */
+/** What calls on many rows, of records and of models, share: blocks, the DEKs of a block, rests and progress. */
 
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
 import type { EncryptDeks, Wrap } from '../deks/encrypt-deks.js'
@@ -16,7 +14,7 @@ import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 import type { Rewrap } from './rewrapping.js'
 
-/** So many records are decoded at a time, so that memory does not grow with the list. */
+/** How many records are decoded at a time, so that memory does not grow with the list. */
 export const BLOCK_RECORDS = 1_000
 
 /** The progress of a call on many records, in records. */
@@ -31,7 +29,7 @@ interface Report {
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-/** What seals and opens for one client. `parts.ts` puts it together. */
+/** The parts that seal and open for one client. `parts.ts` puts them together. */
 export interface RecordsDeps {
   wrap: Wrap
   rewrap: Rewrap
@@ -107,14 +105,14 @@ export interface OpenJob {
   parts: OpenableParts
   /** The name of its DEK. */
   dek?: string
-  /** Set where it was opened already, to check its DEK. */
+  /** Set if it was already opened to check its DEK. */
   plaintext?: Uint8Array
 }
 
 /** How the jobs of a block are opened. */
 export interface Opening<J extends OpenJob> extends Report {
   pace: Pace
-  /** What `onProgress` is told before the job is opened. */
+  /** What `onProgress` receives before the job is opened. */
   progressOf(job: J): Progress
   /** Takes the plaintext of a job. An error of the SDK that it throws goes to `fail`. */
   take(job: J, plaintext: Uint8Array): void
@@ -125,7 +123,7 @@ export interface Opening<J extends OpenJob> extends Report {
 /** The DEKs that were unwrapped so far, by their names. */
 type Deks = Map<string, Secret>
 
-/** Runs a task for each block of so many records, and releases the DEKs that it had unwrapped. */
+/** Runs a task for each block of records, and releases the DEKs that were unwrapped. */
 export async function eachBlock(count: number, task: (start: number, deks: Deks) => Promise<void>): Promise<void> {
   const deks: Deks = new Map()
   try {
@@ -136,8 +134,8 @@ export async function eachBlock(count: number, task: (start: number, deks: Deks)
 }
 
 /**
- * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one
- * request; what is refused fails the jobs that need it.
+ * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one request; a
+ * refused one fails the jobs that need it.
  */
 export async function openBlock<J extends OpenJob>(
   deps: RecordsDeps,
@@ -224,7 +222,7 @@ export async function restAndReport(
   onProgress?.(progress)
 }
 
-/** Returns an error that fails some values alone. @throws any other: that of an abort, or none of the SDK */
+/** Returns an error that fails some values alone. @throws any other error: of an abort, or not of the SDK */
 export function failureOf(error: unknown): EaasError {
   if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
   return error

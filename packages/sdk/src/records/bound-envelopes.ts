@@ -24,9 +24,7 @@ import { flagOf, type Secrets, secretsFor, tryEach, withMixed } from './applicat
 
 declare const demanded: unique symbol
 
-/**
- * The parts of an envelope of which `demandContext` made sure that it has the format that its reader demands.
- */
+/** The parts of an envelope that `demandContext` found to have the format that the caller demands. */
 export interface OpenableParts extends SealedParts, WrappedFor {
   readonly [demanded]: true
   /** The AAD, of format v2. */
@@ -55,13 +53,13 @@ export function readFormatAad(
   return envelope === 1 ? undefined : readContext(keyId, context, place)
 }
 
-/** Runs what reads a context. @throws InvalidInputError when it is not one */
+/** Runs a function that reads a context. @throws InvalidInputError when it is not one */
 export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uint8Array {
   try {
     return read()
   } catch (error) {
     const hint = 'Pass a flat object of strings.'
-    // Another error is one of a getter, and may quote the value.
+    // Any other error comes from a getter, and may quote the value.
     const message = error instanceof FormatError ? error.message : 'context cannot be read: a getter or a Proxy throws'
     throw new InvalidInputError(message, hint, place)
   }
@@ -71,8 +69,8 @@ export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uin
  * Returns the parts of an envelope that may be opened.
  *
  * @throws InvalidInputError when the context is not one
- * @throws DecryptionError for another key; where a context is demanded and the envelope has format v1, the same
- * error as for another context
+ * @throws DecryptionError for another key; for format v1 where a context is demanded, the same error as for another
+ * context
  */
 export function demandContext(
   parts: SealedParts,
@@ -85,22 +83,19 @@ export function demandContext(
   return wrappedFor(demandAad(parts, { aad, acceptUnbound }, place), () => usesIn(context))
 }
 
-/** Refuses what was sealed under another key than a reader takes. @throws DecryptionError */
+/** Refuses an envelope that was sealed under a key that the caller does not accept. @throws DecryptionError */
 export function assertKeyOf({ key_id }: WrappedKey, keyIds: readonly string[] | undefined, place?: RecordPlace): void {
   if (!keyIds || keyIds.includes(key_id)) return
   throw foreignKey(key_id, 'one of keyIds', 'Name its key in `keyIds`, or restore the envelope.', place)
 }
 
-/** The error of what was sealed under another key than its reader takes. */
+/** The error for an envelope that was sealed under a key that the caller does not accept. */
 export function foreignKey(key_id: string, expected: string, hint: string, place?: RecordPlace): DecryptionError {
   const message = `could not decrypt: encrypted under the key ${key_id}, which is not ${expected}`
   return new DecryptionError(place, { message, hint })
 }
 
-/**
- * As `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other
- * format.
- */
+/** Like `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other format. */
 export function demandAad(
   parts: SealedParts,
   {

@@ -1,6 +1,6 @@
 /**
- * What the entries for streams and for calls without a promise share with a client: its engine and its DEKs.
- * Not public: no release promises to keep it.
+ * What the entries for streams and for synchronous calls share with a client: its engine and its DEKs. Not public: no
+ * release promises to keep it.
  */
 
 import { InvalidInputError } from '../errors.js'

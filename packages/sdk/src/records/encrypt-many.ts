@@ -39,8 +39,8 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
    */
   optional?: readonly NoInfer<F>[] | undefined
   /**
-   * Binds each field: it then decrypts with the same context only. Without it, fields can be exchanged
-   * unnoticed. Refused where it is undefined, as a forgotten variable is.
+   * Binds each field: it then decrypts only with the same context. Without it, fields can be exchanged unnoticed. An
+   * explicit `undefined` is refused, since it is usually a forgotten variable.
    */
   context?: ContextOf<R, F>
   /** The format of the envelopes: 2 by default, or 1, which clients in other languages read. */
@@ -106,7 +106,7 @@ export async function encryptMany(
       if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const out = rows[at] ?? {}
       const own = dekOf(at)
-      // All of them before the first value is replaced: the function may read any member of the record.
+      // All of them before the first value is replaced: the function `context` may read any member of the record.
       const aads = placed.map(({ name }) => aadAt(out, { index: at, field: name }))
       for (const { name, path } of indexed) {
         const value = getAt(out, path)

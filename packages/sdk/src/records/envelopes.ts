@@ -35,7 +35,7 @@ export interface EnvelopesOptions {
   secrets: Secrets
 }
 
-/** Bytes to seal, and the AAD that binds them, without which they are sealed to format v1. */
+/** Bytes to seal, and the AAD that binds them; without it they are sealed to format v1. */
 export interface Plaintext {
   bytes: Uint8Array
   aad: Uint8Array | undefined
@@ -44,9 +44,7 @@ export interface Plaintext {
 /** Makes the last value of a record from the envelopes of the others. */
 export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 
-/**
- * Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise.
- */
+/** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
 export interface Envelopes {
   /** The application's, for streams and index keys. */
   readonly secrets: Secrets
@@ -65,7 +63,7 @@ export interface Envelopes {
    */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
   /**
-   * Seals the values of one record under one DEK, and behind them what `seal` makes of their envelopes: the seal of
+   * Seals the values of one record under one DEK, and after them what `seal` makes of their envelopes: the seal of
    * the row.
    */
   sealAll(
@@ -83,7 +81,7 @@ export interface Envelopes {
 }
 
 /**
- * Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be
+ * Makes the functions that seal and open single values. @throws InvalidInputError when the engine is known to be
  * unavailable
  */
 export function createEnvelopes(options: EnvelopesOptions): Envelopes {
@@ -169,8 +167,8 @@ interface SealOptions extends Format {
 }
 
 /**
- * Seals bytes as `encrypt` of a client does, which the caller may change afterwards where the DEK is the shared one. @throws
- * InvalidInputError for a wrong context
+ * Seals bytes as `encrypt` of a client does. If the DEK is the shared one, the caller may change them afterwards.
+ * @throws InvalidInputError for a wrong context
  */
 export function sealOne(
   { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,

@@ -1,6 +1,6 @@
 /**
- * The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records
- * have them; what each is bound to.
+ * The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records have them,
+ * and finds what each is bound to.
  */
 import type { Context } from '@eaas/protocol'
 

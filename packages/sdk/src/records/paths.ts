@@ -2,11 +2,11 @@
 import { InvalidInputError } from '../errors.js'
 import { isName, isObject, type Row, valueIn } from '../input.js'
 
-/** A field's name cut at its dots. */
+/** A field's name split at its dots. */
 export type Path = readonly string[]
 
 /**
- * Refuses paths with an empty name, or with brackets, by which other libraries name elements of lists.
+ * Refuses paths with an empty name, or with brackets, which other libraries use for elements of lists.
  * @throws InvalidInputError
  */
 export function assertFieldPath(name: string, path: Path): void {
@@ -62,7 +62,7 @@ export function putAt(row: Row, path: Path, value: unknown): void {
   parent[path.at(-1) ?? ''] = value
 }
 
-/** Refuses fields of which one lies inside another. @throws InvalidInputError */
+/** Refuses fields if one lies inside another. @throws InvalidInputError */
 export function assertNoneInside(fields: readonly { name: string; path: Path }[]): void {
   const inside = fieldInside(fields)
   if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} is inside another field`)

@@ -11,7 +11,7 @@ import { assertPath, isRecord } from './plain-rows.js'
 /** Shorter names with two letters swapped are often two names. */
 const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
-/** Longer names are no other spelling of one that somebody wrote. */
+/** Longer names are not misspellings of a name that a person wrote. */
 const MAX_NAME = 128
 /** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5

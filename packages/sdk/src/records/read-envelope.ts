@@ -31,17 +31,14 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedPart
   )
 }
 
-/**
- * Returns the object of an envelope in any form. Whether its fields are right is not checked. @throws
- * InvalidInputError on other text
- */
+/** Returns the object of an envelope in any form. Does not check its fields. @throws InvalidInputError on other text */
 export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
   const read = () => (isText(envelope) ? encodeSealed(decodeEnvelopeText(envelope)) : parseEnvelope(envelope))
   return reading(place, read) as Row
 }
 
 /**
- * Returns a stored envelope with another wrapped key, in the form that it has: an object, its text, or JSON as text.
+ * Returns a stored envelope with another wrapped key, in the same form: an object, its text, or JSON as text.
  * @throws InvalidInputError where it has no text
  */
 export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
@@ -55,13 +52,13 @@ export function textOf(parts: SealedParts): string {
   return reading(undefined, () => encodeEnvelopeText(parts))
 }
 
-/** Whether a stored envelope can only be its text; JSON is an object. */
+/** Whether a stored envelope can only be its text: JSON would begin with `{`. */
 export function isText(envelope: unknown): envelope is string {
   return typeof envelope === 'string' && !envelope.startsWith('{')
 }
 
 function parseEnvelope(envelope: unknown): unknown {
-  // Spread, as code that stores it does, so that members of a class do not count.
+  // Spread, like the code that stores it does, so that members of a class do not count.
   if (typeof envelope !== 'string') return typeof envelope === 'object' ? envelope && { ...envelope } : envelope
   try {
     return JSON.parse(envelope)

@@ -7,9 +7,9 @@ import type { Binary } from '../input.js'
 import type { StoredEnvelope } from './read-envelope.js'
 
 /**
- * The same type, which editors and declarations print by its members, and not by the types that it is made
- * from. Public types use it within `[R] extends [unknown] ? … : never`: as long as `R` is not known, in an
- * application's generic function, they are printed by their names, since such a type has no members yet.
+ * The same type, which editors and declarations print with its members instead of the types that it is made from.
+ * Public types use it within `[R] extends [unknown] ? … : never`: while `R` is not known, in an application's generic
+ * function, they are printed by name, since such a type has no members yet.
  */
 export type Show<T> = { [K in keyof T]: T[K] } & {}
 

@@ -1,4 +1,7 @@
-/** Reads the application's secrets from options. Apart from what uses them, which clients load with their first call. */
+/**
+ * Reads the application's secrets from options. Separate from the code that uses them, which clients load at their
+ * first call.
+ */
 import { APPLICATION_SECRET_BYTES, asBytes, isZero } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertFlag, assertGiven } from '../input.js'
@@ -6,15 +9,15 @@ import { assertFlag, assertGiven } from '../input.js'
 /** The options by which secrets are passed. */
 export interface SecretOptions {
   /**
-   * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: what was sealed
-   * with it does not open without it, whatever the service, a proxy and the database know together. A list while it
-   * is changed: the first one seals, each opens. If it is lost, so is the data. Refused where it is undefined, as a
-   * forgotten variable is.
+   * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
+   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while
+   * you change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
+   * refused, since it is usually a forgotten variable.
    */
   secret?: Uint8Array | readonly Uint8Array[]
   /**
-   * `true` also opens what was sealed without a secret, format v1 included: for a migration, since the service could
-   * have sealed it.
+   * `true` also opens values that were sealed without a secret, format v1 included: for a migration, since the
+   * service could have sealed them.
    */
   acceptWithoutSecret?: boolean | undefined
 }
@@ -22,11 +25,11 @@ export interface SecretOptions {
 /** Copies of the secrets that were passed, the first of which seals. */
 export interface GivenSecrets {
   list: readonly Uint8Array[]
-  /** As `acceptWithout` of `Secrets`. */
+  /** Like `acceptWithout` of `Secrets`. */
   acceptWithout: boolean
 }
 
-/** Copies the secrets, which their caller zeroes. @throws InvalidInputError when one is not 32 bytes, or zero */
+/** Copies the secrets, which the caller zeroes. @throws InvalidInputError when one is not 32 bytes, or zero */
 export function readSecrets(options: SecretOptions): GivenSecrets {
   assertGiven(options, ['secret'])
   const { secret, acceptWithoutSecret } = options

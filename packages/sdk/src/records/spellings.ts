@@ -9,15 +9,14 @@ import { readBinary } from '../input.js'
 // twice, or text was pasted. Hex without `\x` has a least length, since telephone numbers are hex too.
 const HEX = /^([\s\p{C}"'[\\]*)(?:\\x|(?=[\da-f]{20}))([\da-f]+)/iu
 const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
-/** Stands where something was left out, so that no strict reader takes what is left. */
+/** Marks where something was left out, so that no strict reader accepts the rest. */
 const CUT = '…'
 /** Bytes as text as bytes as JSON, at most. */
 const MAX_LAYERS = 4
 
 /**
- * Returns what a value is, and what it is once the encodings around it are taken off, one by one: bytes in
- * canonical base64, and as text of one character for each byte. What was cut or altered is returned as far as
- * it can be read.
+ * Returns a value as it is, and after removing each encoding around it, one by one: bytes in canonical base64, and as
+ * text of one character for each byte. A truncated or altered value is returned as far as it can be read.
  */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []
@@ -43,7 +42,7 @@ function parseString(text: string): string | undefined {
     const parsed: unknown = /^\s*"/.test(text) ? JSON.parse(text) : undefined
     return typeof parsed === 'string' ? parsed : undefined
   } catch {
-    return undefined // cut, or no JSON
+    return undefined // truncated, or not JSON
   }
 }
 
@@ -61,7 +60,7 @@ function decode(text: string): { bytes: Uint8Array; isWhole: boolean } | undefin
       const bytes = hex ? decodeHex(some.toLowerCase()) : decodeBase64(some)
       return { bytes, isWhole: isWhole && some === digits }
     } catch {
-      // Its last group is not canonical, which the second turn leaves out.
+      // Its last group is not canonical; the second attempt leaves that group out.
     }
   }
   return undefined

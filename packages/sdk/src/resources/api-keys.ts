@@ -22,14 +22,14 @@ export interface ApiKeyChanges {
   /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
   allowed_ips?: readonly string[] | null | undefined
   /**
-   * The only keys that it may use, list and manage: ids, and folders of names, where `customers/*` is each key
-   * whose name begins with `customers/`. `null` is all, and an empty list none.
+   * The only keys that it may use, list and manage: ids, and folders of names, where `customers/*` is each key whose
+   * name begins with `customers/`. `null` means all, an empty list none.
    */
   keys?: readonly string[] | null | undefined
   /**
-   * How many values it may open (`unwrap`) and hash in a minute and in a day, of UTC: above, calls are refused with
-   * `E_API` of status 429, or, with `when_over: 'expire'`, it expires until somebody sets `expires_at`. `null` is as
-   * many as it likes. Not for one that holds `api_keys:manage` or `keys:export`.
+   * How many values it may open (`unwrap`) and hash in a minute and in a day, of UTC. Beyond that, calls are refused
+   * with `E_API` of status 429 or, with `when_over: 'expire'`, it expires until `expires_at` is set. `null` means no
+   * limit. Not for an API key that holds `api_keys:manage` or `keys:export`.
    */
   budgets?: Budgets | null | undefined
 }

@@ -30,7 +30,7 @@ export interface EntryFilter {
   action?: Action | undefined
   /**
    * Only entries of this actor, such as the id of an API key. For this filter and the next three the service reads
-   * each entry of the range: of a long log, name times or `after_id`.
+   * each entry of the range: for a long log, also give times or `after_id`.
    */
   actor?: string | undefined
   /** Only entries of calls that named this end user. */
@@ -101,7 +101,7 @@ export default function createAudit(http: Http): Audit {
       for (let offset = 0; ; offset += MAX_LISTED_ENTRIES) {
         const page = { ...options, order, limit: MAX_LISTED_ENTRIES }
         const { logs, total } = await list(isAscending ? { ...page, after_id: last } : { ...page, after_id, offset })
-        // Newest first, entries that are added meanwhile move those that were seen to this page.
+        // Newest first: entries that are added meanwhile push ones that were seen onto this page.
         const more = logs.filter(({ id }) => follows(id, last))
         const isWhole = logs.length === MAX_LISTED_ENTRIES
         const isStuck = isWhole && more.length === 0 && total <= known

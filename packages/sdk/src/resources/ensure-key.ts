@@ -52,7 +52,7 @@ function active(key: Key): Key {
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
-/** Says what an API key needs that may not look keys up: it may still encrypt and decrypt. */
+/** Says what an API key needs if it may not look keys up: it may still encrypt and decrypt. */
 function explainRights(error: unknown): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
   const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'

@@ -52,10 +52,10 @@ export interface Keys {
    */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
   /**
-   * Creates 1 to 1,000 keys in one request, such as one for each person whose data shall be erasable. Needs
+   * Creates 1 to 1,000 keys in one request, such as one for each person whose data must be erasable. Needs
    * `keys:create`; one audit entry for each. A name that is taken fails its own key only, with `E_API` and
-   * `problem: 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an
-   * `E_NETWORK` or `E_TIMEOUT`, check with `list` which it was.
+   * `problem: 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an `E_NETWORK` or
+   * `E_TIMEOUT`, check with `list` which it was.
    *
    * @throws InvalidInputError naming the first invalid name, before the network is used
    * @example
@@ -83,9 +83,8 @@ export interface Keys {
   /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
   get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
   /**
-   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs
-   * `keys:rotate`. A key that is not active, or has over 100 versions of which 60 are of the last hour: `E_API`
-   * with status 409.
+   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs `keys:rotate`. A
+   * key that is not active, or has 100 versions or more, 60 of them from the last hour: `E_API` with status 409.
    */
   rotate(keyId: string, options?: CallOptions): Promise<Key>
   /**
@@ -95,8 +94,8 @@ export interface Keys {
   setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
   /**
    * Sets the oldest version of a key that still opens, 1 to the current one: wrapped keys of older versions are
-   * refused with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients that hold a DEK use
-   * it until its age. Needs `keys:destroy`.
+   * refused with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients that hold a DEK use it
+   * until its age limit. Needs `keys:destroy`.
    */
   update(keyId: string, changes: { min_unwrap_version: number }, options?: CallOptions): Promise<Key>
   /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
@@ -113,9 +112,9 @@ export interface Keys {
   /** Cancels a destruction that is still waiting; the key is disabled again. Needs `keys:destroy`. */
   cancelDestruction(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Destroys a version of a key for good: what it wrapped can never be opened again. The oldest one that is left,
-   * once it was closed for the service's waiting period: `update` sets `min_unwrap_version` above it. Otherwise
-   * `E_API` with status 409, whose message says from when on. Needs `keys:destroy`.
+   * Destroys a version of a key for good: what it wrapped can never be opened again. It must be the oldest one left,
+   * and closed for the service's waiting period: `update` sets `min_unwrap_version` above it. Otherwise `E_API` with
+   * status 409, whose message says what to do first, or from when on. Needs `keys:destroy`.
    *
    * @param version 1 or more
    * @param confirm the key's name, so that nobody destroys a version of the wrong one

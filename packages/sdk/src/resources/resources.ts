@@ -63,8 +63,8 @@ type MethodOf<Name extends string> = {
 }[OperationId]
 
 /**
- * Makes a resource that is loaded by its first call. Its methods are those of the table of calls, and `others`:
- * each that the table lacks, or it does not compile.
+ * Makes a resource that is loaded by its first call. Its methods are those of the table of calls, and `others`, which
+ * must name each one that the table lacks, or it does not compile.
  */
 function lazily<Name extends keyof Lazy>(
   load: () => Soon<Loaded>,

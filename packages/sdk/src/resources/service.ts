@@ -14,9 +14,9 @@ export interface Service {
   tenant(options?: CallOptions): Promise<Tenant>
   /**
    * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded, by_api_key }`.
-   * `unrecorded` counts by day and API key, reason and address what writes no audit entry: hashes, and calls
-   * that were refused. `by_api_key` says what each API key opened and hashed today, and the median of the days
-   * before. One request. Needs `audit:read`.
+   * `unrecorded` counts calls that write no audit entry, which are hashes and refused calls, by day, API key, reason
+   * and address. `by_api_key` says what each API key opened and hashed today, and the median of the days before. One
+   * request. Needs `audit:read`.
    *
    * @param month `YYYY-MM`, UTC; the current month by default
    */

@@ -1,7 +1,4 @@
-/**
- * Streams of bytes that generators make. However a stream ends, its generator is ended, and what it holds is
- * freed.
- */
+/** Streams of bytes that generators make. However a stream ends, its generator ends too and frees what it holds. */
 
 import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
@@ -72,9 +69,9 @@ export function createReadable(
 }
 
 /**
- * Makes a pair of streams whose generator turns the bytes of one into those of the other. A write settles
- * once its chunk was used, so a writer is never faster than the reader, however long the chunks are: a
- * `TransformStream` would keep all that one chunk becomes.
+ * Makes a pair of streams whose generator turns the bytes of one into those of the other. A write settles once its
+ * chunk was used, so a writer is never faster than the reader, however long the chunks are: a `TransformStream` would
+ * buffer everything that one chunk becomes.
  */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,

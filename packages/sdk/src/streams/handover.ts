@@ -1,11 +1,10 @@
 /**
- * Hands one chunk at a time from a writer to a reader, who asks for the next one when it has used the one
- * before.
+ * Hands one chunk at a time from a writer to a reader, which asks for the next one when it has used the previous one.
  */
 
 /** The chunks that are written to a stream, one by one. */
 export interface Chunks {
-  /** Returns the next chunk, or undefined at the end. The chunk before belongs to the writer again. */
+  /** Returns the next chunk, or undefined at the end. The previous chunk belongs to the writer again. */
   next(): Promise<Uint8Array | undefined>
 }
 

@@ -22,11 +22,11 @@ const SEGMENTS_A_READ = 16
 export interface Part {
   /** The first byte of plaintext. */
   from: number
-  /** The byte behind the last one; infinite for the end of the stream. */
+  /** The offset after the last byte; infinite for the end of the stream. */
   to: number
 }
 
-/** Gives the plaintext of a part, of each segment once its tag was verified. */
+/** Yields the plaintext of a part, each segment after its tag was verified. */
 export async function* openPart(
   read: ReadSource,
   { load, pairs, keyIds, part }: StreamDemand & { load: LoadParts; part: Part },
@@ -60,7 +60,7 @@ async function* openSegments(
     const count = Math.min(SEGMENTS_A_READ, Math.ceil(to / SEGMENT_BYTES) - counter)
     const start = counter * SEALED_SEGMENT_BYTES
     const wanted = count * SEALED_SEGMENT_BYTES
-    const bytes = await read(start, start + wanted + 1) // one byte more tells whether the stream goes on
+    const bytes = await read(start, start + wanted + 1) // one byte more tells whether the stream continues
     isEnd = bytes.length <= wanted
     const sealed = bytes.subarray(0, wanted)
     if (sealed.length === 0) throw nothingThere()
@@ -80,7 +80,7 @@ function behindTheEnd(length: number): InvalidInputError {
   return new InvalidInputError(`from must lie within the plaintext, which has ${length} bytes`)
 }
 
-/** Nothing authentic tells whether the stream was cut, or has always ended here. */
+/** Nothing authentic tells whether the stream was truncated, or has always ended here. */
 function nothingThere(): DecryptionError {
   return new DecryptionError(undefined, {
     message: 'could not decrypt the range: the stream ends before it begins',

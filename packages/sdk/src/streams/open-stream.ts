@@ -18,10 +18,7 @@ export interface StreamDemand {
   keyIds: readonly string[] | undefined
 }
 
-/**
- * Gives the plaintext of each segment once its tag was verified. Uses the network where the DEK is not
- * cached.
- */
+/** Yields the plaintext of each segment after its tag was verified. Uses the network if the DEK is not cached. */
 export async function* openStream(
   chunks: Chunks,
   { load, pairs, keyIds }: StreamDemand & { load: LoadParts },
@@ -47,12 +44,10 @@ export async function* openStream(
   }
 }
 
-/**
- * Opens a segment. @throws DecryptionError when it was not sealed at this position, or what is final is not
- */
+/** Opens a segment. @throws DecryptionError when it was not sealed at this position, or not with this `isFinal` */
 export type OpenSegment = (segment: Uint8Array, counter: number, isFinal: boolean) => Promise<Uint8Array>
 
-/** Makes what opens the segments of one stream, and counts the bytes that were given out before an error. */
+/** Makes a function that opens the segments of one stream, and counts the bytes released before an error. */
 export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): OpenSegment {
   let released = 0
   return async (segment, counter, isFinal) => {

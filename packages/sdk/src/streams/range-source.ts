@@ -3,9 +3,9 @@ import { InvalidInputError } from '../errors.js'
 import { type Binary, readBinary } from '../input.js'
 
 /**
- * What holds a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to, and
- * without, `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is
- * aborted when nobody reads the part any more.
+ * The source of a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to but not
+ * including `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is aborted
+ * when the part is no longer read.
  */
 export type RangeSource =
   | {
@@ -17,7 +17,7 @@ export type RangeSource =
 /** Reads bytes, fewer only at the end of the source. */
 export type ReadSource = (start: number, end: number) => Promise<Uint8Array>
 
-/** Makes what reads a source. @throws InvalidInputError when it is none */
+/** Makes a function that reads a source. @throws InvalidInputError when it is not one */
 export function createReader(source: RangeSource): (signal: AbortSignal) => ReadSource {
   if (typeof source === 'function') {
     return (signal) => async (start, end) => {

@@ -9,7 +9,7 @@ import type { ReadSource } from './range-source.js'
 import { readHeader, refuse, takeHeader } from './segments.js'
 import { commitOf } from './stream-keys.js'
 
-/** Gives the new first line, and then copies of all that follows, since a chunk goes back to its writer. */
+/** Yields the new first line, and then copies of everything after it, since a chunk goes back to its writer. */
 export async function* rewrapChunks(
   chunks: Chunks,
   load: LoadParts,

@@ -16,8 +16,7 @@ export interface SealStreamOptions {
 }
 
 /**
- * Gives the header line and then each segment. Uses the network where there is no DEK, before the first chunk
- * is taken.
+ * Yields the header line and then each segment. If there is no DEK, uses the network before it takes the first chunk.
  */
 export async function* sealStream(
   chunks: Chunks,

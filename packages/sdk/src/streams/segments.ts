@@ -1,7 +1,4 @@
-/**
- * Cuts chunks of any size into the segments of a stream (stream.md 4), and reads what stands in front of
- * them.
- */
+/** Cuts chunks of any size into the segments of a stream (stream.md 4), and reads the header line in front of them. */
 import {
   decodeStreamHeader,
   FormatError,
@@ -19,9 +16,9 @@ export interface Segment {
 }
 
 /**
- * Cuts chunks into segments of one size, of which the last may be shorter. A segment is held back until it is
- * known whether another byte follows, so each byte is copied once at most, and none of those that lie whole
- * within a chunk.
+ * Cuts chunks into segments of one size; the last may be shorter. Holds a segment back until it is known whether
+ * another byte follows. Copies each byte once at most, and none of a segment that its chunk holds whole, with a byte
+ * after it.
  */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
   const held = new Uint8Array(size)
@@ -50,7 +47,7 @@ export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator
   }
 }
 
-/** Reads the header line, and returns the chunks behind it. @throws InvalidInputError when it is none */
+/** Reads the header line, and returns the chunks after it. @throws InvalidInputError when it is not one */
 export async function takeHeader(chunks: Chunks): Promise<{ header: StreamHeader; rest: Chunks }> {
   let line = new Uint8Array(0)
   for (let chunk = await chunks.next(); chunk; chunk = await chunks.next()) {
@@ -64,7 +61,7 @@ export async function takeHeader(chunks: Chunks): Promise<{ header: StreamHeader
   return refuse('its first line does not end')
 }
 
-/** Reads a header line. @throws InvalidInputError when it is none */
+/** Reads a header line. @throws InvalidInputError when it is not one */
 export function readHeader(line: Uint8Array): StreamHeader {
   try {
     return decodeStreamHeader(line)
@@ -74,7 +71,7 @@ export function readHeader(line: Uint8Array): StreamHeader {
   }
 }
 
-/** Refuses what is no stream. @throws InvalidInputError always */
+/** Refuses input that is not a stream. @throws InvalidInputError always */
 export function refuse(reason: string): never {
   throw new InvalidInputError(
     `not an encrypted stream: ${reason}`,

@@ -75,7 +75,7 @@ export async function openStreamKey(
   })
 }
 
-/** Returns what makes the commitment of a stream with this salt. */
+/** Returns a function that makes the commitment of a stream with this salt. */
 export function commitOf(salt: Uint8Array): Commit {
   return async (engine, dek, keyId, secret) => {
     const { key, commitment } = await derive(engine, dek, { keyId, salt, secret })

@@ -4,10 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { type Client, type ClientOptions, createClient, type EaasError, isEaasError } from '../index.js'
 import { API_KEY, Service } from './service.js'
 
-/**
- * A service that runs while the tests around this call do, and has forgotten the one before when the next
- * begins.
- */
+/** A service that runs during the tests around this call, and is reset before each of them. */
 export function useService(): Service {
   const service = new Service()
   beforeAll(() => service.start())

@@ -15,15 +15,12 @@ export const SERVER_MODE_BYTES = 65_536
 interface Scene {
   /** A client that may do everything, server mode too. */
   writer: Client
-  /** Another one, so that what is read is not what was kept. */
+  /** Another one, so that it reads nothing that the writer kept. */
   reader: Client
   keyId: string
 }
 
-/**
- * The ways of text, and of JSON and bytes that are one value each. `server` are those that the service itself
- * goes.
- */
+/** The ways of text, and of JSON and bytes that are one value each. `server` are those of the service itself. */
 export async function findWays({ writer, reader, keyId }: Scene) {
   const exported = openExport(await writer.keys.export(keyId))
   const dek = createDek()
@@ -120,8 +117,8 @@ export async function findWays({ writer, reader, keyId }: Scene) {
 }
 
 /**
- * Sends a value all ways in, and what comes of each all ways out; gives the pairs from which something else
- * came back.
+ * Sends a value through all ways in, and each result through all ways out; returns the pairs from which something
+ * else came back.
  */
 export async function lostOn<Value>(
   value: Value,

@@ -158,7 +158,7 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? 'list' : typeof value
 }
 
-/** What is no answer to any call. */
+/** What does not answer any call. */
 export const PAGES: readonly Lie[] = [
   page('a page', '<h1>hello</h1>', { 'content-type': 'text/html' }),
   page('a page that says it is JSON', '<h1>hello</h1>'),
@@ -217,7 +217,7 @@ function page(lie: string, body: BodyInit | null, headers: Record<string, string
   return { lie, respond: () => new Response(body, { status, headers }) }
 }
 
-/** So many chunks of 64 KiB, made as they are read. */
+/** This many chunks of 64 KiB, made as they are read. */
 function whiteSpace(chunks: number): ReadableStream {
   let left = chunks
   return new ReadableStream({

@@ -12,7 +12,7 @@ export interface Recorded {
   method: string
   /** Path and query. */
   url: string
-  /** What is asked for: wrap, unwrap, rewrap, hash, batch, create, get, list, rotate, audit, verify, … */
+  /** The operation that is called: wrap, unwrap, rewrap, hash, batch, create, get, list, rotate, audit, verify, … */
   operation: string
   /** The operations that a batch holds. */
   operations: readonly Record<string, string>[]
@@ -40,9 +40,9 @@ export class Service {
   /** Base URL, without a trailing slash; empty until it has started. */
   url = ''
   readonly requests: Recorded[] = []
-  /** DEKs that unwrap for tokens that the service did not make. */
+  /** DEKs to return for wrapped keys that the service did not make. */
   readonly planted = new Map<string, Uint8Array>()
-  /** What the uses of a key are answered, by its id: for one that is disabled or destroyed. */
+  /** The answers to uses of a key, by its id: for one that is disabled or destroyed. */
   readonly refused = new Map<string, Answer>()
   intercept: Intercept | undefined
   /** How many entries the audit log has. */
@@ -60,7 +60,7 @@ export class Service {
     await new Promise((resolve) => this.#server.close(resolve))
   }
 
-  /** Forgets what it was asked and what it was told to do; its keys stay. */
+  /** Forgets its requests and what it was told to do; its keys stay. */
   reset(): void {
     this.requests.length = 0
     this.intercept = undefined
@@ -80,7 +80,7 @@ export class Service {
     return id
   }
 
-  /** How often an operation was asked for, alone or in a batch. */
+  /** How often an operation was called, alone or in a batch. */
   count(operation: string): number {
     return this.requests.flatMap(asked).filter((request) => request.op === operation).length
   }
@@ -220,7 +220,7 @@ export class Service {
     const planted = this.planted.get(wrapped_key)
     if (planted) return ok({ dek: Buffer.from(planted).toString('base64'), key_id: key.id, key_version: 1 })
     const bytes = Buffer.from(wrapped_key, 'base64')
-    // Of a use as wrapped-key-v2.md 1; of none this service's own form, which is opaque to clients.
+    // With a use, as in wrapped-key-v2.md 1; without one, this service's own form, which is opaque to clients.
     const token = use === '' ? bytes : bytes.subarray(4)
     const version = token.length > 0 ? token.readUInt8(0) : 0
     try {
@@ -241,7 +241,7 @@ const BOUND_BYTES = 65
 /** The format and the high bytes of the version. */
 const BOUND_HEAD = 0x02000000
 
-/** What a call states of a use, in one text; '' where it states nothing. */
+/** The use that a call states, as one text; '' if it states none. */
 function useOf({ purpose, context }: Record<string, unknown>): string {
   if (purpose === undefined && context === undefined) return ''
   return JSON.stringify([purpose, Object.entries((context ?? {}) as object).sort()])
@@ -266,7 +266,7 @@ function encrypt(key: ServiceKey, { plaintext = '', encoding }: Record<string, s
   return ok({ ...wrapped, ciphertext: sealed.toString('base64'), iv: iv.toString('base64') })
 }
 
-/** What a request asks for: itself, and the operations of a batch. */
+/** The operations of a request: itself and, for a batch, those in it. */
 function asked({ operation, operations, body }: Recorded): readonly Record<string, string>[] {
   if (operation === 'batch') return [{ op: 'batch' }, ...operations]
   return [{ ...(body.startsWith('{') ? (JSON.parse(body) as object) : {}), op: operation }]

@@ -140,7 +140,7 @@ function noteOfChange(apiKey: TestApiKey, wanted: Partial<TestApiKey>) {
   return { action: 'api_key.update' as const, metadata: { api_key_id: apiKey.id, changed, ...granted } }
 }
 
-/** Has an API key expire that is over its budget. */
+/** Expires an API key that is over its budget. */
 export function expireApiKey(state: State, apiKey: TestApiKey, expires_at: string): void {
   noteAsSystem(state, noteOfChange(apiKey, { expires_at }))
   apiKey.expires_at = expires_at

@@ -1,4 +1,4 @@
-/** The budgets of API keys in memory. Who is over one is refused, or expires, as by the real service. */
+/** The budgets of API keys in memory. An API key over its budget is refused, or expires, as by the real service. */
 import { type BudgetKind, type BudgetWindow, DETAILS, readBudgets } from '@eaas/protocol'
 import { expireApiKey } from './api-keys.js'
 import { Refusal } from './refusal.js'

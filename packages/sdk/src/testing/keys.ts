@@ -231,7 +231,7 @@ function assertDestroyable(state: State, key: TestKey, version: number): void {
   if (Date.parse(until) > state.now()) throw new Refusal('E_STATE', DETAILS.E_STATE.versionWaits(until))
 }
 
-/** The last version that was destroyed by itself; 0 if none was. */
+/** The last version that was destroyed individually; 0 if none was. */
 function destroyedThrough(key: TestKey): number {
   return key.versions.filter(({ status }) => status === 'destroyed').length
 }

@@ -60,7 +60,7 @@ function rewrap(call: Call, { wrapped_key, ...stated }: wire.Unwrap): wire.Wrapp
   return wrapped
 }
 
-/** What an entry says of a use; the digests are those of a key that nobody has (wrapped-key-v2.md 4). */
+/** What an entry records of a use; the digests are under a fixed key, not a tenant's (wrapped-key-v2.md 4). */
 function recordUse({ record = 'values', ...stated }: Pick<wire.Wrap, 'purpose' | 'context' | 'record'>) {
   const use = readUse(stated)
   if (!use) return {}

@@ -150,8 +150,8 @@ const KEY_CHANGES: ReadonlySet<Action> = new Set([
 ])
 
 /**
- * The entry that a change replaces: the last one that changed the same key, API key or tenant; undefined for
- * what changes none.
+ * The entry that a change replaces: the last one that changed the same key, API key or tenant; undefined if it
+ * changes none.
  */
 function findReplaced({ entries }: State, { action, key_id, metadata }: EntryNote): number | undefined {
   if (action.endsWith('.create')) return undefined
