@@ -1,6 +1,6 @@
 /**
- * Queries of Drizzle that encrypt nothing: their conditions are rewritten before they are executed, and their
- * rows opened afterwards.
+ * Queries of Drizzle that encrypt nothing: rewrites their conditions before they are executed, and opens their rows
+ * afterwards.
  */
 
 import { isEaasError } from '@eaas/sdk'
@@ -26,10 +26,10 @@ interface Query {
   execute(placeholders?: Row): Promise<unknown>
 }
 
-/** What a query runs at once, or hands out, before its conditions could be rewritten. */
+/** Functions that run a query at once, or hand it out, before its conditions can be rewritten. */
 const AT_ONCE = ['prepare', '_prepare', 'toSQL', 'all', 'get', 'values', 'run', 'iterator']
 
-/** The functions that make a query of what began one, such as `select()` or `update(table)`. */
+/** The functions that continue a query begun by `select()`, `update(table)` and the like. */
 const BEGIN = ['from', 'values', 'set', 'select']
 
 interface Wrapping {
@@ -38,7 +38,7 @@ interface Wrapping {
   hint?: string | undefined
 }
 
-/** Lets a query go through us: a select, or a write of a table without a model. */
+/** Wraps a query: a select, or a write of a table without a model. */
 export function wrapBuilder<T extends object>(
   tables: KnownTables,
   builder: T,
@@ -58,7 +58,8 @@ export function wrapBuilder<T extends object>(
           return () => refuseCall(`${String(name)}() of such a query`, hint)
         }
       }
-      // Called on the wrapped one: what returns itself is still wrapped, and `then` finds our `execute`.
+      // Called on the wrapped one, so that a query which returns itself stays wrapped, and `then` finds our
+      // `execute`.
       return (...args: unknown[]) => {
         const result: unknown = member.apply(wrapped, args)
         if (result === target) return wrapped // joins and set operators are bound to the builder itself
@@ -81,12 +82,12 @@ async function execute(tables: KnownTables, query: Query, placeholders?: Row): P
   return open((await executeWith(query, config, placeholders)) as Row[])
 }
 
-/** Copies what is rewritten of a query. The application may run the query once more before this run has ended. */
+/** Copies the state that is rewritten: the application may run the query again before this run has ended. */
 function copyOf<C extends SelectConfig | WriteConfig>(config: C): C {
   return config.joins ? { ...config, joins: config.joins.map((join) => ({ ...join })) } : { ...config }
 }
 
-/** Runs a query with another state. Drizzle makes the SQL of it before it waits. */
+/** Runs a query with another state, from which Drizzle makes the SQL before it waits. */
 function executeWith(query: Query, config: Query['config'], placeholders: Row | undefined): Promise<unknown> {
   const own = query.config
   query.config = config
@@ -132,13 +133,15 @@ async function executeSelect(
   return asked.length > 0 ? rows.slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
 }
 
-/** Refuses to count, or the like, before the rows are filtered. */
+/** Refuses to aggregate rows before they are filtered. */
 function assertRows(fields: Row): void {
   if (columnsIn(fields).length === 0) refuseCount()
   assertNoWindow(leavesOf(fields).map(({ leaf }) => leaf))
 }
 
-/** Nothing can be added to a query whose rows are compared with each other, or with those of another one. */
+/**
+ * Tells whether columns can be added: not to a query that compares its rows with each other or with another query's.
+ */
 function takesColumns({ distinct, groupBy = [], setOperators = [] }: SelectConfig): boolean {
   return !distinct && groupBy.length === 0 && setOperators.length === 0
 }

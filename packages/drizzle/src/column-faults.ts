@@ -1,11 +1,11 @@
-/** Compares tables with models in types: what does not fit is a sentence, which the compiler prints. */
+/** Compares tables with models in types: a mismatch becomes a sentence that the compiler prints. */
 import type { AnyModel, Declared } from '@eaas/sdk/adapter'
 import type { Table } from 'drizzle-orm'
 
 /** A table, and the model that seals its rows. */
 export type Pair = readonly [table: Table, model: AnyModel]
 
-/** The same tables, each with its model; with a sentence in place of a model that does not fit. */
+/** The same tables, each with its model, or with a sentence in place of a model that does not fit. */
 export type ModelsOf<Pairs extends readonly Pair[]> = {
   readonly [At in keyof Pairs]: Pairs[At] extends readonly [infer T extends Table, infer M]
     ? [FaultOf<T, M>] extends [never]
@@ -14,7 +14,7 @@ export type ModelsOf<Pairs extends readonly Pair[]> = {
     : never
 }
 
-/** What is wrong with the columns of a table for a model; never where nothing is. */
+/** What is wrong with the columns of a table for a model; never if nothing is. */
 type FaultOf<T extends Table, M> = M extends { readonly '~types'?: { plain: infer Plain; stored: infer Stored } }
   ? { [Name in keyof Stored & string]-?: ColumnFault<T, Name, Plain, Stored[Name]> }[keyof Stored & string]
   : never

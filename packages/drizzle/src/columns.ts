@@ -6,11 +6,11 @@ import type * as mysql from 'drizzle-orm/mysql-core'
 import type * as pg from 'drizzle-orm/pg-core'
 import type * as sqlite from 'drizzle-orm/sqlite-core'
 
-/** What makes the columns of PostgreSQL: what `pgTable` passes to a function, or `drizzle-orm/pg-core`. */
+/** The builders of PostgreSQL's columns: what `pgTable` passes to a function, or `drizzle-orm/pg-core`. */
 export type PgBuilders = Pick<typeof pg, 'jsonb' | 'text'>
-/** What makes the columns of MySQL: what `mysqlTable` passes to a function, or `drizzle-orm/mysql-core`. */
+/** The builders of MySQL's columns: what `mysqlTable` passes to a function, or `drizzle-orm/mysql-core`. */
 export type MySqlBuilders = Pick<typeof mysql, 'json' | 'longtext' | 'varchar'>
-/** What makes the columns of SQLite: what `sqliteTable` passes to a function, or `drizzle-orm/sqlite-core`. */
+/** The builders of SQLite's columns: what `sqliteTable` passes to a function, or `drizzle-orm/sqlite-core`. */
 export type SQLiteBuilders = Pick<typeof sqlite, 'text' | 'blob'>
 
 type Text = [string, ...string[]]
@@ -44,7 +44,7 @@ type TypesOf<M> = M extends { readonly '~types'?: infer T } ? NonNullable<T> : n
 type Of<M, Which extends string> = TypesOf<M> extends { readonly [W in Which]: infer T } ? T : never
 type Present<T> = Exclude<T, null | undefined>
 
-/** The column of a field: it holds a text where the model stores one, and has the type that the application sees. */
+/** The column of a field: it holds text if the model stores text, and has the type that the application sees. */
 type FieldColumn<D extends Dialect, Plain, Stored> = [Plain] extends [Present<Plain>]
   ? NotNull<ValueColumn<D, Plain, Stored>>
   : ValueColumn<D, Plain, Stored>
@@ -58,7 +58,7 @@ type AddedColumn<D extends Dialect, Name, Stored> =
     : Present<Stored> extends string
       ? D[Name extends 'row_seal' ? 'text' : 'index']
       : D['json']
-/** The columns of a model, by the names of its fields, indexes and what else it fills. */
+/** The columns of a model, by the names of its fields, its indexes and the other columns that it fills. */
 export type EncryptedColumns<M, D extends Dialect> = {
   [Name in keyof Of<M, 'stored'>]-?: Name extends keyof ColumnsOf<M>
     ? FieldColumn<D, ColumnsOf<M>[Name], Of<M, 'stored'>[Name]>
@@ -67,10 +67,10 @@ export type EncryptedColumns<M, D extends Dialect> = {
 
 /**
  * Makes the columns that hold what a model stores: those of its fields, with the types that the application sees,
- * and those that are filled for it. Add the ids and everything that is not encrypted.
+ * and those that the adapter fills. Add the ids and everything that is not encrypted.
  *
  * @param builders what `pgTable`, `mysqlTable` or `sqliteTable` passes to a function
- * @throws InvalidInputError where the database has no column for what the model stores
+ * @throws InvalidInputError if the database has no column for what the model stores
  * @example
  * ```ts
  * const users = pgTable('users', (t) => ({ id: t.serial().primaryKey(), ...encryptedColumns(t, model) }))
@@ -96,7 +96,7 @@ export function encryptedColumns(builders: object, model: AnyModel): unknown {
   )
 }
 
-/** So long is the hash of an index. */
+/** The length of an index's hash. */
 export const HASH_CHARACTERS = 64
 
 type Maker = (column: string) => { notNull(): unknown }

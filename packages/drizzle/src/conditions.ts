@@ -1,7 +1,4 @@
-/**
- * Conditions of Drizzle: puts the index in place of an encrypted column, and refuses what no index can
- * answer.
- */
+/** Conditions of Drizzle: replaces an encrypted column by its index, and refuses what no index can answer. */
 
 import { refuseCall, refuseExpression, refuseOperator, searchHint } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
@@ -14,13 +11,13 @@ import { isColumn, type KnownTable, type KnownTables } from './tables.js'
  */
 export interface Rewriting {
   readonly tables: KnownTables
-  /** The searches by encrypted columns: each fills a gap with a condition on its index. */
+  /** The searches by encrypted columns; each fills a gap with a condition on its index. */
   readonly searches: Search[]
-  /** Each changes the state of a query, once all gaps are filled. */
+  /** Functions that change the state of a query, once all gaps are filled. */
   readonly changes: (() => void)[]
   /**
-   * Rewrites a query inside of this one. @throws InvalidInputError for sealed columns that it selects where
-   * none may be
+   * Rewrites a query inside of this one. @throws InvalidInputError if it selects sealed columns where none are
+   * allowed
    */
   visit(query: unknown, mayBeSealed: boolean): void
 }
@@ -86,7 +83,7 @@ const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> =
   'not in': { many: true, negated: true },
 }
 
-/** `searches.ts` has taken such comparisons out where they can be answered. */
+/** `searches.ts` has already removed the comparisons that it can answer. */
 const SEARCH_HINT = searchHint(
   'Search so in the `where` of a select, alone or within `and`, by an index of parts or of buckets, and count the rows.',
 )
@@ -101,7 +98,7 @@ interface Comparison {
 function compare({ searches }: Rewriting, known: KnownTable, { condition, column, operator, rest }: Comparison): SQL {
   const { sealed } = known
   const key = known.keyOf(column)
-  // Null is stored as null, so that these two need no index.
+  // Null is stored as null, so these two need no index.
   if (/^is( not)? null$/.test(operator) && rest.length === 0) return condition
   const how = OPERATORS[operator]
   const [value] = rest
@@ -129,7 +126,7 @@ function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
       'Give the value itself: its index is computed before the query is sent.',
     )
   }
-  // Anything else that Drizzle knows is an expression: another column, a query, a placeholder.
+  // Anything else of Drizzle's is an expression: another column, a query.
   if (typeof value === 'object' && value !== null && 'getSQL' in value) return refuseExpression(sealed.name, key)
   return value
 }

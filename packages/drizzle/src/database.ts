@@ -1,6 +1,5 @@
 /**
- * A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this
- * file.
+ * Wraps a database of Drizzle, so that its queries go through the other files here, which encrypt, rewrite and open.
  */
 
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
@@ -20,7 +19,7 @@ type Anything = (...args: unknown[]) => unknown
 
 const SELECTS = ['select', 'selectDistinct', 'selectDistinctOn']
 const WRITES = ['insert', 'update', 'delete']
-/** What takes SQL as it is. */
+/** The functions that take SQL unchanged. */
 const EXECUTES = ['execute', 'run', 'all', 'get', 'values']
 
 export function wrapDatabase<D extends object>(tables: KnownTables, database: D): D {
@@ -65,7 +64,7 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
       if (name === 'transaction') {
         return (run: (inner: object) => unknown, ...rest: unknown[]) => {
-          // Called, it would write until it waits first.
+          // Refused before it is called, since it would write until its first wait.
           if (isSync(target) && run.constructor.name === 'AsyncFunction') refuseWaiting()
           return call(
             (inner: object) => {
@@ -83,7 +82,7 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
   })
 }
 
-/** Encrypting takes time, for which such a transaction does not wait. */
+/** Encrypting takes time, and such a transaction does not wait. */
 const OUTSIDE =
   'Await the query outside of it. To write in one, encrypt the rows before, by `encrypt` of the model, and use a transaction of the database that was passed to `encrypted`; or use a driver that waits, such as libsql.'
 
@@ -95,7 +94,7 @@ interface With {
   as(query: unknown): unknown
 }
 
-/** The builder that Drizzle passes to a function goes through us too. */
+/** Wraps the builder that Drizzle passes to a function too. */
 function wrapWith(tables: KnownTables, { as }: With): With {
   return {
     as: (query) => as(typeof query === 'function' ? (builder: object) => query(wrapDatabase(tables, builder)) : query),
@@ -112,7 +111,7 @@ class Later extends QueryPromise<unknown> {
   }
 }
 
-/** A relational query, whose conditions and rows are known only when it is awaited. */
+/** A relational query, whose conditions and rows are not known before it is awaited. */
 class LaterQuery extends Later {
   prepare(): never {
     refuseCall('prepare() of a relational query', 'Await the query itself.')
@@ -123,7 +122,7 @@ class LaterQuery extends Later {
   }
 }
 
-/** A count is a part of SQL too, until it is awaited. */
+/** Wraps a count, which is also a part of SQL until it is awaited. */
 function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
   const later = new Later(async () => {
     const rewriting = createRewriting(tables)

@@ -1,7 +1,7 @@
 /**
- * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
- * rows its values are bound. In one transaction the rows are found and locked, and each is changed
- * with values that are sealed to it.
+ * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
+ * are bound to. One transaction finds the rows, locks them where the database can, and changes each with values
+ * sealed to it.
  */
 import {
   assertFoundAgain,
@@ -33,7 +33,7 @@ import {
   withUpdates,
 } from './writes.js'
 
-/** Returns what changes the rows that a write finds; undefined where it says itself which row it is about. */
+/** Returns the function that changes the rows that a write finds; undefined if the write itself determines its row. */
 export function planFound(written: Written, calls: readonly Call[]): (() => Promise<unknown>) | undefined {
   const argument = (method: string) => calls.find(([name]) => name === method)?.[1][0]
   if (written.method === 'update') {
@@ -55,7 +55,7 @@ function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]):
   return !pins || known.sealed.needsRow(changes, pins)
 }
 
-/** Runs in the transaction of a write, or in one of its own. */
+/** Runs in the transaction of a write, or in a new one. */
 function within<T>(written: Written, change: (inner: Written) => Promise<T>): Promise<T> {
   const { on, known } = written
   assertFoundAgain(known.sealed)
@@ -98,7 +98,7 @@ async function changeFound(written: Written, calls: readonly Call[], rows: reado
   return result
 }
 
-/** Changes nothing, for a result as the driver returns it. */
+/** Runs an update that changes nothing, for a result as the driver returns it. */
 async function runNone({ known, on, table }: Written, calls: readonly Call[]): Promise<unknown> {
   const key = known.sealed.bind[0] ?? ''
   const update = on
@@ -109,7 +109,10 @@ async function runNone({ known, on, table }: Written, calls: readonly Call[]): P
   return returning ? update.returning?.(...returning[1]) : update
 }
 
-/** Finds and locks rows: what values are bound to, and what may say their key. */
+/**
+ * Finds rows, and locks them where the database can: reads what values are bound to, and what may determine their
+ * key.
+ */
 async function findRows({ tables, known, table, on }: Written, condition: SQL | undefined): Promise<Row[]> {
   const { sealed, columns } = known
   const rewriting = createRewriting(tables)
@@ -184,12 +187,13 @@ async function upsertOne(written: Written, calls: readonly Call[], { conflict, r
     const insert: Call[] = [['values', [row]], ['onConflictDoNothing', [{ target: columns }]], ...returning]
     const result = await runWrite(written, insert)
     if (changedRows(result) > 0) return result
-    // Another transaction inserted the row after the select. Its commit was waited for, so the next one finds it.
+    // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
+    // finds it.
   }
   return refuseRace(known.sealed.name, targets)
 }
 
-/** What is set: a value, or that of the row which was to be inserted. */
+/** Returns what is set: a value, or that of the row to insert. */
 function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): unknown {
   if (!isExcluded(known, key, value)) return value
   return row[key] === undefined ? (known.sealed.isSealed(key) ? null : sql`default`) : row[key]
@@ -197,12 +201,12 @@ function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): un
 
 const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected'] as const
 
-/** How many rows a write has changed. Drivers say it in different ways. */
+/** Returns how many rows a write has changed. Drivers report it in different ways. */
 function changedRows(result: unknown): number {
   return findCount(result) ?? refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
 }
 
-/** The same; undefined where the driver does not say. */
+/** The same; undefined if the driver reports none. */
 function findCount(result: unknown): number | undefined {
   const own = Array.isArray(result) && typeof result[0] === 'object' && 'affectedRows' in result[0] ? result[0] : result
   const name = COUNTS.find((one) => typeof (own as Row)[one] === 'number' || typeof (own as Row)[one] === 'bigint')
@@ -210,7 +214,7 @@ function findCount(result: unknown): number | undefined {
   return Array.isArray(own) ? own.length : undefined
 }
 
-/** One result of several: their rows, or how many rows they changed together. */
+/** Merges results into one: their rows, or how many rows they changed together. */
 function merge(results: readonly unknown[]): unknown {
   const [first, ...others] = results
   if (others.length === 0) return first

@@ -1,14 +1,14 @@
-/** The ids that PostgreSQL would make, made before the insert: encrypted values are bound to them. */
+/** Makes the ids that PostgreSQL would make before the insert, since encrypted values are bound to them. */
 
 import { createIdMaker, type IdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
 import { type Column, sql } from 'drizzle-orm'
 import { type KnownTables, sqlName } from './tables.js'
 import type { Database, Written } from './writes.js'
 
-/** Of each database one, which knows how that fills its columns. */
+/** One maker per database, which knows how that fills its columns. */
 const makers = new WeakMap<KnownTables, IdMaker>()
 
-/** Adds the ids that PostgreSQL would make: encrypted values are bound to them. */
+/** Adds the ids that PostgreSQL would make. */
 export async function withMadeIds(
   { tables, known, table, on }: Written,
   rows: readonly Row[],
@@ -34,7 +34,7 @@ export async function withMadeIds(
   return { rows: filled, isAlways: made.isAlways }
 }
 
-/** Whether PostgreSQL makes the values of a column. */
+/** Tells whether PostgreSQL makes the values of a column. */
 function isMade(column: Column | undefined): boolean {
   if (column === undefined || !column.columnType.startsWith('Pg')) return false
   return column.hasDefault || column.generatedIdentity !== undefined

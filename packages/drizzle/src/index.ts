@@ -25,13 +25,13 @@ export {
 } from './columns.js'
 
 /**
- * Returns the database with the same types, which encrypts the fields of these tables' models when rows are
- * written, decrypts them when rows are read, and searches by their indexes. The columns of a table have the
- * names that the model gives its fields, its indexes and the columns of `bind`. Transactions are included, but not
- * those of a driver that runs each query at once, as `better-sqlite3`.
+ * Returns the database with the same types: it encrypts the fields of these tables' models when rows are written,
+ * decrypts them when rows are read, and searches by their indexes. The columns of a table have the names that the
+ * model gives its fields, its indexes and the columns of `bind`. Transactions are included, except those of a driver
+ * that runs each query at once, such as `better-sqlite3`.
  *
- * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with
- * encrypted values: sort by them, compare them by what no index answers, or compute with them.
+ * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
+ * values: sort by them, compare them in a way that no index answers, or compute with them.
  *
  * @param tables each table with its model
  * @throws InvalidInputError when a table lacks a column of its model, or has one that cannot hold what is stored

@@ -1,9 +1,9 @@
-/** One update of PostgreSQL for many rows that were read, with values that are sealed to each. */
+/** One update of PostgreSQL for many rows that were read, with values sealed to each. */
 import { MANY_ROWS, manyRowsColumn, manyRowsSql, quoteName, type Row, sealMany } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { type KnownTable, sqlName } from './tables.js'
 
-/** Whether PostgreSQL reads the values of all columns from JSON: a type of the application's own may not. */
+/** Tells whether PostgreSQL reads the values of all columns from JSON: a custom type may not be readable so. */
 export function takesMany({ sealed, columns }: KnownTable): boolean {
   return sealed.columns.every((key) => {
     const { columnType = '', dataType } = columns[key] ?? {}
@@ -11,7 +11,7 @@ export function takesMany({ sealed, columns }: KnownTable): boolean {
   })
 }
 
-/** Seals the changes of rows, and returns what is set, from which values. */
+/** Seals the changes of rows; returns what is set, and the values that it is set from. */
 export async function setMany(known: KnownTable, changes: Row, rows: readonly Row[]): Promise<{ set: Row; from: SQL }> {
   const { same, own, json } = await sealMany(known.sealed, changes, rows, known.nameIn)
   const quote = (key: string) => quoteName(known.nameIn(key))
@@ -22,7 +22,7 @@ export async function setMany(known: KnownTable, changes: Row, rows: readonly Ro
   }
 }
 
-/** The condition by which each row is found again. */
+/** Returns the condition that finds each row again. */
 export function boundToMany(known: KnownTable): SQL | undefined {
   return and(...known.sealed.bind.map((key) => eq(known.columns[key] as Column, manyValue(known, key))))
 }

@@ -1,6 +1,6 @@
 /**
- * Which row a condition of Drizzle is about. Only what Drizzle's own functions build is read: text of SQL may
- * end in `or true`. So a condition with any of it, or with a subquery, is about any number of rows.
+ * Finds the row that a condition of Drizzle determines. Reads only what Drizzle's own functions build: SQL text may
+ * end in `or true`. So a condition with SQL text or a subquery may find any number of rows.
  */
 
 import type { Row } from '@eaas/sdk/adapter'
@@ -11,8 +11,8 @@ import { isColumn, type KnownTable } from './tables.js'
 const OPERATORS = new Set('=,<>,>,>=,<,<=,like,not like,ilike,not ilike,in,not in'.split(','))
 
 /**
- * Reads the values that a condition says the row of a table has in some columns, by their keys: `id = 7`,
- * alone or joined by `and`. Returns undefined where a part of it cannot be read.
+ * Reads the values that a condition gives for a row of a table, by the keys of the columns: `id = 7`, alone or
+ * joined by `and`. Returns undefined if a part of it cannot be read.
  */
 export function readPins(known: KnownTable, table: Table, condition: unknown): Row | undefined {
   if (!is(condition, SQL) || (condition as unknown as { shouldInlineParams: boolean }).shouldInlineParams)
@@ -21,7 +21,7 @@ export function readPins(known: KnownTable, table: Table, condition: unknown): R
   const [first, second, third, ...rest] = chunks
   if (isColumn(first)) return readComparison(known, table, chunks)
   if (chunks.length === 1) {
-    // `inArray` of an empty list is just `false`.
+    // `inArray` of an empty list is `false`.
     return is(first, StringChunk) && /^(true|false)$/.test(textOf(first)) ? {} : readPins(known, table, first)
   }
   if (!is(first, StringChunk)) return undefined
@@ -32,7 +32,7 @@ export function readPins(known: KnownTable, table: Table, condition: unknown): R
   return isClosed && is(second, SQL) ? readJoined(known, table, second) : undefined
 }
 
-/** Reads what stands between the brackets of `and` and `or`. */
+/** Reads what is between the brackets of `and` and `or`. */
 function readJoined(known: KnownTable, table: Table, { queryChunks }: SQL): Row | undefined {
   const words = queryChunks
     .filter((_, at) => at % 2 === 1)

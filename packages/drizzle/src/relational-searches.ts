@@ -1,6 +1,6 @@
 /**
- * Searches of `db.query` by the indexes that find more rows than match: its rows are filtered after they are opened,
- * and `limit` and `offset` count those that are left.
+ * Searches of `db.query` by the indexes that find more rows than match: the rows are opened, then filtered; `limit`
+ * and `offset` count those that are left.
  */
 import type { Row } from '@eaas/sdk/adapter'
 import { getOperators } from 'drizzle-orm'
@@ -9,14 +9,14 @@ import { type Asked, areRight, assertNoWindow, numberOf, takeSearches } from './
 import type { KnownTables } from './tables.js'
 
 export interface Searched {
-  /** The query without its searches and its page, with the columns that are searched. */
+  /** The query without its searches and its page, with the searched columns. */
   config: QueryConfig
   asked: readonly Asked[]
-  /** Returns the right rows of those that were opened, as they were asked for. */
+  /** Returns the matching ones of the opened rows, in the page and with the columns of the query. */
   filter(rows: Row[]): Row[]
 }
 
-/** Takes the searches out of the condition of the outermost rows; undefined where there are none. */
+/** Removes the searches from the condition of the outermost rows; undefined if there are none. */
 export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
   const { where: given, limit, offset, ...others } = config
   const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)

@@ -1,6 +1,6 @@
 /**
- * Relational queries of Drizzle, `db.query`: conditions on every level are rewritten, and the rows of every
- * level opened.
+ * Relational queries of Drizzle, `db.query`: rewrites the conditions of every level, and opens the rows of every
+ * level.
  */
 
 import { type Row, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
@@ -57,7 +57,7 @@ export function rewriteQuery(
   return out
 }
 
-/** The rows of one level of a relational query, and how the application asked for them. */
+/** The rows of one level of a relational query, and its options. */
 interface Level {
   of: TableConfig
   config: QueryConfig
@@ -67,7 +67,7 @@ interface Level {
 /** Opens the rows of a relational query in place, the tables of one level at once. */
 export async function openLevels(tables: KnownTables, level: Level, find: FindConfig): Promise<void> {
   const { of, config, rows } = level
-  // All are waited for at once: a second one that fails while nobody waited for it would end the process.
+  // Awaits all at once: a second failure that nothing awaits would end the process.
   await Promise.all([openOwn(tables, of, rows), ...openInner(tables, level, find)])
   const hidden = lackingColumns(tables, of, config)
   if (hidden.length > 0) for (const row of rows) for (const key of hidden) delete row[key]
@@ -83,7 +83,7 @@ function openInner(tables: KnownTables, { of, config, rows }: Level, find: FindC
   })
 }
 
-/** The columns that encrypted ones are bound to, and that the application left out. */
+/** Lists the columns that encrypted ones are bound to and that the query leaves out. */
 function lackingColumns(tables: KnownTables, of: TableConfig, config: QueryConfig): string[] {
   return findKnown(tables, of)?.sealed.readsToo(selectedColumns(of, config)) ?? []
 }
@@ -115,7 +115,7 @@ function findKnown(tables: KnownTables, { columns }: TableConfig): KnownTable | 
   return column && tables.find(column.table)
 }
 
-/** The columns that Drizzle reads: those that are true or, where none is, those that are not named. */
+/** Lists the columns that Drizzle reads: those that are true or, if none is, those that are not named. */
 export function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
   const all = Object.keys(of.columns)
   const isPositive = all.some((name) => columns[name] === true)

@@ -15,14 +15,14 @@ export function filteredKey(at: number): string {
   return `${BOUND}filter_${at}`
 }
 
-/** The columns that were selected besides, at the end of a selection, have names that begin so. */
+/** The names of the columns that are added at the end of a selection begin so. */
 const BOUND = 'eaas_bound_'
 
 /**
- * Adds the columns that encrypted ones are bound to, where a selection leaves them out; `readSelection` takes
- * them out of the rows again.
+ * Adds the columns that encrypted ones are bound to, if a selection leaves them out; `readSelection` removes them
+ * from the rows.
  *
- * @param sources the subqueries of the query, whose columns are those that they select
+ * @param sources the sources of the query; a subquery has only the columns that it selects
  */
 export function withBound(tables: KnownTables, fields: Row, sources: readonly unknown[] = []): Row {
   const out = { ...fields }
@@ -36,7 +36,7 @@ export function withBound(tables: KnownTables, fields: Row, sources: readonly un
   return out
 }
 
-/** The column of a subquery that has the values of this one. */
+/** Returns the column of a subquery that has the values of this column. */
 function columnOf(tables: KnownTables, known: KnownTable, subquery: Subquery, key: string): unknown {
   const found = leavesOf(selectedBy(subquery)).find(({ leaf, path }) => {
     return isColumn(leaf) && path.length === 1 && tables.find(leaf.table) === known && known.keyOf(leaf) === key
@@ -44,7 +44,7 @@ function columnOf(tables: KnownTables, known: KnownTable, subquery: Subquery, ke
   return found && (subquery as unknown as Row)[found.path[0] ?? '']
 }
 
-/** A table of a selection, by the alias under which it is selected, and where its columns are in a result. */
+/** A table of a selection, by the alias under which it is selected, and the paths of its columns in a result. */
 interface Selected {
   known: KnownTable
   /** One of its columns. */
@@ -55,7 +55,7 @@ interface Selected {
 /**
  * Makes the function that opens the rows of a selection.
  *
- * @throws InvalidInputError for an encrypted column in an expression, or without those that it is bound to
+ * @throws InvalidInputError for an encrypted column in an expression, or without the columns that it is bound to
  */
 export function readSelection(
   tables: KnownTables,
@@ -102,7 +102,7 @@ function aliasOf({ table }: Column): string {
 }
 
 async function openSelected({ known, places }: Selected, rows: readonly Row[]): Promise<void> {
-  // Null in place of a whole object is a row that an outer join did not find.
+  // Null in place of a whole object means that an outer join found no row.
   const stored = rows.map((row) =>
     Object.fromEntries(
       places.map(({ key, path }) => [key, getAt(row, path)] as const).filter(([, value]) => value !== undefined),
@@ -117,7 +117,7 @@ async function openSelected({ known, places }: Selected, rows: readonly Row[]): 
   }
 }
 
-/** Returns the value at a path, or undefined where the path ends early. */
+/** Returns the value at a path, or undefined if the path ends early. */
 function getAt(row: Row, path: Path): unknown {
   return path.reduce<unknown>(
     (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),

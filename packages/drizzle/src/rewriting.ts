@@ -1,4 +1,4 @@
-/** What a query of Drizzle consists of: each part is rewritten, or checked to have no encrypted column. */
+/** The parts of a query of Drizzle: rewrites each, or checks that it has no encrypted column. */
 
 import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { is, SQL, Subquery } from 'drizzle-orm'
@@ -54,12 +54,12 @@ export function createRewriting(tables: KnownTables): Rewriting {
 }
 
 /**
- * The SQL of the subqueries that were checked before it was made: the columns that they select are in it, as
- * in any expression.
+ * The SQL of subqueries that were checked before it was made: it contains the columns that they select, like any
+ * expression.
  */
 const checked = new WeakSet<object>()
 
-/** Makes SQL of a query of which nothing is left to rewrite. @throws InvalidInputError */
+/** Makes the SQL of a query in which nothing is left to rewrite. @throws InvalidInputError */
 export function buildChecked(tables: KnownTables, config: SelectConfig | WriteConfig, build: () => unknown): unknown {
   assertFinal(tables, config)
   const built = build()
@@ -67,13 +67,13 @@ export function buildChecked(tables: KnownTables, config: SelectConfig | WriteCo
   return built
 }
 
-/** Notes what is to change in a query. Rewriting it once more changes nothing. */
+/** Records the changes to a query. Rewriting it again changes nothing. */
 export function rewriteBuilder(rewriting: Rewriting, config: SelectConfig | WriteConfig): void {
   if ('fields' in config) rewriteSelect(rewriting, config)
   else rewriteWrite(rewriting, config)
 }
 
-/** A write of a table without a model. What it stores is not encrypted, so it takes no encrypted column. */
+/** Rewrites a write of a table without a model. It stores plaintext, so it must take no encrypted column. */
 function rewriteWrite(rewriting: Rewriting, config: WriteConfig): void {
   const { values, set, where, onConflict, joins = [], withList = [] } = config
   for (const source of [config.from, ...withList]) visitSource(rewriting, source)
@@ -81,7 +81,7 @@ function rewriteWrite(rewriting: Rewriting, config: WriteConfig): void {
     if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
   }
   assertPlain(rewriting, config.orderBy, refuseOrder)
-  // A query in the place of rows is one that is inserted.
+  // In place of rows, there may be a query whose rows are inserted.
   if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
   else for (const row of values) assertPlain(rewriting, Object.values(row as Row), refuseExpression)
   assertPlain(rewriting, Object.values(set ?? {}), refuseExpression)
@@ -115,13 +115,13 @@ function rewriteSelect(rewriting: Rewriting, config: SelectConfig): void {
   rewriting.changes.push(() => Object.assign(config, { where, having }), ...ons)
 }
 
-/** Checks what a query is from: a table, a subquery or SQL. */
+/** Checks the source of a query: a table, a subquery or SQL. */
 export function visitSource(rewriting: Rewriting, source: unknown): void {
   if (is(source, SQL)) assertPlain(rewriting, source, refuseExpression)
   else rewriting.visit(source, true)
 }
 
-/** What both sides select is opened as the columns of the left one. */
+/** Checks a union and the like: what both sides select is opened as the columns of the left side. */
 function visitOperator(
   rewriting: Rewriting,
   { fields }: SelectConfig,
@@ -162,7 +162,7 @@ function isSelect(query: object): query is { config: SelectConfig } {
   return typeof config === 'object' && config !== null && 'fields' in config
 }
 
-/** Another builder than ours made its SQL. That of ours was checked when it was made. */
+/** Checks a subquery whose SQL another builder made. The SQL of ours was checked when it was made. */
 function assertSubquery(tables: KnownTables, subquery: Subquery): void {
   const { sql } = subquery._
   if (checked.has(sql)) return
@@ -170,7 +170,7 @@ function assertSubquery(tables: KnownTables, subquery: Subquery): void {
   for (const { leaf } of leavesOf(selectedBy(subquery))) if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
 }
 
-/** Refuses a query that is sent as it is, but searches by an encrypted column. */
+/** Refuses a query that is sent unchanged but searches by an encrypted column. */
 export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | WriteConfig): void {
   const dry = createRewriting(tables)
   if (is(query, SQL)) rewrite(dry, query)
@@ -179,7 +179,7 @@ export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | Wri
   if (search) refuseSearch(search.model, search.field)
 }
 
-/** Refuses a search that cannot be rewritten any more. @throws InvalidInputError */
+/** Refuses a search that can no longer be rewritten. @throws InvalidInputError */
 export function refuseSearch(model: string, field: string): never {
   refuseCall(
     `a subquery that searches by ${model}.${field}`,

@@ -1,6 +1,6 @@
 /**
- * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
- * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
+ * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
+ * are opened, then filtered; `limit` and `offset` count those that are left.
  */
 import { joinBounds, namesInSql, type Query, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
@@ -16,7 +16,7 @@ export interface Asked {
 
 const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
-/** Takes the searches out of a condition, where they stand alone or are joined by `and`; returns the rest. */
+/** Removes the searches from a condition, if they are alone or joined by `and`; returns them and the rest. */
 export function takeSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: Asked[] } {
   const asked: Asked[] = []
   const bounds: Asked[] = []
@@ -53,7 +53,7 @@ function conditionOn(known: KnownTable, beside: Column, found: { column: string;
   return found.by === 'in' ? inArray(index, found.values) : arrayContains(index, found.values)
 }
 
-/** Whether the values of opened rows match. `values` are those of the searched columns, in their order. */
+/** Tells whether an opened row matches. `values` are those of the searched columns, in their order. */
 export function areRight(asked: readonly Asked[], values: readonly unknown[]): boolean {
   return asked.every(({ known, column, query }, at) => {
     const field = known.keyOf(column)
@@ -72,7 +72,7 @@ export function refuseCount(): never {
   refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
 }
 
-/** Refuses expressions with a window, which has the rows before they are filtered. @throws InvalidInputError */
+/** Refuses expressions with a window, which would include rows that are filtered out. @throws InvalidInputError */
 export function assertNoWindow(parts: readonly unknown[]): void {
   for (const part of parts) {
     if (is(part, SQL.Aliased)) assertNoWindow([part.sql])
@@ -97,16 +97,16 @@ function conjunctsOf(part: unknown): unknown[] {
   return isAnd ? inner.queryChunks.filter((_, at) => at % 2 === 0).flatMap(conjunctsOf) : [part]
 }
 
-/** The value that a part of a comparison is. Drizzle's `like` has it as it is, others within a parameter. */
+/** Reads the value of a part of a comparison. Drizzle's `like` has the bare value, others a parameter. */
 function readValue(chunk: unknown): { value: unknown } | undefined {
   if (is(chunk, Param)) return chunk
   return typeof chunk === 'string' || typeof chunk === 'number' || chunk instanceof Date ? { value: chunk } : undefined
 }
 
-/** The columns of databases where a backslash escapes the wildcards of `like`: of SQLite it does not. */
+/** The columns of databases where a backslash escapes the wildcards of `like`; in SQLite it does not. */
 const ESCAPE = /^(Pg|MySql|SingleStore)/
 
-/** Reads a comparison that only an index of another kind than that of whole values answers. */
+/** Reads a comparison that an index of whole values cannot answer. */
 function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boolean }) | undefined {
   const [column, word, given, then, last, ...more] = chunksOf(part)
   const [value, end] = [readValue(given), readValue(last)]

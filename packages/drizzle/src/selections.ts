@@ -1,6 +1,4 @@
-/**
- * What a query of Drizzle selects: columns and expressions, in objects that the rows of the result look like.
- */
+/** What a query of Drizzle selects: columns and expressions, in objects of the same shape as the rows of the result. */
 
 import type { Row } from '@eaas/sdk/adapter'
 import { type Column, is, SQL, Subquery, Table } from 'drizzle-orm'
@@ -9,7 +7,7 @@ import { isColumn, type KnownTables, nameOf } from './tables.js'
 /** The members that lead to a value in a row. */
 export type Path = readonly string[]
 
-/** A column, or an expression, and where its value is in a row. */
+/** A column or an expression, and the path of its value in a row. */
 export interface Leaf {
   leaf: unknown
   path: Path
@@ -32,7 +30,7 @@ export function columnsIn(fields: Row): Column[] {
   return leavesOf(fields).flatMap(({ leaf }) => (isColumn(leaf) ? [leaf] : []))
 }
 
-/** Lists where which columns of tables with a model are. */
+/** Lists the columns of tables with a model, and their paths. */
 export function knownPlaces(tables: KnownTables, fields: Row): [path: Path, table: string, key: string][] {
   return leavesOf(fields).flatMap(({ leaf, path }) => {
     const known = isColumn(leaf) ? tables.find(leaf.table) : undefined

@@ -1,6 +1,6 @@
 /**
  * How a database returns what was stored in a column. Values are bound to the row as it is returned: an id in
- * another spelling finds the row, but what is sealed for that spelling does not open any more.
+ * another spelling finds the row, but a value sealed for that spelling no longer opens.
  */
 
 import { isSpelledUuid, isSpelledWhole, type Row, refuseSpelling } from '@eaas/sdk/adapter'
@@ -10,8 +10,8 @@ import type { KnownTable } from './tables.js'
 const BINDABLE = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
 
 /**
- * Replaces the values of a row in the columns of `bind` by what the database will return. @throws
- * InvalidInputError when that is unknown
+ * Replaces the values of a row in the columns of `bind` by what the database will return. @throws InvalidInputError
+ * if that is unknown
  */
 export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
   const spelled = sealed.bind.flatMap((key) => {
@@ -23,21 +23,16 @@ export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
   return spelled.length > 0 ? { ...row, ...Object.fromEntries(spelled) } : row
 }
 
-/**
- * Tells whether the database finds a row by no other spelling than those that `withSpellings` makes one of.
- */
+/** Tells whether the database finds a row only by spellings that `withSpellings` unifies. */
 export function isFoundBySpelling({ sealed, columns }: KnownTable): boolean {
   return sealed.bind.every((key) => {
     const column = columns[key]
-    // MySQL compares text without its case. What a type of the application's own does is unknown.
+    // MySQL compares text without case. What a custom type does is unknown.
     return !column || !/Custom|^(MySql|SingleStore)/.test(column.columnType) || isWhole(column)
   })
 }
 
-/**
- * @throws InvalidInputError when a row has its values in the columns of `bind` in another spelling than it
- * was found by
- */
+/** @throws InvalidInputError if a row has another spelling in a column of `bind` than it was found by */
 export function assertSpelled({ sealed, columns }: KnownTable, stored: Row, given: Row): void {
   for (const key of sealed.bind) {
     const column = columns[key]
@@ -65,7 +60,7 @@ function spell(column: Column, value: Bound): Bound | undefined {
   }
   if (isWhole(column)) return isSpelledWhole(value) ? value : undefined
   if (column.dataType === 'custom') return value
-  // A shorter value is padded, and trailing spaces that are too many are cut.
+  // The database pads a shorter value, and cuts trailing spaces that do not fit.
   const [, length] = /^char(?:acter)?(?:\((\d+)\))?$/.exec(type) ?? []
   if (/^char(acter)?\b/.test(type) && !/varying/.test(type))
     return String(value).length === Number(length ?? 1) ? value : undefined

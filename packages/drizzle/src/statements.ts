@@ -1,4 +1,4 @@
-/** Statements of SQL as text, which Drizzle executes as they are. */
+/** Statements of SQL as text, which Drizzle executes unchanged. */
 
 import { findTableInStatement, refuseCall } from '@eaas/sdk/adapter'
 import { Column, getTableName, is, Name, SQL, StringChunk, Table } from 'drizzle-orm'

@@ -1,6 +1,6 @@
 /**
- * The tables of a Drizzle schema that have encrypted fields, found again by any column of theirs, of an alias
- * and of a subquery too.
+ * The tables of a Drizzle schema that have encrypted fields. Each is found by any of its columns, also of an alias
+ * or a subquery.
  */
 
 import { InvalidInputError } from '@eaas/sdk'
@@ -8,7 +8,7 @@ import { createSealedTable, quoteName, refuseUnbindable, type SealedTable, type 
 import { Column, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
 import { HASH_CHARACTERS } from './columns.js'
 
-/** Drizzle's names of what an alias keeps of its table. */
+/** Drizzle's symbols for what an alias keeps of its table. */
 const ORIGINAL_NAME = Symbol.for('drizzle:OriginalName')
 const SCHEMA = Symbol.for('drizzle:Schema')
 
@@ -17,7 +17,7 @@ export interface KnownTable {
   table: Table
   sealed: SealedTable
   columns: Readonly<Record<string, Column>>
-  /** The name by which rows have a column. */
+  /** The name that a column has in rows. */
   keyOf(column: Column): string
   /** The name of a column in the database, which `casing` of Drizzle may have made. */
   nameIn(key: string): string
@@ -25,7 +25,7 @@ export interface KnownTable {
 
 export interface KnownTables {
   find(table: unknown): KnownTable | undefined
-  /** Finds the table of a column, where its values are sealed. */
+  /** Finds the table of a column, if its values are sealed. */
   findSealed(column: Column): KnownTable | undefined
   /** Their names in the database, and which of their columns, in lower case, are sealed. */
   names: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
@@ -85,10 +85,7 @@ function knowTable(table: Table, model: object, casing: Casing | undefined): Kno
   }
 }
 
-/**
- * @throws InvalidInputError where a row may lack the value, or the database makes it, and cannot be asked for it
- * before the insert
- */
+/** @throws InvalidInputError if a row may lack the value, or the database makes it only at the insert */
 function assertBindable(model: string, key: string, column: Column | undefined): void {
   if (column && !column.notNull && !column.hasDefault) {
     const why = 'it may be null, so that an insert without it compiles'
@@ -104,10 +101,10 @@ function assertBindable(model: string, key: string, column: Column | undefined):
   )
 }
 
-/** A sealed value is longer than any text of so many characters can be. */
+/** A sealed value is longer than any text of this many characters. */
 const SHORT = 255
 
-/** By what a column holds: the types of Drizzle that hold it, and what to use. */
+/** For each kind of stored value: the types of Drizzle that hold it, and what to use. */
 const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly string[], hint: string]>> = {
   json: [['json'], "Use a column of JSON, such as jsonb, or give the model format: 'text'."],
   text: [['string', 'json'], 'Use text, or longtext of MySQL.'],
@@ -128,7 +125,7 @@ function assertHolds(model: string, { column: key, holds }: StoredColumn, column
   )
 }
 
-/** @throws InvalidInputError for a column that the database would fill, in plaintext, where a row leaves it out */
+/** @throws InvalidInputError for a column that the database would fill, in plaintext, if a row leaves it out */
 function assertNotFilled(model: string, key: string, column: Column | undefined): void {
   const isFilled = (column?.default ?? column?.generated) !== undefined
   if (!isFilled) return
@@ -143,14 +140,14 @@ export function sqlName(table: Table): string {
   return quoteName(getTableName(table), (table as unknown as Record<symbol, string | undefined>)[SCHEMA])
 }
 
-/** Names a table with its schema; the same for all of its aliases. */
+/** Names a table with its schema, identically for all of its aliases. */
 export function nameOf(table: Table): string {
   const of = table as unknown as Record<symbol, string | undefined>
   return JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
 }
 
 /**
- * Refuses to write to a table by another definition of it, whose columns have other names than the model's.
+ * Refuses to write to a table by another definition, whose columns have other names than the model's.
  * @throws InvalidInputError
  */
 export function assertSameColumns({ sealed, columns }: KnownTable, table: Table): void {

@@ -1,6 +1,6 @@
 /**
- * The builders of inserts, updates and deletes. Encrypting takes time, and Drizzle takes values at once: so the
- * calls are remembered, and repeated on Drizzle's own builder when the query is awaited.
+ * The builders of inserts, updates and deletes. Encrypting takes time, and Drizzle takes values at once. So the
+ * calls are recorded, and repeated on Drizzle's own builder when the query is awaited.
  */
 
 import { refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
@@ -10,7 +10,7 @@ import { type Call, runWrite, type Written } from './writes.js'
 
 const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
 
-/** Remembers the calls on a builder of Drizzle, and repeats them when it is awaited. */
+/** Records the calls on a builder of Drizzle, and repeats them when it is awaited. */
 export function wrapWrite(written: Written): object {
   const calls: Call[] = []
   const waiting = new Write(() => (planFound(written, calls) ?? (() => runWrite(written, calls)))())

@@ -1,4 +1,4 @@
-/** Inserts, updates and deletes of Drizzle, from the calls that `write-builders.ts` remembers. */
+/** Inserts, updates and deletes of Drizzle, from the calls that `write-builders.ts` records. */
 
 import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
@@ -31,14 +31,17 @@ export interface Written {
 
 export type WriteMethod = 'insert' | 'update' | 'delete'
 
-/** A database of Drizzle, or a transaction, without what encrypts. */
+/** A database of Drizzle, or a transaction, without encryption. */
 export interface Database extends Record<WriteMethod, (table: Table) => Builder> {
   select(columns: Row): { from(table: Table): { where(condition: unknown): Promise<Row[]> & { for?: Lock } } }
   execute(statement: SQL): Promise<unknown>
   transaction<T>(run: (inner: Database) => Promise<T>): Promise<T>
 }
 
-/** Whether a driver runs a query at once, as `better-sqlite3` does: its transactions end when their function returns. */
+/**
+ * Tells whether a driver runs queries at once, as `better-sqlite3` does: its transactions end when their function
+ * returns.
+ */
 export function isSync(database: object): boolean {
   return (database as { resultKind?: unknown }).resultKind === 'sync'
 }
@@ -48,7 +51,7 @@ type Lock = (strength: 'update') => Promise<Row[]>
 /**
  * Runs a write with encrypted values, and opens what it returns.
  *
- * @param rows the rows that it changes, where they were read before: one, or many where `takesMany`
+ * @param rows the rows that it changes, if they were read before: one, or many if `takesMany`
  */
 export async function runWrite(written: Written, calls: readonly Call[], rows?: readonly Row[]): Promise<unknown> {
   const { tables, known, on, method, table } = written
@@ -100,7 +103,7 @@ async function translate(written: Written, calls: readonly Call[], rows: readonl
   return out
 }
 
-/** The rows that `values` takes, which may be one. */
+/** Returns the rows that `values` takes, which may be one. */
 export function rowsIn(given: unknown): Row[] {
   return (Array.isArray(given) ? given : [given]) as Row[]
 }
@@ -126,7 +129,7 @@ function rewriteRow(rewriting: Rewriting, row: Row): Row {
   return rewritten.length > 0 ? { ...row, ...Object.fromEntries(rewritten) } : row
 }
 
-/** Finds what the changed row has in the columns of `bind`, if something is sealed for it. */
+/** Finds the changed row's values in the columns of `bind`, if something is sealed to it. */
 async function findBound({ known, table, on }: Written, changes: Row, calls: readonly Call[]): Promise<Row> {
   const { sealed } = known
   const columns = getTableColumns(table) as Record<string, Column>
@@ -156,7 +159,7 @@ interface ConflictSkip {
   where?: unknown
 }
 
-/** Names the column of the index in place of an encrypted one, whose values are never equal. */
+/** Replaces an encrypted column, whose values are never equal, by the column of its index. */
 function conflictSkip(rewriting: Rewriting, known: KnownTable, skip: ConflictSkip = {}): ConflictSkip {
   const { sealed, columns } = known
   const target = [skip.target ?? []].flat().map((column) => {
@@ -198,10 +201,7 @@ async function conflictUpdate(
   return out
 }
 
-/**
- * Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted,
- * which is encrypted.
- */
+/** Tells whether a value is `excluded.…` of the same column: the encrypted value of the row to insert. */
 export function isExcluded({ nameIn }: KnownTable, key: string, value: unknown): boolean {
   if (!is(value, SQL)) return false
   const text = value.queryChunks
@@ -214,7 +214,7 @@ function excluded({ nameIn }: KnownTable, key: string): SQL {
   return sql`excluded.${sql.identifier(nameIn(key))}`
 }
 
-/** Refuses SQL where a value is encrypted, or bound to. */
+/** Refuses SQL for a column that is encrypted or bound to. */
 function assertNotComputed({ sealed }: KnownTable, row: Row): void {
   for (const key of [...Object.keys(row).filter((one) => sealed.isSealed(one)), ...sealed.bind]) {
     const value = row[key]

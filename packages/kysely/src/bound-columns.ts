@@ -1,6 +1,6 @@
 /**
- * Adds the columns that encrypted ones are bound to, where a query leaves them out. They have names of their
- * own, and are taken out of the rows once these are opened.
+ * Adds the columns that encrypted ones are bound to, if a query leaves them out. They get names of their own, and
+ * are removed from the rows once these are opened.
  */
 import { AliasNode, ColumnNode, IdentifierNode, ReferenceNode, SelectionNode, TableNode } from 'kysely'
 import type { Node } from './nodes.js'
@@ -8,7 +8,9 @@ import { columnsByInstance, instanceOf } from './results.js'
 import type { Instance, Output, Scope } from './scope.js'
 import type { Selections } from './selections.js'
 
-/** Nothing can be added to a query whose rows are compared with each other, or with those of another one. */
+/**
+ * Tells whether columns can be added: not to a query that compares its rows with each other or with another query's.
+ */
 export function takesColumns(query: Node): boolean {
   const isDistinct = ((query.frontModifiers as readonly Node[]) ?? []).some(({ modifier }) => modifier === 'Distinct')
   return !isDistinct && !query.groupBy && !query.setOperations && !query.distinctOn
@@ -32,7 +34,7 @@ export function addBound(scope: Scope, { nodes, outputs }: Selections): Selectio
   }
 }
 
-/** Finds a column of an instance under the name that a relation of the query gives it. */
+/** Finds a column of an instance by the name that a relation of the query gives it. */
 function findColumn(scope: Scope, instance: Instance, column: string): { alias: string; column: string } | undefined {
   for (let at: Scope | undefined = scope; at; at = at.outer) {
     for (const [alias, relation] of at.own) {

@@ -1,5 +1,5 @@
 /**
- * The types of the columns that values are bound to, which Kysely does not know: PostgreSQL and SQLite are asked,
+ * Reads the types of the columns that values are bound to, which Kysely does not know, from PostgreSQL or SQLite,
  * once for each table.
  */
 
@@ -7,7 +7,7 @@ import { isSpelledUuid, isSpelledWhole, type Row, spellUuid, spellWhole } from '
 import { RawNode, ValueNode } from 'kysely'
 import type { Node } from './nodes.js'
 
-/** Runs a query on the connection of the one that is rewritten. */
+/** Runs a query on the connection of the rewritten query. */
 export type Run = (query: Node) => Promise<Row[]>
 
 export interface ColumnType {
@@ -44,7 +44,10 @@ export async function readColumnTypes(run: Run, table: Node): Promise<ColumnType
   )
 }
 
-/** The columns of SQLite that hold text; of the others, a type says too little. SQLite does not tell their collation. */
+/**
+ * The columns of SQLite that hold text; for the others, a type says too little. SQLite does not report their
+ * collation.
+ */
 const QUERY_OF_SQLITE = `select name from pragma_table_info(`
 const HOLD_TEXT = `) where type not like '%int%' and (type like '%char%' or type like '%clob%' or type like '%text%')`
 
@@ -66,13 +69,13 @@ export function pathOf(table: Node): string {
 const WHOLE = /^(smallint|integer|bigint|numeric(\(\d+,0\))?)$/
 const EXACT_TEXT = /^(text|name|character( varying)?(\(\d+\))?)$/
 
-/** Whether a column finds values in one spelling only, once they are spelled. */
+/** Tells whether a column finds values in one spelling only, once they are spelled. */
 export function isExact(column: ColumnType | undefined): boolean {
   if (!column?.isDeterministic) return false
   return column.type === 'uuid' || WHOLE.test(column.type) || EXACT_TEXT.test(column.type) || column.category === 'E'
 }
 
-/** Spells a value as its column returns it; undefined where that is not known. */
+/** Spells a value as its column returns it, or returns undefined if that is unknown. */
 export function spellFor(column: ColumnType, value: string | number | bigint): unknown {
   const { type, category } = column
   if (type === 'uuid') return isSpelledUuid(spellUuid(value)) ? spellUuid(value) : undefined
@@ -82,5 +85,5 @@ export function spellFor(column: ColumnType, value: string | number | bigint): u
     return String(value).length === Number(padded ?? 1) ? value : undefined // PostgreSQL fills it with spaces
   }
   if (type.startsWith('character varying')) return String(value).endsWith(' ') ? undefined : value // or cuts them
-  return category === 'S' || category === 'E' ? String(value) : undefined // a driver of SQLite would make 7.0 of 7
+  return category === 'S' || category === 'E' ? String(value) : undefined // a driver of SQLite would turn 7 into 7.0
 }

@@ -1,13 +1,11 @@
-/**
- * Conditions of Kysely: puts the index in place of an encrypted column, and refuses what no index can answer.
- */
+/** Conditions of Kysely: replaces an encrypted column by its index, and refuses what no index can answer. */
 
 import { refuseExpression, refuseField, refuseOperator, refuseOrder, searchHint } from '@eaas/sdk/adapter'
 import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
 import { columnName, isNode, type Node, qualifierOf } from './nodes.js'
 import { findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
 
-/** `searches.ts` has taken such comparisons out where they can be answered. */
+/** `searches.ts` has already removed the comparisons that it can answer. */
 const SEARCH_HINT = searchHint(
   'Search so in the `where` of a select, alone or joined by `and`, by an index of parts or of buckets, and count the rows.',
 )
@@ -21,7 +19,7 @@ export async function compare(scope: Scope, node: Node, { instance, column }: So
   const left = node.leftOperand as Node
   const right = node.rightOperand as Node
   const isList = right.kind === 'PrimitiveValueListNode'
-  // Null is stored as null, so that these two need no index.
+  // Null is stored as null, so these two need no index.
   if (/^is( not)?$/.test(operator) && right.kind === 'ValueNode' && right.value === null) return node
   if (!OPERATORS.includes(operator)) return refuseOperator(name, column, operator, SEARCH_HINT)
   if (!isList && right.kind !== 'ValueNode') return refuseExpression(name, column)
@@ -41,8 +39,8 @@ export function operatorOf(node: Node): string {
 }
 
 /**
- * The name that a column has beside another one of its table: in the result of a query inside, it may have
- * another, or none.
+ * Returns the name of a column where another column of its table is named: the result of an inner query may rename
+ * it, or lack it.
  */
 export function nameInScope(scope: Scope, beside: Node, { instance, column }: Source): string | undefined {
   const table = qualifierOf(beside)

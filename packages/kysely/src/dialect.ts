@@ -34,8 +34,7 @@ import type { Models } from './tables.js'
 import { createTransactions, type Transactions } from './transactions.js'
 
 /**
- * Which code of the application compiled a query: it is on the stack then, but not when Kysely has a
- * connection.
+ * The application's code that compiled a query: it is on the stack then, but no longer when Kysely has a connection.
  */
 type Callers = WeakMap<object, AtCaller>
 
@@ -47,7 +46,7 @@ interface Context {
   locks: boolean
   takesDefault: boolean
   isPostgres: boolean
-  /** Makes what spells the ids of one query, by a function that runs others before it. */
+  /** Makes the spellings of one query, given a function that runs others before it. */
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
 }
 
@@ -81,7 +80,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
   }
 }
 
-/** @throws InvalidInputError where a value is an object, which drivers of SQLite do not take */
+/** @throws InvalidInputError if a stored value is an object, which drivers of SQLite do not accept */
 function assertNoJson({ name, stored }: SealedTable): void {
   const json = stored.find(({ holds }) => holds === 'json')
   if (!json) return
@@ -102,7 +101,7 @@ function wrapCompiler(compiler: QueryCompiler, callers: Callers): QueryCompiler 
 }
 
 function wrapDriver(driver: Driver, context: Context): Driver {
-  /** The driver knows its own connections only. */
+  /** Maps ours to the driver's connections, which are the only ones that it knows. */
   const inner = new WeakMap<object, DatabaseConnection>()
   const outer = new WeakMap<DatabaseConnection, DatabaseConnection>()
   const transactions = createTransactions(driver)
@@ -162,7 +161,7 @@ function wrapConnection(
     if (node === given.query) return { compiled: given, outputs }
     return { compiled: compiler.compileQuery(node as never, given.queryId), outputs, filtering }
   }
-  /** @param part set where it is a part of a change of rows that are found, with the rows that it changes */
+  /** @param part set for a step of a change of found rows, with the rows that it changes */
   const execute = async <R>(given: CompiledQuery, options: [], part?: { rows: readonly Row[] | undefined }) => {
     const translated = await translate(given, part?.rows)
     if (part && translated.filtering) {
@@ -196,7 +195,7 @@ function wrapConnection(
       }
     },
   }
-  // The other members of a connection, such as cancelling a query, concern no rows. They are copied, not
+  // The other members of a connection, such as cancelling a query, do not involve rows. They are copied, not
   // proxied, because Kysely replaces members of a connection.
   for (const name of OTHERS) {
     const member: unknown = Reflect.get(connection, name)

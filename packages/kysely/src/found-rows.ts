@@ -1,7 +1,7 @@
 /**
- * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
- * rows its values are bound. In one transaction the rows are found and locked, and each is changed
- * with values that are sealed to it.
+ * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
+ * are bound to. One transaction finds the rows, locks them where the database can, and changes each with values
+ * sealed to it.
  */
 import {
   assertFoundAgain,
@@ -36,11 +36,11 @@ import { commonName } from './relations.js'
 import { findTable, type Models } from './tables.js'
 import { type Given, nameOf, readRow, readUpdates } from './writes.js'
 
-/** What the statements of one change run on. */
+/** How the statements of one change run. */
 export interface Steps {
   /** Whether rows can be locked by `for update`. */
   locks: boolean
-  /** Whether one statement may change many rows, each to values of its own. */
+  /** Whether one statement may change many rows, each to its own values. */
   takesMany: boolean
   /** Whether an update may set a column to `default`. */
   takesDefault: boolean
@@ -56,14 +56,15 @@ export interface Result {
 
 type Change = (steps: Steps) => Promise<Result>
 
-/** The parts of an update that say which rows it changes. The select of these rows has them too. */
+/** The parts of an update that determine its rows. The select of these rows has them too. */
 const FINDING = ['with', 'joins', 'where', 'orderBy', 'limit', 'top']
 const PARTS = [...FINDING, 'kind', 'table', 'from', 'updates', 'into', 'columns', 'values', 'onConflict', 'returning']
 
 /**
- * Returns what changes the rows that a statement finds; undefined where it says itself which row it is about.
+ * Returns the function that changes the rows that a statement finds; undefined if the statement itself determines
+ * its row.
  *
- * @throws InvalidInputError where the statement has more than can be run in steps
+ * @throws InvalidInputError if the statement has parts that cannot run in steps
  */
 export function planFound(models: Models, statement: Node): Change | undefined {
   const change = statement.kind === 'UpdateQueryNode' ? planUpdate(models, statement) : planUpsert(models, statement)
@@ -96,9 +97,9 @@ function planUpdate(models: Models, statement: Node): Change | undefined {
   const isClear = isOneRow(statement)
   const known = isClear ? pinnedBy(names.alias, isOnly, statement.where as Node | undefined) : {}
   if (!table.needsRow(values, known)) return undefined
-  if (!isOnly && !isClear) return undefined // SQL as text is refused there
+  if (!isOnly && !isClear) return undefined // SQL as text is refused later
   if (commonTables(statement).some((one) => commonName(one) === names.table)) {
-    // An update changes the table, but a select would read the other.
+    // An update changes the table, but a select would read the expression.
     refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
   }
   return async (steps) => {
@@ -115,7 +116,7 @@ function planUpdate(models: Models, statement: Node): Change | undefined {
   }
 }
 
-/** Rows that a join repeats, once each: an update changes them once. */
+/** Removes the repetitions of a join: an update changes each row once. */
 function distinctRows({ bind }: SealedTable, rows: readonly Row[]): Row[] {
   const keyOf = (row: Row) => JSON.stringify(bind.map((column) => String(row[column])))
   return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
@@ -128,7 +129,7 @@ async function change(steps: Steps, table: SealedTable, update: Node, rows: read
   return result
 }
 
-/** Selects the rows that an update finds, by its own condition, and locks them. */
+/** Selects the rows that an update finds, by its own condition, and locks them where the database can. */
 function selectOf({ locks }: Steps, table: SealedTable, update: Node): Node {
   const own = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
@@ -136,7 +137,7 @@ function selectOf({ locks }: Steps, table: SealedTable, update: Node): Node {
   return { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
 }
 
-/** Selects what values are bound to, or all where other columns may say the key of a row. */
+/** Selects what values are bound to, or all columns if others may determine the key of a row. */
 function selectFrom(froms: readonly Node[], table: SealedTable, alias: string, locks: boolean): Node {
   assertFoundAgain(table)
   const reference = (column: string) => ({
@@ -251,12 +252,13 @@ async function upsertOne(
     }
     const result = await steps.run(insert)
     if (result.rows.length > 0 || (result.numAffectedRows ?? 0n) > 0n) return result
-    // Another transaction inserted the row after the select. Its commit was waited for, so the next one finds it.
+    // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
+    // finds it.
   }
   return refuseRace(table.name, targets)
 }
 
-/** What is set: a value, or that of the row which was to be inserted. */
+/** Returns what an update sets: its value, or a stand-in for that of the row to insert. */
 function takenValue({ value }: Node): unknown {
   const node = value as Node
   return node.kind === 'ValueNode' ? node.value : isExcluded(node) ? '' : null
@@ -267,9 +269,10 @@ function isExcluded(node: Node): boolean {
 }
 
 /**
- * What is set: where it is `excluded.…`, what the row that was to be inserted has there. The update sees no such row.
+ * Returns what is set, with `excluded.…` replaced by the value of the row to insert, which the update does not see.
  *
- * @throws InvalidInputError where that is an encrypted value for a column that is not, or what only the insert would make
+ * @throws InvalidInputError if that is an encrypted value for an unencrypted column, or a value that only the insert
+ * would make
  */
 function ofRow(
   { column, value }: Node,

@@ -1,6 +1,6 @@
 /**
- * `@eaas/kysely`: a dialect of Kysely that encrypts what is stored and decrypts what is read, by the models
- * of the tables.
+ * `@eaas/kysely`: a dialect of Kysely that encrypts what it stores and decrypts what it reads, by the models of the
+ * tables.
  */
 
 import { InvalidInputError } from '@eaas/sdk'
@@ -31,12 +31,12 @@ export type ModelsOf<Database> = {
  * `bind` as the database does. Transactions and streams are included.
  *
  * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
- * values: sort by them, compare them by what no index answers, or compute with them. SQL as text that names
+ * values: sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names
  * something encrypted is refused too.
  *
- * @param models the model of each table, by the table's name in the database without its schema: it applies
- * in every schema. With the interface of the database as the type parameter, the compiler refuses a table
- * that is not there, and a field of another type than its column
+ * @param models the model of each table, by the table's name in the database without its schema: it applies in every
+ * schema. With the interface of the database as the type parameter, the compiler refuses a missing table, and a
+ * field of another type than its column
  * @throws InvalidInputError when one is not a model, when a table's name has a schema, or when a model would store
  * JSON in SQLite
  */

@@ -1,20 +1,20 @@
-/** The queries of which Kysely's `jsonArrayFrom` and `jsonObjectFrom` make JSON, known by the SQL around them. */
+/** The queries that Kysely's `jsonArrayFrom` and `jsonObjectFrom` turn into JSON, recognised by the SQL around them. */
 import { ColumnNode, RawNode, ReferenceNode, TableNode, ValueNode } from 'kysely'
 import type { Node } from './nodes.js'
 
-/** A query of which Kysely's `jsonArrayFrom` or `jsonObjectFrom` makes JSON. */
+/** A query that Kysely's `jsonArrayFrom` or `jsonObjectFrom` turns into JSON. */
 export interface JsonQuery {
   query: Node
-  /** Makes the same JSON of a rewritten query, with columns that it selects besides. */
+  /** Makes the same JSON from a rewritten query, with the further columns that it selects. */
   replaceBy(query: Node, added: readonly string[]): Node
 }
 
-/** The SQL before and after the query, as PostgreSQL takes it. */
+/** The SQL before and after the query, for PostgreSQL. */
 const OF_ROWS = [
   ["(select coalesce(json_agg(agg), '[]') from ", ' as agg)'],
   ['(select to_json(obj) from ', ' as obj)'],
 ]
-/** The SQL before and after the names and values of the columns, and after the query: SQLite and MySQL need these. */
+/** The SQL before and after the columns' names and values, and after the query, for SQLite and MySQL. */
 const OF_COLUMNS = [
   ['(select coalesce(json_group_array(json_object(', ")), '[]') from ", ' as agg)'],
   ['(select cast(coalesce(json_arrayagg(json_object(', ")), '[]') as json) from ", ' as agg)'],

@@ -1,4 +1,4 @@
-/** One update of PostgreSQL for many rows that were read, with values that are sealed to each. */
+/** One update of PostgreSQL for many rows that were read, with values sealed to each. */
 import { MANY_ROWS, manyRowsColumn, manyRowsSql, type Row, type SealedTable, sealMany } from '@eaas/sdk/adapter'
 import {
   AndNode,
@@ -14,7 +14,7 @@ import {
 import { pathOf } from './column-types.js'
 import type { Node } from './nodes.js'
 
-/** Seals the changes of rows, and returns what is set, from which values. */
+/** Seals the changes of rows; returns what is set, and the values that it is set from. */
 export async function sealUpdate(
   table: SealedTable,
   node: Node,
@@ -30,7 +30,7 @@ export async function sealUpdate(
   }
 }
 
-/** The condition by which each row is found again. */
+/** Returns the condition that finds each row again. */
 export function boundToMany(table: SealedTable, alias: string): Node {
   const all = table.bind.map((column) =>
     BinaryOperationNode.create(

@@ -33,7 +33,7 @@ export interface TableNames {
   table: string
   /** The name by which the query refers to it. */
   alias: string
-  /** What has the alias, where that is no table. */
+  /** What has the alias, if that is not a table. */
   inner?: Node
 }
 
@@ -48,7 +48,7 @@ export function tableNames(node: Node): TableNames | undefined {
   return inner.kind === 'TableNode' ? { table: tableNames(inner)?.table ?? '', alias } : { table: '', alias, inner }
 }
 
-/** The name that an expression gets; empty where SQL gives it. */
+/** Returns the alias of an expression; empty if the alias is SQL. */
 export function aliasName(node: Node): string {
   return (node.alias as { name?: string }).name ?? ''
 }

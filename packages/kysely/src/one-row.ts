@@ -1,7 +1,7 @@
 /**
- * Whether an update is about one row, to which its values are sealed: another row that it changed would be
- * lost. Only what Kysely itself writes is proven. SQL as text, and names of functions, can hold an `or` that
- * no parentheses enclose.
+ * Checks that an update changes only the row that its values are sealed to: another row that it changed would be
+ * lost. Only what Kysely itself writes is proven. SQL as text, and names of functions, can hold an `or` without
+ * parentheses.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import { isClosedSql, isOneSqlValue, type Row, refuseCall } from '@eaas/sdk/adapter'
@@ -9,7 +9,7 @@ import { operatorOf } from './conditions.js'
 import { columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
 
 /**
- * Finds the values that a condition says the rows of a table have: `id = 7`, alone or joined by `and`.
+ * Finds the values that a condition gives for the rows of a table: `id = 7`, alone or joined by `and`.
  *
  * @param isOnly whether the query has no other table, so that a column needs no name in front
  */
@@ -27,25 +27,25 @@ export function pinnedBy(alias: string, isOnly: boolean, node: Node | undefined)
   return column !== undefined && isPinned ? { [column]: value.value } : {}
 }
 
-/** Of these nodes Kysely writes the SQL, with names that it quotes and values as parameters. */
+/** Nodes whose SQL Kysely writes, with quoted names and values as parameters. */
 const PROVEN = new Set(
   `Alias And BinaryOperation Column From Identifier Join Limit Offset On Operator Or Parens PrimitiveValueList Reference SchemableIdentifier
    SelectAll Selection SelectQuery Table Tuple UnaryOperation Value ValueList Where`
     .split(/\s+/)
     .map((name) => `${name}Node`),
 )
-/** Those that bind closer than `and` in every database: MySQL takes `||` for `or`. */
+/** Operators that bind closer than `and` in every database: MySQL takes `||` for `or`. */
 const OPERATORS =
   '=|==|!=|<>|<|<=|>|>=|+|-|*|/|%|in|not in|is|is not|like|not like|ilike|not ilike|between|exists|not exists|not|is distinct from|is not distinct from'.split(
     '|',
   )
 
-/** Whether an update changes no other rows than its condition seems to say. */
+/** Tells whether an update changes only the rows that its condition seems to name. */
 export function isOneRow(update: Node): boolean {
   return isProven(update.where, 'WhereNode')
 }
 
-/** @throws InvalidInputError when an update may change other rows than its condition seems to say */
+/** @throws InvalidInputError when an update may change other rows than its condition seems to name */
 export function assertOneRow(table: string, update: Node): void {
   if (!isOneRow(update)) {
     throw new InvalidInputError(
@@ -60,7 +60,7 @@ export function assertOneRow(table: string, update: Node): void {
 }
 
 /**
- * Refuses values of columns that are SQL and could set another column, or change another row. @throws
+ * Refuses SQL as the value of a column that could set another column, or change another row. @throws
  * InvalidInputError
  */
 export function assertValuesInSql(updates: readonly Node[]): void {

@@ -1,6 +1,4 @@
-/**
- * Raw SQL in a query of Kysely, which cannot be rewritten: it is refused where it names something encrypted.
- */
+/** Raw SQL in a query of Kysely cannot be rewritten: it is refused if it names something encrypted. */
 import { findTableInStatement, type Mention, namesInSql, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
 import { type Node, rawText } from './nodes.js'
 import { type Scope, type Source, sealedColumns } from './scope.js'
@@ -26,7 +24,7 @@ export function assertRawPart(models: Models, scope: Scope, raw: Node): void {
   }
 }
 
-/** The name of a table of the query, alone, stands for a row. */
+/** A table's name alone stands for a whole row. */
 function isWholeRow(scope: Scope, name: string): boolean {
   for (let at: Scope | undefined = scope; at; at = at.outer) {
     for (const [alias, relation] of at.own) {

@@ -1,6 +1,6 @@
 /**
- * The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries
- * that stand there.
+ * The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries in
+ * them.
  */
 import { refuseCall } from '@eaas/sdk/adapter'
 import { isQuery, type Node, tableNames } from './nodes.js'
@@ -15,7 +15,7 @@ export const RELATIONS = ['with', 'from', 'into', 'table', 'joins', 'using']
 export async function addRelations(rewriter: Rewriter, query: Node, scope: Scope): Promise<Node> {
   const out: Record<string, unknown> = { ...query }
   if (query.with) out.with = await addCommonTables(rewriter, query.with as Node, scope)
-  // What is written is always a table, also where a common table expression has its name.
+  // A write always changes a table, even if a common table expression has its name.
   const written = { ...scope, named: new Map() }
   const add = (node: Node) => addRelation(rewriter, node, scope)
   const addWritten = (node: Node) => addRelation(rewriter, node, written)
@@ -41,7 +41,7 @@ export async function addRelations(rewriter: Rewriter, query: Node, scope: Scope
 
 async function addCommonTables(rewriter: Rewriter, clause: Node, scope: Scope): Promise<Node> {
   const all = clause.expressions as Node[]
-  // With `recursive`, each can be named in those before it, and in itself.
+  // With `recursive`, each can be named in those before it and in itself.
   if (clause.recursive) for (const one of all) scope.named.set(commonName(one), 'later')
   const expressions = await inOrder(all, async (one) => {
     const { name, expression } = one as unknown as { name: Node; expression: Node }
@@ -67,9 +67,7 @@ export function commonName(expression: Node): string {
   return tableNames((expression.name as Node).table as Node)?.table ?? ''
 }
 
-/**
- * What a recursive query returns: the first query of its union says it, in which it does not stand itself.
- */
+/** Returns the outputs of a recursive query: those of the first query of its union, which does not name it. */
 async function firstOutputs(rewriter: Rewriter, query: Node, scope: Scope): Promise<readonly Output[]> {
   if (!query.setOperations) return []
   return (await rewriter.query({ ...query, setOperations: undefined }, scope)).outputs

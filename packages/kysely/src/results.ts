@@ -2,10 +2,7 @@
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { Instance, Output } from './scope.js'
 
-/**
- * @throws InvalidInputError where two columns of a result have one name, and one of them is encrypted, or
- * bound to
- */
+/** @throws InvalidInputError if two columns of a result have one name, and one of them is encrypted, or bound to */
 export function assertDistinct(outputs: readonly Output[]): void {
   const seen = new Map<string, { instance: Instance; column: string }>()
   for (const output of outputs) {
@@ -27,7 +24,7 @@ export function assertDistinct(outputs: readonly Output[]): void {
 }
 
 /**
- * Refuses, before anything is written, to return an encrypted column without what it is bound to. @throws
+ * Refuses, before the query runs, to return an encrypted column without what it is bound to. @throws
  * InvalidInputError
  */
 export function assertReadable(outputs: readonly Output[]): void {
@@ -35,7 +32,7 @@ export function assertReadable(outputs: readonly Output[]): void {
   for (const [{ table }, columns] of columnsByInstance(outputs)) table.assertReadable(columns)
 }
 
-/** The columns that are selected of each row of a table. */
+/** Lists the selected columns of each instance of a table. */
 export function columnsByInstance(outputs: readonly Output[]): Map<Instance, string[]> {
   const selected = new Map<Instance, string[]>()
   for (const output of outputs) {
@@ -69,12 +66,12 @@ export async function openRows(outputs: readonly Output[], rows: readonly Row[],
   ])
 }
 
-/** SQLite returns the JSON of a query inside as text. */
+/** Parses the JSON of an inner query, which SQLite returns as text. */
 function parseJson(rows: readonly Row[], name: string): void {
   for (const row of rows) if (typeof row[name] === 'string') row[name] = JSON.parse(row[name]) as unknown
 }
 
-/** Takes what was selected for the adapter alone out of opened rows, those in JSON too. */
+/** Removes from opened rows, those in JSON too, what was selected only for the adapter. */
 export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
   for (const output of outputs) {
     if ('inner' in output) hide(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[])
@@ -90,7 +87,7 @@ export function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>
 interface Result {
   rows: readonly Row[]
   isJson: boolean
-  /** The columns of which it is known what they are. */
+  /** The names of the columns whose source is known. */
   names: ReadonlySet<string>
 }
 
@@ -111,10 +108,7 @@ async function openInstance(
   }
 }
 
-/**
- * @throws InvalidInputError where one column has two values, which then are of two rows: one's would be given
- * to the other
- */
+/** @throws InvalidInputError if one column has two values: these are of two rows, and one would get the other's */
 function readStored(row: Row, places: readonly Place[]): Row {
   const stored: Row = {}
   for (const { column, name } of places) {
@@ -134,12 +128,12 @@ function placesIn(output: Output, row: Row, names: ReadonlySet<string>): Place[]
   if ('source' in output) return [{ column: output.source.column, name: output.name }]
   if ('inner' in output) return []
   const { columns, keyByRow } = output.all.table
-  // A key for each row is told by columns that the model does not name.
+  // Columns that the model does not name determine the key of each row.
   const own = Object.keys(row).filter((column) => columns.includes(column) || (keyByRow && !names.has(column)))
   return own.map((column) => ({ column, name: column }))
 }
 
-/** Dates and bytes are text in the JSON that databases make, and in Kysely's types of it. */
+/** Returns dates and bytes as text, as databases write them in JSON and as Kysely types them. */
 function asInJson(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString()
   if (!(value instanceof Uint8Array)) return value

@@ -67,7 +67,7 @@ async function rewriteQuery(
   const returning = node.returning as Node | undefined
   const selected = (node.selections ?? returning?.selections ?? []) as readonly Node[]
   const own = await rewriteSelections(rewriter, scope, selected)
-  // Rows inside of others, as those in JSON, are not filtered.
+  // Nested rows, such as those in JSON, are not filtered.
   const { rest, asked } = takesMore && !outer ? await takeSearches(rewriter, node, scope) : { rest: node, asked: [] }
   const { node: unlimited, selections, filtering } = withFiltering(rest, own, asked)
   if (filtering) assertRows(unlimited)
@@ -87,14 +87,14 @@ async function rewriteQuery(
   return { node: filtering ? await withSearches(rewriter, rewritten, scope, asked) : rewritten, outputs, filtering }
 }
 
-/** Refuses to count, or the like, before the rows are filtered. */
+/** Refuses to aggregate rows before they are filtered. */
 function assertRows(select: Node): void {
   if (isOfRows(select.selections)) {
     refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
   }
 }
 
-/** Whether a value is made of several rows: by an aggregate, or by a window. A query inside has rows of its own. */
+/** Tells whether a value is made of several rows, by an aggregate or a window. An inner query has its own rows. */
 function isOfRows(part: unknown): boolean {
   if (Array.isArray(part)) return part.some(isOfRows)
   if (!isNode(part) || isQuery(part)) return false
@@ -117,7 +117,7 @@ function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): v
   if (node.output && isWritten) refuseCall('output', 'Select the rows afterwards.')
 }
 
-/** The queries of `union all`, whose rows are opened as those of the first. */
+/** Rewrites the further queries of `union all`, whose rows are opened like those of the first. */
 async function rewriteSets(
   rewriter: Rewriter,
   sets: readonly Node[],
@@ -148,7 +148,7 @@ function sealedIn(outputs: readonly Output[]): Source[] {
   )
 }
 
-/** Queries of one shape have the same columns, of the same rows among them. */
+/** Describes the columns of a query, and which of them are of the same row. */
 function shapeOf(outputs: readonly Output[]): string {
   const instances: Instance[] = []
   const row = (instance: Instance) => {
@@ -160,7 +160,7 @@ function shapeOf(outputs: readonly Output[]): string {
     if ('inner' in output) return [output.name, output.inner.map(shape)]
     return [output.name, ...row(output.source.instance), output.source.column]
   }
-  // A column of which the model knows nothing is one only where it is written with its table.
+  // A column unknown to the model is an output only if it is written with its table.
   const known = outputs.filter(
     (one) => !('source' in one) || one.source.instance.table.columns.includes(one.source.column),
   )
@@ -172,7 +172,7 @@ async function rewriteMember(rewriter: Rewriter, value: unknown, scope: Scope): 
   return isNode(value) ? rewriteExpression(rewriter, value, scope) : value
 }
 
-/** Values, and names that stand for nothing encrypted. */
+/** Values, and names that mean nothing encrypted. */
 const LEAVES = ['ValueNode', 'PrimitiveValueListNode', 'ReferenceNode', 'ColumnNode', 'TableNode']
 
 async function rewriteExpression(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
@@ -203,7 +203,7 @@ async function rewriteValueQuery(rewriter: Rewriter, query: Node, scope: Scope):
   return sealed ? refuseExpression(sealed.instance.table.name, sealed.column) : node
 }
 
-/** Refuses a statement in which a table with encrypted columns stands. */
+/** Refuses a statement that names a table with encrypted columns. */
 function assertNoTable(models: Models, part: unknown, statement: string): void {
   if (Array.isArray(part)) for (const one of part) assertNoTable(models, one, statement)
   else if (isNode(part)) {
@@ -218,8 +218,8 @@ function assertNoTable(models: Models, part: unknown, statement: string): void {
 }
 
 /**
- * Refuses a view, or another definition, that has a query of such a table in it: what it searches for would
- * be stored.
+ * Refuses a view, or another definition, that contains a query of such a table: the values that it searches for
+ * would be stored.
  */
 function assertNoQuery(models: Models, part: unknown): void {
   if (Array.isArray(part)) for (const one of part) assertNoQuery(models, one)

@@ -1,4 +1,4 @@
-/** Which tables a query of Kysely can name, and which encrypted column a name in it stands for. */
+/** Which tables a query of Kysely can name, and which encrypted column a name in it means. */
 import { refuseCall, type SealedTable } from '@eaas/sdk/adapter'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { assertSpelling } from './tables.js'
@@ -17,7 +17,7 @@ export interface Source {
 /** What one member of a result is. */
 export type Output =
   | { name: string; source: Source; isHidden?: boolean }
-  /** JSON of a query inside the selection. */
+  /** JSON of a query in the selection. */
   | { name: string; inner: readonly Output[] }
   /** All columns of a table. */
   | { all: Instance }
@@ -28,15 +28,12 @@ export interface Relation {
   outputs: readonly Output[]
 }
 
-/**
- * What a common table expression returns. `later` is one that is not yet defined, though its name can be used
- * already.
- */
+/** What a common table expression returns. `later` is one that is not defined yet, but can be named already. */
 export type Named = readonly Output[] | 'later'
 
 /**
- * The relations that a query can name: its own, then those around it. `undefined` stands for one without
- * encrypted columns.
+ * The relations that a query can name: its own, then those around it. `undefined` means one without encrypted
+ * columns.
  */
 export interface Scope {
   own: Map<string, Relation | undefined>
@@ -61,8 +58,8 @@ export function tableRelation(table: SealedTable): Relation {
 }
 
 /**
- * The result of a query as a relation. Each name of a query has instances of its own, since it stands for
- * other rows: a value of one row would else be given to the other.
+ * The result of a query as a relation. Each name of a query gets its own instances, since it means other rows:
+ * otherwise one row would get a value of another.
  */
 export function queryRelation(result: readonly Output[]): Relation | undefined {
   if (result.length === 0) return undefined
@@ -101,8 +98,8 @@ export function findRelation(scope: Scope, name: string): Relation | undefined {
 }
 
 /**
- * Finds what a column is of; undefined where it is of no table with encrypted columns. @throws
- * InvalidInputError where that is not clear
+ * Finds the source of a column; undefined if it is of no table with encrypted columns. @throws InvalidInputError if
+ * that is unclear
  */
 export function findSource(scope: Scope, node: Node): Source | undefined {
   const column = columnName(node)
@@ -121,12 +118,12 @@ export function findSource(scope: Scope, node: Node): Source | undefined {
       refuseCall(`the column ${JSON.stringify(column)} without its table`, hint)
     }
     if (source) return source
-    isUnclear ||= relations.includes(undefined) // this table may have such a column, which then hides those around it
+    isUnclear ||= relations.includes(undefined) // this table may have such a column, which would hide outer ones
   }
   return undefined
 }
 
-/** Finds the JSON of a query inside, which a column of a relation holds. */
+/** Finds the JSON of an inner query that a column of a relation holds. */
 export function findInner(scope: Scope, node: Node): readonly Output[] | undefined {
   const column = columnName(node)
   if (column === undefined) return undefined
@@ -141,7 +138,7 @@ export function findInner(scope: Scope, node: Node): readonly Output[] | undefin
 }
 
 /**
- * Refuses the name of a table as a value, such as in `to_json`: it stands for all columns of a row. @throws
+ * Refuses the name of a table as a value, such as in `to_json`: it means all columns of a row. @throws
  * InvalidInputError
  */
 export function assertNoWholeRow(scope: Scope, node: Node): void {
@@ -159,7 +156,7 @@ export function isSealed({ instance, column }: Source): boolean {
   return instance.table.isSealed(column)
 }
 
-/** Lists the encrypted columns of a result, by the names that they have there. */
+/** Lists the encrypted columns of a result, by their names in it. */
 export function sealedColumns(outputs: readonly Output[]): { name: string; source: Source }[] {
   return outputs.flatMap((output) => {
     if ('inner' in output) return []

@@ -1,6 +1,6 @@
 /**
- * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. Its
- * rows are filtered after they are opened, and `limit` and `offset` count those that are left.
+ * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
+ * are opened, then filtered; `limit` and `offset` count those that are left.
  */
 import { joinBounds, type Query, type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
 import {
@@ -30,7 +30,7 @@ export interface Filtering {
   take: number | undefined
 }
 
-/** A search of a column, and the node by which it was asked for. */
+/** A search of a column, and the node of the column in the query. */
 interface Asked {
   source: Source
   left: Node
@@ -39,7 +39,7 @@ interface Asked {
 
 const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
-/** Takes the searches out of the condition of a select, and returns them with the rest of it. */
+/** Removes the searches from the condition of a select; returns them and the rest. */
 export async function takeSearches(
   { spellings }: Rewriter,
   select: Node,
@@ -70,7 +70,7 @@ function isSameColumn({ source: one }: Asked, { source: other }: Asked): boolean
   return one.instance === other.instance && one.column === other.column
 }
 
-/** The conditions on indexes, for a select without its searches. */
+/** Adds the conditions on indexes to a select without its searches. */
 export async function withSearches(
   rewriter: Rewriter,
   select: Node,
@@ -102,7 +102,7 @@ function conditionOn(reference: Node, { by, values }: { by: string; values: stri
   return BinaryOperationNode.create(reference as never, OperatorNode.create(operator), value) as unknown as Node
 }
 
-/** Selects what the rows are filtered by, and takes away what counts rows before they are filtered. */
+/** Selects the columns by which rows are filtered, and removes what would count rows before that. */
 export function withFiltering(
   select: Node,
   { nodes, outputs }: Selections,
@@ -157,7 +157,7 @@ function joined(parts: readonly Node[]): Node {
   return parts.reduce((all, one) => AndNode.create(all as never, one as never) as unknown as Node)
 }
 
-/** Reads a comparison that only an index of another kind than that of whole values answers. */
+/** Reads a comparison that an index of whole values cannot answer. */
 function readSearch(scope: Scope, part: Node, escapes: boolean): (Asked & { isBound: boolean }) | undefined {
   if (part.kind !== 'BinaryOperationNode') return undefined
   const left = part.leftOperand as Node

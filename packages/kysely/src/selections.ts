@@ -1,7 +1,4 @@
-/**
- * What a query of Kysely selects or returns: which columns are encrypted, and under which names they stand in
- * a result.
- */
+/** What a query of Kysely selects or returns: which columns are encrypted, and their names in a result. */
 import { refuseCall } from '@eaas/sdk/adapter'
 import { jsonQuery } from './json-query.js'
 import { aliasName, columnName, type Node, qualifierOf } from './nodes.js'
@@ -58,9 +55,7 @@ async function rewriteSelection(
   return { node: await rewriter.expression(one, scope), outputs: [] }
 }
 
-/**
- * Finds a column of which the model knows nothing, in a query of one table: it may say the key of the row.
- */
+/** Finds a column unknown to the model, in a query of one table: it may determine the key of the row. */
 function findOnly({ own }: Scope, value: Node): Source | undefined {
   const [relation, ...others] = own.values()
   const column = columnName(value)
@@ -69,7 +64,7 @@ function findOnly({ own }: Scope, value: Node): Source | undefined {
     : relation?.find(column)
 }
 
-/** The relations of which all columns are selected; undefined where a selection is something else. */
+/** Returns the relations whose columns are all selected; undefined if the selection is something else. */
 function wholeRelations(scope: Scope, node: Node): (Relation | undefined)[] | undefined {
   if (node.kind === 'SelectAllNode') return [...scope.own.values()]
   if (node.kind !== 'ReferenceNode' || (node.column as Node).kind !== 'SelectAllNode') return undefined

@@ -1,6 +1,6 @@
 /**
- * How the database spells the values that rows are found by. It finds a UUID or a number in any spelling, and
- * returns it in one: a value that was sealed to another spelling would never open again.
+ * How the database spells the values by which it finds rows. It finds a UUID or a number in any spelling but returns
+ * it in one: a value sealed to another spelling would never open again.
  */
 
 import {
@@ -47,20 +47,16 @@ export interface Named {
 export interface Spellings {
   /** Whether a backslash escapes the wildcards of `like`. */
   readonly escapes: boolean
-  /** Makes the ids that PostgreSQL would make for rows to insert, where values are bound to them. */
+  /** Makes the ids that PostgreSQL would make for rows to insert, if values are bound to them. */
   makeIds(of: Named, rows: readonly Row[]): Promise<MadeIds>
-  /**
-   * Spells rows to insert as the database will return them. @throws InvalidInputError where that is not known
-   */
+  /** Spells rows to insert as the database will return them. @throws InvalidInputError if that is unknown */
   spell(of: Named, rows: readonly Row[]): Promise<Row[]>
   /**
-   * Spells what an update says its row has, in the columns of `bind`: where the type does not tell, by
-   * reading the row.
+   * Spells the values that an update gives for its row, in the columns of `bind`; reads the row if the type does not
+   * determine the spelling.
    */
   spellBound(of: Named, bound: Row): Promise<Row>
-  /**
-   * Refuses rows to upsert where the database has one of them in another spelling. @throws InvalidInputError
-   */
+  /** Refuses rows to upsert if the database has one of them in another spelling. @throws InvalidInputError */
   assertStored(of: Named, rows: readonly Row[]): Promise<void>
 }
 
@@ -71,12 +67,12 @@ export interface Database {
   /** It returns UUIDs in upper case. */
   isSqlServer: boolean
   isMysql: boolean
-  /** The types that were read before, by table. */
+  /** The types that were already read, by table. */
   known: Map<string, ColumnTypes>
   ids: IdMaker
 }
 
-/** @param run runs a query before the one that is rewritten, on its connection */
+/** @param run runs a query on the connection of the rewritten one, before it */
 export function createSpellings(
   { isPostgres, isSqlite, isSqlServer, isMysql, known, ids }: Database,
   run: Run,
@@ -86,7 +82,7 @@ export function createSpellings(
     if (!read || table.bind.length === 0) return new Map()
     const name = pathOf(tableOf(node))
     const types = known.get(name) ?? (await read(run, tableOf(node)))
-    if (types.size > 0) known.set(name, types) // a table that is not there may be created
+    if (types.size > 0) known.set(name, types) // a missing table may be created later
     return types
   }
   const spellOne = (type: ColumnType | undefined, value: string | number | bigint) => {
@@ -106,7 +102,7 @@ export function createSpellings(
   return {
     escapes: isPostgres || isMysql,
     async makeIds({ table, node }, rows) {
-      // A part of a JSON column is given with it.
+      // A member of a JSON column is given with the column.
       const own = table.bind.filter((column) => table.columns.includes(column))
       const columns = own.filter((column) => rows.some((row) => row[column] === undefined))
       if (!isPostgres || columns.length === 0) return { rows: [], isAlways: false }
@@ -127,7 +123,7 @@ export function createSpellings(
     },
     async spellBound(of, bound) {
       const columns = columnsOf(of.table, bound)
-      if (columns.length < of.table.bind.length) return bound // refused, or bound to a part of a column
+      if (columns.length < of.table.bind.length) return bound // refused, or bound to a member of a column
       const types = await typesOf(of)
       if (columns.every((column) => isExact(types.get(column)))) return spellRow(of, types, bound)
       const [stored, other] = await readStored(of, [bound])
@@ -150,7 +146,7 @@ function tableOf(node: Node): Node {
   return node.kind === 'AliasNode' ? (node.node as Node) : node
 }
 
-/** The columns of `bind` that a row has. A part of a JSON column is stored as it is. */
+/** Lists the columns of `bind` that a row has. A member of a JSON column is stored unchanged. */
 function columnsOf({ bind }: SealedTable, row: Row): string[] {
   return bind.filter((column) => row[column] !== undefined)
 }

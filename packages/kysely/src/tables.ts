@@ -5,14 +5,14 @@ import type { SealedTable } from '@eaas/sdk/adapter'
 export type Models = ReadonlyMap<string, SealedTable>
 
 /**
- * Finds the model of a table. @throws InvalidInputError where a model has its name in another spelling, so
- * that nothing is stored unencrypted
+ * Finds the model of a table. @throws InvalidInputError if a model has its name in another spelling, so that nothing
+ * is stored unencrypted
  */
 export function findTable(models: Models, name: string): SealedTable | undefined {
   return models.get(name) ?? refuseOtherName('table', name, models.keys())
 }
 
-/** @throws InvalidInputError where an encrypted column has this name in another spelling */
+/** @throws InvalidInputError if an encrypted column has this name in another spelling */
 export function assertSpelling(table: SealedTable, column: string): void {
   if (table.columns.includes(column)) return
   const sealed = table.columns.filter((one) => table.isSealed(one))

@@ -1,12 +1,12 @@
-/** The transactions of a driver's connections: those of the application, and those of the adapter. */
+/** Tracks the transactions of a driver's connections: the application's and the adapter's. */
 import type { DatabaseConnection, Driver } from 'kysely'
 
 export interface Transactions {
   /** Runs a method of the driver, which may begin or end a transaction of a connection. */
   byMethod(connection: object | undefined, method: string, run: () => unknown): unknown
-  /** Runs SQL as text, which may do so too. */
+  /** Runs SQL as text, which may begin or end one too. */
   byText<T>(connection: object, text: string, run: () => Promise<T>): Promise<T>
-  /** Runs a function in the transaction of a connection, or in one of its own. */
+  /** Runs a function in the transaction of a connection, or in a new one. */
   within<T>(connection: DatabaseConnection, run: () => Promise<T>): Promise<T>
 }
 
@@ -15,7 +15,7 @@ const ENDS = ['commitTransaction', 'rollbackTransaction']
 export function createTransactions(driver: Driver): Transactions {
   const open = new WeakSet<object>()
   const follow = async <T>(connection: object, step: Step | undefined, run: () => T | Promise<T>): Promise<T> => {
-    if (step === 'end') open.delete(connection) // also where it fails: the database has rolled back then
+    if (step === 'end') open.delete(connection) // even if it fails: the database has then rolled back
     const result = await run()
     if (step === 'begin') open.add(connection)
     return result
@@ -43,12 +43,12 @@ export function createTransactions(driver: Driver): Transactions {
 
 type Step = 'begin' | 'end'
 
-/** A word of `begin` must follow, or nothing: SQL Server begins a block of statements by it too. */
+/** One of these words must follow `begin`, or nothing: SQL Server also begins a block of statements with it. */
 const BEGIN =
   /^(begin|begin\s+(work|tran|transaction|deferred|immediate|exclusive|isolation|read|not|deferrable)\b.*|start\s+transaction\b.*)$/is
 const END = /^(commit|rollback|end|abort)\b(?!.*\bto\b)(?!.*\band\s+chain\b)/is
 
-/** What the last statement that begins or ends a transaction does. A literal or a comment may look like one. */
+/** Returns what the last statement that begins or ends a transaction does. A literal or a comment may look like one. */
 function lastStepIn(text: string): Step | undefined {
   const statements = /['"`$]|--|\/\*/.test(text) ? [text.trim().replace(/;$/, '')] : text.split(';')
   const steps = statements.flatMap((one): Step[] => {

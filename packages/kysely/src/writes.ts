@@ -23,7 +23,7 @@ import { assertSpelling, findTable } from './tables.js'
 /** The members of a query that the functions of this file have rewritten. */
 export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
 
-/** What a row or an update sets: values, and what the database computes. */
+/** What a row or an update sets: values, and expressions that the database computes. */
 export interface Given {
   values: Row
   computed: Map<string, Node>
@@ -118,7 +118,10 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
   return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
 }
 
-/** What the condition of an update says of its row. @throws InvalidInputError where it may be about others too */
+/**
+ * Returns the values that the condition of an update gives for its row. @throws InvalidInputError if it may find
+ * other rows too
+ */
 async function findBound(
   rewriter: Rewriter,
   table: SealedTable,
@@ -164,7 +167,7 @@ async function rewriteConflict(
   return out as unknown as Node
 }
 
-/** The column by which rows conflict: that of the index of an encrypted one, whose values are never equal. */
+/** Returns the column by which rows conflict: for an encrypted one, whose values are never equal, that of its index. */
 function indexOf(table: SealedTable, column: string): string {
   return table.isSealed(column) ? table.planEqual(column, '=', []).column : column
 }
@@ -188,12 +191,12 @@ function updateList(table: SealedTable, { values, computed }: Given): ColumnUpda
   })
 }
 
-/** The value of the row that was to be inserted, which is encrypted. */
+/** The encrypted value of the row to insert. */
 function excludedColumn(column: string): Node {
   return ReferenceNode.create(ColumnNode.create(column), TableNode.create('excluded')) as unknown as Node
 }
 
-/** Refuses SQL where a value is encrypted, or bound to; elsewhere it may hold a query of its own. */
+/** Refuses SQL for a column that is encrypted or bound to; rewrites it elsewhere, where it may contain a query. */
 async function rewriteComputed(
   rewriter: Rewriter,
   table: SealedTable,
@@ -207,10 +210,7 @@ async function rewriteComputed(
   }
 }
 
-/**
- * @throws InvalidInputError where an expression stands in place of a column's name, since it could be an
- * encrypted one
- */
+/** @throws InvalidInputError for an expression in place of a column's name, since it could mean an encrypted one */
 export function nameOf(column: Node): string {
   return columnName(column) ?? refuseCall('to set an expression', 'Name the column that is set.')
 }
@@ -219,16 +219,13 @@ function tableIn(rewriter: Rewriter, node: Node): SealedTable | undefined {
   return findTable(rewriter.models, tableNames(node)?.table ?? '')
 }
 
-/** The table to which another part of the query gives the name of what is updated, as SQL Server allows. */
+/** The table that another part of the query gives the updated name as an alias, as SQL Server allows. */
 function aliasedTable(scope: Scope, node: Node): SealedTable | undefined {
   const [output] = scope.own.get(tableNames(node)?.alias ?? '')?.outputs ?? []
   return output && 'all' in output ? output.all.table : undefined
 }
 
-/**
- * The node with the name of the table that is updated: where that is an alias, it stands elsewhere in the
- * query.
- */
+/** Returns the node that names the updated table: if the update names an alias, that node is elsewhere in the query. */
 function writtenNode(update: Node): Node {
   const written = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
@@ -237,7 +234,7 @@ function writtenNode(update: Node): Node {
   )
 }
 
-/** Whether a column that is set is an encrypted one of another table, by the name in front of it. */
+/** Tells whether a column that is set is an encrypted one of another table, by the name in front of it. */
 function isOfAnother(scope: Scope, column: Node, table: SealedTable | undefined): boolean {
   const source = qualifierOf(column) === undefined ? undefined : findSource(scope, column)
   return source !== undefined && isSealed(source) && source.instance.table !== table

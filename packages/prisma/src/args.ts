@@ -1,7 +1,4 @@
-/**
- * The arguments of Prisma's operations: rows are sealed, conditions rewritten, and what the database cannot
- * do is refused.
- */
+/** The arguments of Prisma's operations: seals rows, rewrites conditions, and refuses what the database cannot do. */
 import { type Filter, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
 import type { KnownModel, Schema } from './schema.js'
@@ -16,7 +13,7 @@ const READS = ['findUnique', 'findUniqueOrThrow', 'findFirst', 'findFirstOrThrow
 const COUNTS = ['count', 'aggregate', 'groupBy', 'createMany', 'updateMany', 'deleteMany']
 const COMPUTED = ['_min', '_max', '_sum', '_avg']
 
-/** Rewritten arguments, and what they select beyond what was asked for. */
+/** Rewritten arguments, and what they select beyond the application's request. */
 export interface Rewritten {
   args: Row
   shape: Shape
@@ -27,7 +24,7 @@ export interface Rewritten {
 /** The operations whose rows can be filtered. */
 const FILTERED = ['findMany', 'findFirst', 'findFirstOrThrow', 'count']
 
-/** @param row what the changed row has in the fields of `bind`, where it was read before */
+/** @param row the changed row's values in the fields of `bind`, if it was read before */
 export async function rewriteArgs(
   schema: Schema,
   { model, operation, args }: { model: KnownModel; operation: string; args: Row },
@@ -51,9 +48,9 @@ export async function rewriteArgs(
   return { args: out, shape, filters }
 }
 
-/** What the rewriting of a level takes notes in. */
+/** Where the rewriting of a level records what it finds. */
 interface Notes {
-  /** Takes what is selected beyond what was asked for; undefined where no row is read. */
+  /** Takes what is selected beyond the application's request; undefined where no row is read. */
   shape: Shape | undefined
   /** Takes what the rows must match; undefined where they cannot be filtered. */
   filters?: Filter[] | undefined
@@ -81,7 +78,7 @@ async function rewriteSelection(
 ): Promise<Row> {
   const all = Object.entries(selection).map(async ([field, given]) => {
     const relation = model.relations.get(field)
-    // Of the rows of a relation, too, more may be selected than was asked for.
+    // More may be selected of a relation's rows too than the application requested.
     const value = given === true && relation !== undefined && shape ? {} : given
     if (!isPlain(value)) return [field, value]
     if (field === '_count' && isPlain(value.select)) {
@@ -95,13 +92,13 @@ async function rewriteSelection(
   return Object.fromEntries(await Promise.all(all))
 }
 
-/** Selects what encrypted fields are bound to, and those by which rows are filtered, where they were left out. */
+/** Adds to a selection the fields that encrypted ones are bound to, and those by which rows are filtered. */
 function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape, filters = [] }: Notes): Row {
   if (!sealed || !shape) return args
   const { select, omit } = args
   const left: Row = { ...omitted, ...(isPlain(omit) ? omit : {}) }
   const isSelected = (field: string) => (isPlain(select) ? Boolean(select[field]) : left[field] !== true)
-  // What a field that an extension computes needs, Prisma alone knows.
+  // Only Prisma knows which fields a computed field of an extension needs.
   const computes =
     isPlain(select) && Object.keys(select).some((name) => name !== '_count' && !fields.has(name) && select[name])
   const selected = [...fields].filter((field) => isSelected(field) || (computes && sealed.isSealed(field)))
@@ -114,7 +111,7 @@ function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape
   return { ...args, omit: { ...(isPlain(omit) ? omit : {}), ...all(false) } }
 }
 
-/** Refuses an encrypted field by which rows would be sorted, on any level. */
+/** Refuses to sort rows by an encrypted field, on any level. */
 function assertOrder(schema: Schema, model: KnownModel, part: unknown): void {
   if (Array.isArray(part)) for (const one of part) assertOrder(schema, model, one)
   else if (isPlain(part)) {

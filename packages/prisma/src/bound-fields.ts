@@ -1,8 +1,8 @@
-/** The fields by which rows are read before they are changed, and found again. */
+/** The fields that are read of a row before it is changed, and by which it is found again. */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { KnownModel } from './schema.js'
 
-/** The fields that identify a row, those that say to what values are bound, and those that may say the key of the row. */
+/** The fields that identify a row, those that values are bound to, and those that may determine the key of the row. */
 export function selectOf({ sealed, ids, joins, fields, relations }: KnownModel): Row {
   const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
   const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []

@@ -1,6 +1,6 @@
 /**
- * The ids that Prisma's client makes by `@default`: `uuid()`, `cuid()`, `nanoid()` and `ulid()`. Prisma makes
- * them after the adapter has sealed a row, so the adapter makes them, in the same form.
+ * The ids that Prisma's client makes by `@default`: `uuid()`, `cuid()`, `nanoid()` and `ulid()`. Prisma would make
+ * them only after the adapter has sealed a row, so the adapter makes them, in the same form.
  */
 
 const LOWER = '0123456789abcdefghijklmnopqrstuvwxyz'
@@ -15,7 +15,10 @@ const NANOID_LENGTH = 21
 const ULID_TIME = 10
 const ULID_RANDOM = 16
 
-/** Returns what makes the values of a default, such as `uuid(7)`; undefined for one of another kind. */
+/**
+ * Returns the function that makes the values of a default, such as `uuid(7)`; undefined for a default of another
+ * kind.
+ */
 export function findClientDefault(name: string, argument: string): (() => string) | undefined {
   if (name === 'uuid') return argument === '7' ? uuid7 : () => crypto.randomUUID()
   if (name === 'cuid') return argument === '2' ? cuid2 : cuid
@@ -35,7 +38,7 @@ function random(alphabet: string, length: number): string {
   return text
 }
 
-/** Has random characters where others have a counter and a fingerprint of the machine. */
+/** Uses random characters in place of the counter and the fingerprint of the machine. */
 function cuid(): string {
   return `c${Date.now().toString(36).padStart(8, '0')}${random(LOWER, CUID_RANDOM)}`
 }
@@ -49,7 +52,7 @@ function ulid(): string {
   return time.join('') + random(CROCKFORD, ULID_RANDOM)
 }
 
-/** RFC 9562, 5.7: the time in front, and a version in place of that of a random UUID. */
+/** RFC 9562, 5.7: a random UUID with the time in front and another version. */
 function uuid7(): string {
   const time = Date.now().toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`

@@ -1,4 +1,4 @@
-/** How an operation runs what the adapter makes of it: in its transaction, if it has one, or in one of its own. */
+/** Runs the statements that the adapter makes of an operation: in the operation's transaction, or in a new one. */
 import { InvalidInputError } from '@eaas/sdk'
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 
@@ -17,25 +17,28 @@ export interface Transaction {
   id?: string
 }
 
-/** Runs an operation of the model that a call is about, or of another one. */
+/** Runs an operation of the call's model, or of another one. */
 export type Statement = (operation: string, args: Row, model?: string) => Promise<unknown>
 
 /** How a call runs. */
 export interface Running {
   client: Client
   transaction: Transaction | undefined
-  /** Statements behind this extension: the queries of those before it have seen the call, and must not see what was sealed. */
+  /**
+   * Makes statements that skip the extensions before this one: their queries have seen the call, and must not see
+   * what was sealed.
+   */
   statementIn(transaction: Transaction | undefined): Statement
 }
 
-/** The client of the transaction of a call; the one without a transaction for a list of operations. */
+/** Returns the client of a call's transaction; for a list of operations, the client without a transaction. */
 export function clientOf({ client, transaction }: Running): Client {
   if (transaction?.kind !== 'itx') return client
   if (client._createItxClient) return client._createItxClient(transaction, String(transaction.id), { stack: [] })
   throw notPrisma7()
 }
 
-/** Runs a function in the transaction of a call, or in one of its own. */
+/** Runs a function in the transaction of a call, or in a new one. */
 export async function inTransaction<T>(
   { client, transaction, statementIn }: Running,
   model: string,
@@ -49,7 +52,7 @@ export async function inTransaction<T>(
   return client.$transaction(async (begun) => run(statementIn(await transactionOf(begun))))
 }
 
-/** Prisma hands a client's transaction to what it runs, and to nobody else. */
+/** Prisma passes a client's transaction only to the function that it runs. */
 async function transactionOf(client: Client): Promise<Transaction> {
   let found: Transaction | undefined
   await client._createPrismaPromise?.(async (transaction) => {

@@ -1,7 +1,7 @@
 /**
- * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma
- * fills the fields by which rows refer to others, so values that are bound to these are sealed to what it
- * will fill in, and a write that would change them is refused.
+ * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma fills
+ * the fields by which rows refer to others. Values bound to these are sealed to what Prisma will fill in, and a
+ * write that would change them is refused.
  */
 import { type Row, refuseCall, refuseComputed, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
 import type { Join, KnownModel, Schema } from './schema.js'
@@ -23,10 +23,7 @@ async function sealRows(schema: Schema, model: KnownModel, rows: readonly Row[],
   )
 }
 
-/**
- * The fields of a new row that Prisma fills: from the row that it is nested in, or from one that is nested in
- * it.
- */
+/** Returns the fields of a new row that Prisma fills: from the row around it, or from one nested in it. */
 function filledFields(schema: Schema, model: KnownModel, row: Row, inherited: Row): Row {
   const found: Row = { ...inherited }
   for (const [field, { isOwn, pairs }] of model.joins) {
@@ -42,7 +39,7 @@ function filledFields(schema: Schema, model: KnownModel, row: Row, inherited: Ro
   return Object.fromEntries(Object.entries(found).filter(([field]) => row[field] === undefined))
 }
 
-/** The values that a condition says a row has, in fields that the database finds in one spelling only. */
+/** Returns the values that a condition gives for a row, in fields that the database finds in one spelling only. */
 function pinned(model: KnownModel, where: unknown): Row {
   return Object.fromEntries(Object.entries(pinnedBy(model, where)).filter(([field]) => model.exact.has(field)))
 }
@@ -65,13 +62,13 @@ export async function sealData(
   return row && (await sealRows(schema, model, [row], inherited))[0]
 }
 
-/** Which rows are changed: those of a condition, or one that was read. */
+/** The rows to change: those of a condition, or one that was read. */
 export interface Found {
   where: unknown
   row?: Row | undefined
 }
 
-/** The rows that nested changes are about, by the objects of the changes, where they were read before. */
+/** The rows of nested changes that were read before, by the objects of the changes. */
 const rowsOf = new WeakMap<object, Row>()
 
 /** Returns nested changes, which will be sealed to this row. */
@@ -95,8 +92,8 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
 }
 
 /**
- * Whether the changed rows must be read before: the condition does not say to what its encrypted values, or
- * those of new rows in it, are bound, or what rows that refer to it would be bound to.
+ * Tells whether the changed rows must be read before: the condition does not determine what their encrypted values,
+ * or those of nested new rows, are bound to, or what rows that refer to them would be bound to.
  */
 export function needsRow(schema: Schema, model: KnownModel, data: unknown, where: unknown): boolean {
   if (!isPlain(data)) return false
@@ -117,14 +114,14 @@ export function needsRow(schema: Schema, model: KnownModel, data: unknown, where
 
 const CREATES = ['create', 'createMany', 'connectOrCreate', 'upsert']
 
-/** The fields of `bind` as they are known exactly, and undefined where not. */
+/** Returns the fields of `bind` that are known exactly; undefined for the others. */
 function bindOf({ sealed }: KnownModel, known: Row): Row {
   return Object.fromEntries((sealed?.bind ?? []).map((field) => [field, known[field]]))
 }
 
 /**
- * @throws InvalidInputError where the database may find the row by another spelling of its id, to which a
- * value would be sealed
+ * @throws InvalidInputError where the database may find the row by another spelling of its id, and a value would be
+ * sealed to that spelling
  */
 function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   const bound = pinnedBy(model, where)
@@ -152,7 +149,10 @@ function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): R
   )
 }
 
-/** Prisma tells the kinds of null in JSON apart: its own go back where null was stored, and null is that of the database. */
+/**
+ * Prisma distinguishes the kinds of null in JSON. Restores the given kind where null was stored; null itself becomes
+ * that of the database.
+ */
 function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefined): Row {
   return Object.fromEntries(
     Object.entries(row).map(([field, value]) => {
@@ -162,7 +162,7 @@ function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefine
   )
 }
 
-/** What is known of the row in which others are nested. */
+/** What is known of the row around nested ones. */
 interface Outer {
   known: Row
   isNew: boolean
@@ -197,13 +197,13 @@ function inheritedFrom(known: Row, { pairs }: Join): Row {
   return Object.fromEntries(pairs.flatMap(({ own, other }) => (known[own] === undefined ? [] : [[other, known[own]]])))
 }
 
-/** The writes after which a row refers to another one than before. */
+/** The writes that change which row another one refers to. */
 const MOVES = ['connect', 'connectOrCreate', 'disconnect', 'set']
 const MOVES_ITSELF = [...MOVES, 'create', 'delete']
 
 /**
- * @throws InvalidInputError where a row that is there would get other values in what its encrypted values are
- * bound to, or its key
+ * @throws InvalidInputError if an existing row would get other values in the fields that its encrypted values are
+ * bound to, or that determine its key
  */
 function assertNotMoved(
   { sealed }: KnownModel,
@@ -217,7 +217,7 @@ function assertNotMoved(
 /**
  * By `onUpdate: Cascade`, which is Prisma's default, the rows that refer to a changed row get its new values.
  *
- * @throws InvalidInputError where these would change what encrypted values are bound to, or the key of a row
+ * @throws InvalidInputError if these would change what encrypted values are bound to, or the key of a row
  */
 function assertReferredTo(schema: Schema, model: KnownModel, { values, known }: { values: Row; known: Row }): void {
   for (const [field, { isOwn, pairs }] of model.joins) {
@@ -241,7 +241,7 @@ function assertKept(sealed: SealedTable, changed: string, call: string): void {
 
 type Write = (schema: Schema, model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
 
-/** Applies to the members of the arguments that are there. @throws InvalidInputError for any other member */
+/** Rewrites the members that the arguments have. @throws InvalidInputError for any other member */
 async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => unknown>>) {
   const out: Row = { ...readObject(args, 'a nested write') }
   for (const [member, value] of Object.entries(out)) {
@@ -252,7 +252,7 @@ async function rewrite(args: unknown, members: Readonly<Record<string, (value: u
   return out
 }
 
-/** Finds rows by a condition, or by a boolean the one that is related. */
+/** Finds rows by a condition, or the related row by a boolean. */
 const find: Write = async (schema, model, where) =>
   typeof where === 'boolean' ? where : rewriteWhere(schema, model, where)
 
@@ -276,15 +276,16 @@ const updateMany: Write = (schema, model, args) =>
 export interface Relation {
   field: string
   other: KnownModel
-  /** Whether it is one to many rows. */
+  /** Whether it is to many rows. */
   isList: boolean
 }
 
 /**
- * Whether these are the changes of a nested update themselves, as those of the one row of a relation may be, and not
- * `{ where, data }`.
+ * Tells whether the arguments of a nested update are the changes themselves, which a relation to one row allows, and
+ * not `{ where, data }`.
  *
- * @throws InvalidInputError where they could be both or neither, so that what Prisma takes for the changes is not known
+ * @throws InvalidInputError where they could be both or neither, so that it is unknown what Prisma takes for the
+ * changes
  */
 export function isWholeChange({ field, other, isList }: Relation, args: Row): boolean {
   if (isList) return false

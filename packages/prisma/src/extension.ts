@@ -22,7 +22,7 @@ interface Call {
 
 /** Prisma's own: how a query runs. */
 interface Params {
-  /** where in the result is what a call such as `findUnique(…).posts()` returns */
+  /** where in the result a call such as `findUnique(…).posts()` finds what it returns */
   dataPath?: readonly string[]
   transaction?: Transaction | undefined
   model?: string
@@ -41,7 +41,7 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
     name: NAME,
     query: {
       async $allOperations(call: Call) {
-        await undefined // Prisma calls this in a turn in which nobody is on the stack; in the next one, it has who waits
+        await undefined // the stack has no caller here; in the next turn, it has the code that awaits
         return runFor(rememberCaller(), () => runOperation(schema, client as Client, call))
       },
     },
@@ -50,8 +50,8 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
 }
 
 /**
- * The queries of an extension after this one would change what is sealed already, and store plaintext: `$extends`
- * refuses them, on each client that is made of this one.
+ * The queries of a later extension would change what is already sealed, and store plaintext: `$extends` refuses
+ * them, on each client derived from this one.
  */
 function refuseLaterQueries(client: Client): Client {
   const extend = client.$extends.bind(client)

@@ -9,22 +9,22 @@ interface Field {
   type: string
 }
 
-/** By what a field stores: the types of Prisma that hold it, and what to write. */
+/** For each kind of stored value: the types of Prisma that hold it, and what to write. */
 const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly string[], hint: string]>> = {
   json: [['Json'], "Use Json, or give the model format: 'text'."],
   text: [['String', 'Json'], 'Use String, of MySQL with @db.LongText, or Json for values that are not text.'],
   index: [['String'], 'Use String?.'],
   parts: [['String[]'], 'Use String[].'],
 }
-/** So long is the hash of an index. A sealed value is longer than any text of `SHORT` characters can be. */
+/** The length of an index's hash. A sealed value is longer than any text of `SHORT` characters. */
 const HASH_CHARACTERS = 64
 const SHORT = 255
-/** The type of `String` on MySQL, where the schema names none. */
+/** The length of `String` on MySQL, if the schema names no type. */
 const MYSQL_STRING = 191
 
 /**
- * @throws InvalidInputError where a field cannot hold what the model stores in it, or has a default, and where a row may
- * lack what its values are bound to
+ * @throws InvalidInputError if a field cannot hold what the model stores in it, or has a default, or if a row may
+ * lack a value of `bind`
  */
 export function assertFields(
   name: string,

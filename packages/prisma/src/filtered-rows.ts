@@ -1,7 +1,4 @@
-/**
- * Reads by an index that finds more rows than match: the rows are opened and filtered, and pages counted
- * afterwards.
- */
+/** Reads by an index that finds more rows than match: the rows are opened and filtered, then pages are counted. */
 import { type Filter, type Row, readPage, refuseCall } from '@eaas/sdk/adapter'
 import type { Rewritten } from './args.js'
 import type { Running } from './clients.js'
@@ -9,7 +6,7 @@ import type { Operation } from './found-rows.js'
 import { openResult } from './results.js'
 import type { Schema } from './schema.js'
 
-/** Returns the rows, or how many there are: as the operation does, and opened. */
+/** Returns the opened rows, or their number, as the operation does. */
 export async function readFiltered(
   schema: Schema,
   running: Running,
@@ -23,7 +20,7 @@ export async function readFiltered(
   const isCount = operation === 'count'
   if (isCount && asked.select !== undefined) refuseCall('count of fields by such a search', 'Count the rows alone.')
   const select = isCount ? { select: selectOf(model.sealed, filters) } : {}
-  // One order for all that is read, so that no row is read twice or never.
+  // One order for all reads, so that each row is read exactly once.
   const unique = new Set([...(sealed?.bind ?? []), ...model.ids])
   const order = [orderBy ?? [], ...[...unique].map((field) => ({ [field]: 'asc' }))].flat()
   const read = async (from: number, size: number | undefined) => {

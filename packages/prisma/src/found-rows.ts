@@ -1,8 +1,8 @@
 /**
- * Updates whose condition does not say to which row values are bound: by another unique field, or of many
- * rows. In one transaction, the rows are found, and each is changed by itself, with values that are sealed to
- * it. Each change repeats the condition beside the id, so that a row which another transaction has changed in
- * between is left as it is, as by an update of Prisma itself.
+ * Updates whose condition does not determine the row that values are bound to: by another unique field, or of many
+ * rows. One transaction finds the rows and changes each by itself, with values sealed to it. Each change repeats the
+ * condition next to the id. So a row that another transaction changed in between stays as it is, as with an update
+ * of Prisma itself.
  */
 import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
@@ -23,14 +23,14 @@ export interface Operation {
 
 const MANY = ['updateMany', 'updateManyAndReturn']
 
-/** Whether an operation is one for `changeFound`. */
+/** Tells whether an operation is one for `changeFound`. */
 export function isByFoundRows(schema: Schema, { model, operation, args }: Operation): boolean {
   const changes = operation === 'upsert' ? args.update : args.data
   if (!['update', 'upsert', ...MANY].includes(operation)) return false
   return needsRow(schema, model, changes, args.where) || hasNested(schema, model, changes)
 }
 
-/** Runs an update or an upsert. Returns what Prisma returned, and how it was asked for. */
+/** Runs an update or an upsert. Returns Prisma's result, and the arguments of its query. */
 export async function changeFound(
   schema: Schema,
   running: Running,
@@ -39,7 +39,7 @@ export async function changeFound(
   const isRetried = operation.operation === 'upsert' && running.transaction === undefined
   const run = () => inTransaction(running, operation.model.name, (statement) => change(schema, statement, operation))
   return run().catch((error: { code?: unknown }) => {
-    // The row was inserted by another call after this one had found none.
+    // Another call inserted the row after this one had found none.
     if (isRetried && error.code === 'P2002') return run()
     throw error
   })
@@ -52,7 +52,7 @@ async function change(schema: Schema, statement: Statement, { model, operation, 
     ...rewritten,
     result: await statement(name, rewritten.args),
   })
-  // Once, and not for each row: an index may be made by the service.
+  // Once, not for each row: the service may make the index.
   const where = await rewriteWhere(schema, model, args.where)
   if (MANY.includes(operation)) {
     const take = args.limit === undefined ? {} : { take: args.limit }

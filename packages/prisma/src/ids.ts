@@ -13,7 +13,7 @@ import { isPlain } from './values.js'
 /** The new rows of a write that lack ids, by their model. */
 type Lacking = Map<KnownModel, Row[]>
 
-/** In which member of a nested write its new rows are, and in which its changes. */
+/** The members of a nested write that hold its new rows, and its changes. */
 const NEW: Readonly<Record<string, string>> = {
   create: '',
   createMany: 'data',

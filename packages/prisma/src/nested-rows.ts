@@ -1,7 +1,7 @@
 /**
- * Updates that are nested in the update of another row, and do not say to which rows their values are bound. The
- * rows are read first, in the transaction of the update; each then has a nested update of its own, which repeats the
- * condition beside the id.
+ * Updates that are nested in the update of another row, and do not determine the rows that their values are bound
+ * to. The rows are read first, in the transaction of the update. Each then gets its own nested update, which repeats
+ * the condition next to the id.
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { boundTo, selectOf } from './bound-fields.js'
@@ -13,14 +13,14 @@ import { rewriteWhere, uncombined } from './where.js'
 const NAMES = ['update', 'updateMany'] as const
 type Name = (typeof NAMES)[number]
 
-/** A nested update, as it was asked for. */
+/** A nested update, as the application gave it. */
 interface Nested extends Relation {
   name: Name
   where: Row
   changes: Row
 }
 
-/** Whether rows that are nested in an update must be read before. */
+/** Tells whether rows that are nested in an update must be read before. */
 export function hasNested(schema: Schema, model: KnownModel, data: unknown): boolean {
   return relationsIn(schema, model, data).some(({ writes, ...relation }) =>
     NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested(schema, { ...relation, name }, args))),
@@ -50,7 +50,7 @@ export async function withNestedRows(
       const all = await Promise.all(
         [writes[name]].flat().map(async (args) => {
           const one = readNested(schema, { ...relation, name, isList }, args)
-          // Prisma would find its rows after the other writes, and here they are read before.
+          // Prisma would find its rows after the other writes; here they are read before.
           if (one && name === 'updateMany' && !isAlone) {
             const hint = 'Write them one after another, in a transaction: `$transaction(async (tx) => …)`.'
             refuseCall(`updateMany beside other writes of the relation ${field}`, hint)
@@ -74,7 +74,7 @@ function relationsIn(schema: Schema, model: KnownModel, data: unknown) {
   })
 }
 
-/** Reads the arguments of a nested update; undefined where it says itself which row it is about. */
+/** Reads the arguments of a nested update; undefined if it determines its row itself. */
 function readNested(schema: Schema, update: Omit<Nested, 'where' | 'changes'>, args: unknown): Nested | undefined {
   if (!isPlain(args)) return undefined
   const isWhole = update.name === 'update' && isWholeChange(update, args)
@@ -90,7 +90,7 @@ async function eachRow(
 ): Promise<Row[]> {
   const condition = (await rewriteWhere(schema, other, uncombined(other, where))) as Row
   const rows = await read(field, { ...(isList ? { where: condition } : {}), select: selectOf(other) })
-  // Of no row, an update fails as Prisma does.
+  // Without a row, an update fails as Prisma's does.
   if (rows.length === 0) return name === 'update' ? [{ where, data: {} }] : []
   return rows.map((row) => {
     const bound = boundTo(other, row)

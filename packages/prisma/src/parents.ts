@@ -1,6 +1,6 @@
 /**
- * The rows that new ones belong to. Prisma takes an id of `autoincrement()` only in a row that names these by its
- * foreign keys, and the adapter fills in such ids: so `connect` becomes the foreign key.
+ * The rows that new ones belong to. Prisma accepts an id of `autoincrement()` only in a row that names its parents
+ * by foreign keys. Since the adapter fills in such ids, `connect` becomes the foreign key.
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { Running } from './clients.js'
@@ -35,7 +35,7 @@ export function takeParents(schema: Schema, model: KnownModel, row: Row): Parent
   })
 }
 
-/** Fills the foreign key, by a query of its own where the condition is not the key. */
+/** Fills the foreign key, by a separate query if the condition is not the key. */
 export async function nameParent(
   schema: Schema,
   { transaction, statementIn }: Running,

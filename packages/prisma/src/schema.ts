@@ -17,16 +17,13 @@ export interface KnownModel {
   /** Undefined where nothing of the model is encrypted. */
   sealed: SealedTable | undefined
   fields: ReadonlySet<string>
-  /** Those that identify a row; none where the schema does not say. */
+  /** Those that identify a row; none if the schema does not say. */
   ids: readonly string[]
   /** The fields of each compound unique key, by the name that it has in conditions. */
   uniques: ReadonlyMap<string, readonly string[]>
   /** The other model of each relation, by its field. */
   relations: ReadonlyMap<string, string>
-  /**
-   * How the rows of a relation are joined, by its field; nothing where the schema does not say, as between
-   * many and many.
-   */
+  /** How the rows of a relation are joined, by its field; absent if the schema does not say, as for many-to-many. */
   joins: ReadonlyMap<string, Join>
   /** The relations to many rows, by their fields. */
   lists: ReadonlySet<string>
@@ -34,17 +31,17 @@ export interface KnownModel {
   omitted: Readonly<Row>
   /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
   json: ReadonlySet<string>
-  /** The fields of `bind` that the database finds in the spelling only in which it returns them. */
+  /** The fields that the database finds only in the spelling in which it returns them. */
   exact: ReadonlySet<string>
-  /** Spells the value of a field as the database returns it, where its type says how. */
+  /** Spells the value of a field as the database returns it, if its type says how. */
   spell(field: string, value: unknown): unknown
 }
 
-/** How the value of a field is made where a row has none: by the client or, without `make`, by the database. */
+/** How the value of a field is made if a row has none: by the client or, without `make`, by the database. */
 export interface Made {
   column: string
   make: (() => string) | undefined
-  /** Whether Prisma takes a value of it only in rows that have foreign keys in place of `connect` and the like. */
+  /** Whether Prisma accepts a value of it only in rows that have foreign keys in place of `connect` and the like. */
   isUnchecked: boolean
 }
 
@@ -108,7 +105,7 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
   }
 }
 
-/** The fields of `bind`, and those that rows nested in one of this model are bound to. */
+/** Returns the fields of `bind`, and those that rows nested in a row of this model are bound to. */
 function neededIds({ sealed, joins, relations }: KnownModel, known: ReadonlyMap<string, KnownModel>): Set<string> {
   const inherited = [...joins].flatMap(([field, { isOwn, pairs }]) => {
     const other = known.get(relations.get(field) ?? '')
@@ -117,7 +114,7 @@ function neededIds({ sealed, joins, relations }: KnownModel, known: ReadonlyMap<
   return new Set([...(sealed?.bind ?? []), ...inherited])
 }
 
-/** @throws InvalidInputError where the database makes the value, and cannot be asked for it before the insert */
+/** @throws InvalidInputError if the database makes the value only at the insert */
 function findMade(
   { name, sealed }: KnownModel,
   field: string,

@@ -1,6 +1,6 @@
 /**
- * What is selected beyond what the application asked for: the fields that encrypted ones are bound to. They are
- * taken out again once the rows are opened.
+ * What is selected beyond the application's request, such as the fields that encrypted ones are bound to. They are
+ * removed once the rows are opened.
  */
 import type { Row } from '@eaas/sdk/adapter'
 
@@ -14,7 +14,7 @@ export function newShape(): Shape {
   return { hidden: new Set(), inner: new Map() }
 }
 
-/** Takes the hidden fields out of rows, in place. */
+/** Removes the hidden fields from rows, in place. */
 export function hide({ hidden, inner }: Shape, result: unknown): void {
   if (Array.isArray(result)) {
     for (const one of result) hide({ hidden, inner }, one)

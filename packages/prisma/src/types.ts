@@ -1,6 +1,6 @@
 /**
- * The types of columns, and the fields by which relations join. A Prisma client has no data of them, only the
- * text of its schema.
+ * The types of columns, and the fields by which relations join. A Prisma client has them only in the text of its
+ * schema.
  */
 import { spellUuid } from '@eaas/sdk/adapter'
 
@@ -35,15 +35,15 @@ export interface Default {
   argument: string
 }
 
-/** A field, and the one of another model whose value it has. */
+/** A field, and the field of another model whose value it has. */
 export interface Reference {
   own: string
   other: string
 }
 
 /**
- * The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing
- * spaces, if not told otherwise.
+ * The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing spaces by
+ * default.
  */
 const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
 /**
@@ -59,7 +59,7 @@ interface Config {
   adapter?: { options?: { schema?: unknown } }
 }
 
-/** Reads the types of a client's schema, by model; of none where the client does not have its text. */
+/** Reads the types of a client's schema, by model; none if the client does not have its text. */
 export function readTypes(client: object): Map<string, ModelTypes> {
   const { _engineConfig: config } = client as { _engineConfig?: Config }
   const out = new Map<string, ModelTypes>()
@@ -141,16 +141,16 @@ function pairsOf(fields: string, others: string): Reference[] {
   return names(fields).map((own, at) => ({ own, other: names(others)[at] ?? '' }))
 }
 
-/** Whether the database makes the value of a field that has this default. */
+/** Tells whether the database makes the value of a field that has this default. */
 export function isMadeByDatabase({ name }: Default): boolean {
   return ['autoincrement', 'dbgenerated', 'sequence'].includes(name)
 }
 
-/** The databases that fill a shorter text in these types up with spaces, and return it so. */
+/** The databases that pad a shorter text of these types with spaces, and return it so. */
 const FILL_UP = ['postgresql', 'postgres', 'sqlserver']
 const FILLED_UP = ['Char', 'NChar']
 
-/** Spells a value as the database returns it, where the column's type says how. */
+/** Spells a value as the database returns it, if the column's type says how. */
 export function spell(
   types: ModelTypes | undefined,
   field: { name: string; type: string } | undefined,
@@ -170,7 +170,7 @@ function fillUp(types: ModelTypes | undefined, field: string, value: string): st
   return text + ' '.repeat(Math.max(0, (types.lengths.get(field) ?? 1) - [...text].length))
 }
 
-/** Whether a database finds the values of a field in one spelling only, in which it returns them. */
+/** Tells whether a database finds the values of a field only in the spelling in which it returns them. */
 export function isExact(types: ModelTypes | undefined, field: { name: string; type: string; kind: string }): boolean {
   if (field.kind === 'enum' || field.type === 'Int' || field.type === 'BigInt') return true
   const { provider = '', native } = types ?? {}

@@ -1,14 +1,14 @@
 /** The values in the arguments of Prisma. */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 
-/** A plain object, and no Date, bytes or object of Prisma's. */
+/** Tells whether a value is a plain object, not a Date, bytes or an object of Prisma's. */
 export function isPlain(value: unknown): value is Row {
   if (typeof value !== 'object' || value === null) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
-/** Prisma's `DbNull`, `JsonNull` and `AnyNull`, and null itself. */
+/** Tells whether a value is Prisma's `DbNull`, `JsonNull` or `AnyNull`, or null itself. */
 export function isNull(value: unknown): boolean {
   return value === null || typeof (value as { _getName?: unknown } | undefined)?._getName === 'function'
 }
@@ -16,14 +16,14 @@ export function isNull(value: unknown): boolean {
 /** `Prisma.DbNull`, which belongs to the client that the application generates: Prisma knows it by this symbol. */
 export const DB_NULL = { [Symbol.for('prisma.objectEnumValue')]: true, _getName: () => 'DbNull' }
 
-/** What may be one or many. */
+/** Maps one value, or each of a list. */
 export async function mapOneOrMany(value: unknown, map: (one: unknown) => Promise<unknown>): Promise<unknown> {
   return Array.isArray(value) ? Promise.all(value.map(map)) : map(value)
 }
 
 /**
- * Reads an object of arguments, which Prisma would read too. @throws InvalidInputError for any other object,
- * since its members are not seen
+ * Reads a plain object of arguments, as Prisma would. @throws InvalidInputError for any other object, whose members
+ * would be missed
  */
 export function readObject(value: unknown, what: string): Row | undefined {
   if (value === null || value === undefined) return undefined

@@ -1,6 +1,4 @@
-/**
- * Conditions of Prisma: puts the index in place of an encrypted field, and refuses what no index can answer.
- */
+/** Conditions of Prisma: replaces an encrypted field by its index, and refuses what no index can answer. */
 import {
   BOUNDS,
   type Filter,
@@ -55,7 +53,7 @@ export async function rewriteWhere(
   return further.reduce((all, one) => both(all, one), out)
 }
 
-/** Names the compound unique key that has the index in place of an encrypted field, and fills it. */
+/** Returns the compound unique key that has the index in place of an encrypted field, with its values. */
 async function rewriteCombined(
   model: KnownModel,
   key: string,
@@ -83,7 +81,7 @@ async function rewriteCombined(
   return { name, fields: Object.fromEntries(await Promise.all(all)) }
 }
 
-/** What `client.user.fields` has: in a condition, the value of another column of the row. */
+/** A member of `client.user.fields`: in a condition, the value of another column of the row. */
 interface Reference {
   modelName: string
   name: string
@@ -100,7 +98,7 @@ function refuseReference({ name }: SealedTable, field: string): never {
   refuseField(name, field, 'the database cannot compare it with another field', hint)
 }
 
-/** Adds a condition; by `AND` where there is one on the same field already. */
+/** Adds a condition; by `AND` if there is already one on the same field. */
 function both(where: Row, condition: Row): Row {
   const isFree = Object.keys(condition).every((key) => !Object.hasOwn(where, key))
   return isFree ? { ...where, ...condition } : { ...where, AND: [...[where.AND ?? []].flat(), condition] }
@@ -116,15 +114,15 @@ async function rewriteRelation(schema: Schema, model: KnownModel, filter: unknow
   return Object.fromEntries(await Promise.all(all))
 }
 
-/** A filter of Prisma on a field, and where to add what is filtered after the rows are opened. */
+/** A filter of Prisma on a field, and the list to which filters for the opened rows are added. */
 interface Comparison {
   filter: unknown
   filters: Filter[] | undefined
 }
 
-/** Replaces what is asked of an encrypted field. */
+/** Replaces a filter on an encrypted field by conditions on its indexes. */
 async function compare(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
-  // Null is stored as null, so that it needs no index.
+  // Null is stored as null, so it needs no index.
   if (isNull(filter)) return [{ [field]: filter }]
   if (!isPlain(filter)) return equals(table, field, { filter, filters })
   const given = Object.entries(filter).filter(([, value]) => value !== undefined)
@@ -149,7 +147,7 @@ async function compare(table: SealedTable, field: string, { filter, filters }: C
 
 const PARTS = ['startsWith', 'contains']
 
-/** The searches of parts and ranges in a filter: the bounds of a range are one. */
+/** Returns the searches of parts and ranges in a filter; the bounds of a range are one search. */
 function searchesIn(table: SealedTable, field: string, given: readonly [string, unknown][]) {
   const mode = given.find(([operator]) => operator === 'mode')?.[1]
   if (mode !== undefined && mode !== 'default' && !(mode === 'insensitive' && table.searches.ignoresCase(field))) {
@@ -190,12 +188,12 @@ function negate(condition: Row): Row {
   return Object.fromEntries(Object.entries(condition).map(([field, filter]) => [field, { not: filter }]))
 }
 
-/** Whether a member of a condition is a combined key, such as `id_email`, whose fields are inside. */
+/** Tells whether a member of a condition is a combined key, such as `id_email`, whose fields are inside. */
 function isCombined(model: KnownModel, key: string): boolean {
   return !LOGICAL.includes(key) && !model.fields.has(key)
 }
 
-/** The condition of a search, in which combined keys, such as `id_email`, are their fields. */
+/** Returns the condition of a search with each combined key, such as `id_email`, replaced by its fields. */
 export function uncombined(model: KnownModel, where: Row): Row {
   const members = Object.entries(where).map(([key, value]) =>
     isCombined(model, key) && isPlain(value) ? value : { [key]: value },
@@ -203,7 +201,7 @@ export function uncombined(model: KnownModel, where: Row): Row {
   return Object.assign({}, ...members) as Row
 }
 
-/** Finds the values that a condition says the row has, as the database spells them. */
+/** Finds the values that a condition gives for the row, as the database spells them. */
 export function pinnedBy(model: KnownModel, where: unknown): Row {
   if (!isPlain(where)) return {}
   const found: Row = {}
@@ -218,7 +216,10 @@ export function pinnedBy(model: KnownModel, where: unknown): Row {
   return found
 }
 
-/** What a filter compares with exactly. Every other operator, and `mode` beside it, may find further rows. */
+/**
+ * Returns the value that a filter compares with exactly. Any other operator, or `mode` with it, may find further
+ * rows.
+ */
 function equalTo(filter: Row): unknown {
   const given = Object.entries(filter).filter(
     ([name, value]) => value !== undefined && !(name === 'mode' && value === 'default'),

@@ -1,7 +1,4 @@
-/**
- * The types of what is written: where Prisma asks for the text or the JSON that is stored, a field of a model takes
- * its own type.
- */
+/** The types of writes: where Prisma expects the stored text or JSON, a field of a model takes its own type. */
 import type { ColumnsOf } from '@eaas/sdk/adapter'
 import type { DbNullClass, JsonNullClass, Types } from '@prisma/client/runtime/client'
 
@@ -70,8 +67,8 @@ type Members<Given, M extends Models, P extends Payload> = Given extends readonl
     : Given
 
 /**
- * A nested update: the changes in `data`, or those of the one row of a relation themselves, in which a field `data` is
- * optional.
+ * A nested update: the changes in `data` or, for a relation to one row, the changes themselves, in which a field
+ * `data` is optional.
  */
 type Update<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
   ? Update<One, M, P>[]
@@ -84,7 +81,7 @@ type Create = 'create' | 'createMany' | 'createManyAndReturn'
 type Operation = Create | 'update' | 'updateMany' | 'updateManyAndReturn' | 'upsert'
 type Fluent = 'create' | 'update' | 'upsert'
 
-/** The types of a client: those of its schema, and what it leaves out of all that is read. */
+/** The types of a client: those of its schema, and what it omits from all reads. */
 type TypesOf<C> = C extends {
   $extends: Types.Extensions.ExtendsHook<infer _Variant, infer Callback, infer ExtArgs, infer _TypeMap>
 }
@@ -99,9 +96,9 @@ interface TypeMap {
 type PayloadOf<T> = T extends { [K: symbol]: { types: { payload: infer P extends Payload } } } ? P : never
 
 /**
- * An operation that writes. `T` is the member of the client whose operation it is: what further extensions add to its
- * rows is returned. The arguments do not depend on it, since TypeScript would then take `omit: { x: true }` for
- * `boolean`.
+ * An operation that writes. `T` is the member of the client whose operation it is, so that the result includes what
+ * further extensions add to its rows. The arguments do not depend on it, since TypeScript would then take
+ * `omit: { x: true }` for `boolean`.
  */
 type Write<Args, O extends Operation, Map extends TypeMap, Name extends string> = <T, A extends Args>(
   this: T,

@@ -1,7 +1,7 @@
 /**
- * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model, and of SQL. `createSealedTable` seals and
- * opens rows by a model, says what it cannot, and finds the index that answers a comparison; an adapter
- * translates between it and its ORM.
+ * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model and of SQL. `createSealedTable` seals and opens
+ * rows by a model, refuses what it cannot do, and finds the index that answers a comparison; an adapter translates
+ * between it and its ORM.
  */
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
@@ -73,8 +73,8 @@ export type { AnyModel } from './models/model.js'
 export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
 /**
- * What a model may declare for a column whose rows have this type: for `bytes()`, a model takes more types
- * than it returns, and of an object it may seal some members.
+ * What a model may declare for a column of this type. For `bytes()`, a model takes more types than it returns; of an
+ * object, it may seal only some members.
  */
 export type Declared<T> = T extends unknown
   ? Bytes extends T
@@ -97,5 +97,5 @@ export type ColumnsOf<M> = M extends { readonly '~types'?: { plain: infer P; hol
   ? { [Column in keyof P]: Column extends H ? Holder<P[Column]> : P[Column] }
   : never
 
-/** What is read of a field for which a model declares this type. */
+/** The type that is read from a field that a model declares with this type. */
 export type Read<T> = Binary extends T ? Exclude<T, Binary> | Bytes : T

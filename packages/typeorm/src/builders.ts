@@ -1,7 +1,4 @@
-/**
- * TypeORM's query builders, extended: each statement they make is sealed, searched by indexes, opened, or
- * refused.
- */
+/** TypeORM's query builders, extended: they seal values, search by indexes, open rows, or refuse a statement. */
 
 import {
   namesInSql,
@@ -32,26 +29,23 @@ export interface Context {
 /** One execution of a builder. */
 export interface Run {
   outputs: Output[]
-  /** Opens the rows that the query returned. Those of a select are opened when it has read its cache. */
+  /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
   opens: boolean
   /** What the rows of a select must match. */
   filters?: readonly RowFilter[]
-  /** The rows of it that were asked for, counted after they are filtered. */
+  /** The page that the query asks for, counted after the rows are filtered. */
   page?: { skip: number; take: number | undefined }
 }
 
 /** What the adapter keeps of a builder. */
 interface State {
   run?: Run | undefined
-  /**
-   * Whether it is part of a query that another builder sends: TypeORM pages through joins by a query around a
-   * clone.
-   */
+  /** Whether it is part of another builder's query: TypeORM pages through joins by a query around a clone. */
   isInner?: boolean
   isPaging?: boolean
-  /** The rows that an update changes, where they were read before. */
+  /** The rows that an update changes, if they were read before. */
   rows?: readonly Row[] | undefined
-  /** The columns that an update reads of its rows, in place of changing them. */
+  /** The columns that an update reads of its rows, instead of changing them. */
   finding?: string | undefined
   /** The entities of the aliases that the conditions of `find` join. */
   entities: Map<string, EntityMetadata>
@@ -74,7 +68,7 @@ export type Constructor<B> = new (...args: never[]) => B
 
 export type Adopt = <B extends object>(builder: B) => B
 
-/** What all builders have. */
+/** Extends what all builders have. */
 export function extendBuilder(Base: Constructor<Builder>, context: Context, adopt: Adopt): Constructor<Builder> {
   return class extends Base {
     override select(...args: unknown[]): Builder {
@@ -163,10 +157,7 @@ function findColumn(builder: Builder, path: string) {
   return { alias, isPrefixed, metadata, column }
 }
 
-/**
- * Returns the name that rows of a model have for the column of a condition, of which the model itself may
- * know nothing.
- */
+/** Returns the name that a model's rows have for the column of a condition, which may be unknown to the model. */
 export function nameInRow({ tables }: Context, builder: Builder, path: string): string | undefined {
   const { metadata, column } = findColumn(builder, path)
   return column && metadata && (tables.find(metadata)?.nameOf(column) ?? column.propertyPath)
@@ -182,7 +173,7 @@ function locate({ tables }: Context, builder: Builder, path: string): Located | 
   return { known, name, alias, quote: (one) => before + builder.escape(known.columnOf(metadata, one).databaseName) }
 }
 
-/** @throws InvalidInputError where rows would be sorted or grouped by an encrypted column */
+/** @throws InvalidInputError if rows would be sorted or grouped by an encrypted column */
 export function assertOrder(
   { tables }: Context,
   { expressionMap: { aliases, allOrderBys, groupBys = [] } }: Builder,
@@ -193,7 +184,7 @@ export function assertOrder(
   }
 }
 
-/** @throws InvalidInputError where the rows of a search cannot be filtered */
+/** @throws InvalidInputError if the rows of a search cannot be filtered */
 function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): void {
   const [first] = filters
   if (!first) return
@@ -206,7 +197,7 @@ function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): voi
   refuseCall(`a search of ${first.field} that finds more rows than match, where they cannot be filtered,`, hint)
 }
 
-/** Notes which columns a write returns, marks the encrypted ones, and adds those that they are bound to. */
+/** Records which columns a write returns, marks the encrypted ones, and adds those that they are bound to. */
 function noteReturning(builder: Builder, known: KnownTable, run: Run, text: string): string {
   const metadata = (builder.expressionMap.mainAlias as Alias).metadata
   const nameOf = (column: ColumnMetadata) => known.nameOf(column) ?? column.propertyPath
@@ -221,7 +212,7 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
     const name = part.trim().replaceAll(/^"|"$/g, '')
     return metadata.columns.find((one) => one.propertyPath === name || one.databaseName === name)
   })
-  if (columns.includes(undefined)) return text // with an expression: what it names is refused
+  if (columns.includes(undefined)) return text // with an expression: an encrypted column in it is refused
   const own = columns.flatMap((column) => column ?? [])
   const more = known.sealed.readsToo(own.map(nameOf)).map((name) => known.columnOf(metadata, name))
   for (const column of own) note(column)
@@ -236,7 +227,7 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
 }
 
 /**
- * Makes a builder of TypeORM one of the adapter's. Its methods make others by its constructor, so these are
+ * Turns a builder of TypeORM into one of the adapter's. Its methods make others by its constructor, so these are
  * extended too.
  */
 export function createAdopt(

@@ -1,7 +1,4 @@
-/**
- * Conditions of TypeORM on an encrypted column: puts the index in its place, and refuses what no index can
- * answer.
- */
+/** Conditions of TypeORM on an encrypted column: replaces it by its index, and refuses what no index can answer. */
 
 import {
   isClosedSql,
@@ -36,7 +33,7 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
   const list = () => (Array.isArray(value.value) ? (value.value as unknown[]) : refuse(located, value.type))
   switch (value.type) {
     case 'isNull':
-      // Null is stored as null, so that it needs no index.
+      // Null is stored as null, so it needs no index.
       return { operator: 'isNull', parameters: [located.quote(located.name)] }
     case 'equal':
       return value.child ? inner(value.child) : equal(builder, located, value.value)
@@ -87,7 +84,7 @@ function searchRanges(builder: Builder, located: Located, operators: readonly Fi
   return { operator: 'and', parameters: texts }
 }
 
-/** Searches by an index that finds more rows than match: they are filtered after they are opened. */
+/** Searches by an index that finds more rows than match: the rows are opened, then filtered. */
 function search(builder: Builder, located: Located, operator: string, query: Query): Condition {
   const { known, name, alias, quote } = located
   const { searches } = known.sealed
@@ -149,10 +146,7 @@ function capitalized(type: string): string {
   return type === 'ilike' ? 'ILike' : type.replace(/^./, (first) => first.toUpperCase())
 }
 
-/**
- * Finds the values that conditions say the row has in the columns of `bind`. `nameOf` reads the path of a
- * column in a condition.
- */
+/** Finds the values that conditions give for the row. `nameOf` reads the path of a column in a condition. */
 export function pinnedBy(
   wheres: readonly Clause[],
   parameters: Row,
@@ -181,7 +175,7 @@ export function pinnedBy(
 }
 
 /**
- * Whether a text has an `or`, which TypeORM joins to the other conditions without parentheses, or a comment
+ * Tells whether a condition may have an `or`, which TypeORM joins to the others without parentheses, or a comment
  * that hides them.
  */
 function hasOr(condition: Condition): boolean {

@@ -1,4 +1,4 @@
-/** A data source of TypeORM, of which every query goes through the adapter. */
+/** Wraps a data source of TypeORM, so that every query goes through the adapter. */
 
 import { InvalidInputError } from '@eaas/sdk'
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
@@ -16,7 +16,7 @@ const wrapped = new WeakSet<DataSource>()
 
 type Method = (...args: never[]) => unknown
 
-/** Replaces a method of one object, of which `assertMethods` made sure. */
+/** Replaces a method of one object; `assertMethods` has checked that it exists. */
 function replace(object: object, name: string, make: (original: Method) => Method): void {
   const original = (object as Record<string, Method>)[name] as Method
   Object.defineProperty(object, name, { value: make(original.bind(object)), configurable: true, writable: true })
@@ -36,7 +36,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
     throw new InvalidInputError('the data source is initialized already', 'Pass it to `encrypted` before `initialize`.')
   }
   const { driver } = dataSource
-  // All at first, so that nothing is replaced where something is missing.
+  // All are checked first, so that nothing is replaced if one is missing.
   assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder'])
   assertMethods(driver, ['createQueryRunner', 'preparePersistentValue'])
   wrapped.add(dataSource)
@@ -84,7 +84,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   })
 }
 
-/** Guards the one way to the database. */
+/** Guards the only way to the database. */
 function guard(context: Context, runner: QueryRunner): QueryRunner {
   const assertText = (sql: string, parameters: readonly unknown[] = []) => {
     assertRaw(context.tables, sql)
@@ -116,7 +116,7 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
   return runner
 }
 
-/** Refuses to return what was not opened. @throws InvalidInputError */
+/** Refuses to return unopened rows. @throws InvalidInputError */
 function refuseResult(): never {
   throw new InvalidInputError(
     'the statement was executed, but TypeORM returned no list of its rows, which would have to be decrypted',

@@ -1,7 +1,6 @@
 /**
- * Updates, and upserts by another column than those of `bind`, of which the statement does not say to which
- * rows its values are bound. In one transaction the rows are found and locked, and each is changed
- * with values that are sealed to it.
+ * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
+ * are bound to. One transaction finds and locks the rows, and changes each with values sealed to it.
  */
 import { assertFoundAgain, assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { QueryRunner } from 'typeorm'
@@ -24,7 +23,7 @@ const UNIQUE_VIOLATION = '23505'
 const OF_FOUND = 'a write whose rows must be read before'
 
 /**
- * Runs with the query runner of a builder, in its transaction or in one of its own.
+ * Runs with the query runner of a builder, in its transaction or in a new one.
  *
  * @throws InvalidInputError for a common table expression that may write, which would run with each statement
  */
@@ -47,7 +46,7 @@ async function within<T>(
         return result
       } catch (error) {
         await runner.rollbackTransaction()
-        // The row was inserted by another transaction after this one had found none.
+        // Another transaction inserted the row after this one had found none.
         if (!mayRetry || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
       }
     }
@@ -56,7 +55,7 @@ async function within<T>(
   }
 }
 
-/** Whether an update must read its rows before. */
+/** Tells whether an update must read its rows before. */
 export function isByFoundRows(context: Context, builder: UpdateBuilder, target: Target): boolean {
   if (stateOf(builder).rows) return false
   const { known, metadata } = target
@@ -69,7 +68,7 @@ export function isByFoundRows(context: Context, builder: UpdateBuilder, target: 
 export function updateFound(context: Context, builder: UpdateBuilder, target: Target): Promise<unknown> {
   const { commonTableExpressions } = builder.expressionMap
   if (commonTableExpressions.some(({ alias }) => alias === target.metadata.tableName)) {
-    // An update changes the table, but a select would read the other.
+    // An update changes the table, but a select would read the expression.
     refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
   }
   return within(builder, false, async (runner) => {
@@ -88,7 +87,7 @@ async function updateRows(
 ): Promise<Result> {
   const own = builder.clone() as UpdateBuilder
   own.setQueryRunner(runner)
-  // Of several rows, `write-builders.ts` makes the condition.
+  // For several rows, `write-builders.ts` makes the condition.
   own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
   stateOf(own).rows = rows
   const result = (await own.execute()) as Result
@@ -128,13 +127,16 @@ async function findRows(
   }
 }
 
-/** Whether a column says to what values are bound, or may say the key of a row. */
+/** Tells whether values are bound to a column, or it may determine the key of a row. */
 function isRead({ sealed, nameOf }: KnownTable, column: ColumnMetadata): boolean {
   const name = nameOf(column)
   return name === undefined ? sealed.keyByRow : sealed.bind.includes(name)
 }
 
-/** How an upsert finds the row that is there; undefined where its new row says to what values are bound. */
+/**
+ * Returns the columns by which an upsert finds the existing row; undefined if the new row determines what values are
+ * bound to.
+ */
 export function findConflict(builder: InsertBuilder, { known, metadata }: Target): string[] | undefined {
   const { conflict, overwrite } = builder.expressionMap.onUpdate ?? {}
   if (!overwrite || !Array.isArray(conflict)) return undefined

@@ -43,7 +43,7 @@ function isMade(column: ColumnMetadata): boolean {
   return column.isGenerated || column.default !== undefined
 }
 
-/** The value as the driver would return it: a number for all but the largest integers. */
+/** Returns the value as the driver would: a number for all integer types but the largest. */
 function asReturned({ type }: ColumnMetadata, text: unknown): unknown {
   return type === Number || /^(smallint|int|int2|int4|integer)$/.test(String(type)) ? Number(text) : text
 }

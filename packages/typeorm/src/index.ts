@@ -25,15 +25,14 @@ export type ModelsOf<Entities extends readonly ObjectLiteral[]> = {
  * query builders, in cascades, relations and transactions. Models name their fields, indexes and the columns
  * of `bind` as the properties of the entity. For PostgreSQL.
  *
- * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with
- * encrypted values: sort by them, compare them by what no index answers, or compute with them. SQL as text
- * that names something encrypted is refused too.
+ * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
+ * values: sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names
+ * something encrypted is refused too.
  *
  * @param dataSource is changed; `initialize` comes after, and throws `InvalidInputError` when an entity lacks
  * a column of its model
  * @param entities each entity, a class or an `EntitySchema`, with its model
- * @throws InvalidInputError when the data source is initialized, has its models already, or is of another
- * database
+ * @throws InvalidInputError when the data source is initialized, already has its models, or is of another database
  */
 export function encrypted<D extends DataSource, const Entities extends readonly ObjectLiteral[]>(
   dataSource: D,

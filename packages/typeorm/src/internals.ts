@@ -1,5 +1,5 @@
 /**
- * What the adapter knows of TypeORM's builders beyond their types: all of it is protected there, or of no
+ * What the adapter knows of TypeORM's builders beyond their types: members that are protected there, or have no
  * exported type.
  */
 
@@ -12,7 +12,7 @@ export type ColumnMetadata = EntityMetadata['columns'][number]
 export interface Alias {
   name: string
   hasMetadata: boolean
-  /** Throws where there is none. */
+  /** Throws if there is none. */
   metadata: EntityMetadata
 }
 

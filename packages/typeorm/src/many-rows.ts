@@ -1,4 +1,4 @@
-/** One update for many rows that were read, with values that are sealed to each. */
+/** One update for many rows that were read, with values sealed to each. */
 import { MANY_ROWS, manyRowsColumn, manyRowsSql, type Row, sealMany as sealRows } from '@eaas/sdk/adapter'
 import type { UpdateBuilder } from './internals.js'
 import { Pending } from './pending.js'
@@ -8,9 +8,9 @@ import { readChanges, refusePart, type Target } from './writes.js'
 /** What many rows are set to. */
 export interface Many {
   target: Target
-  /** The changes, of which those of the model's columns are SQL. */
+  /** The changes; those of the model's columns are SQL. */
   changes: Row
-  /** The columns of which each row has a value of its own. */
+  /** The columns in which each row has its own value. */
   own: readonly string[]
   /** The values of all rows. */
   json: Pending
@@ -30,7 +30,7 @@ export function sealMany(target: Target, changes: Row, rows: readonly Row[]): Ma
   return { target, changes: out, own, json }
 }
 
-/** Where the values come from, and the condition by which each row is found again. */
+/** Returns the source of the values, and the condition that finds each row again. */
 export function conditionOfMany(builder: UpdateBuilder, { target, own, json }: Many): string {
   const { sealed } = target.known
   const table = builder.getTableName(builder.getMainTableName())

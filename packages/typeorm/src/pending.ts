@@ -1,10 +1,10 @@
 /**
- * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time: so these
- * stand in the parameters of a query until it is sent.
+ * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time. So these are the
+ * parameters of a query until it is sent.
  */
 import { type Filter, refuseCall } from '@eaas/sdk/adapter'
 
-/** What rows must match after they are opened, where their condition finds others too. */
+/** What rows must match after they are opened, if their condition finds others too. */
 export interface RowFilter extends Filter {
   /** The alias of the table in the query. */
   alias: string
@@ -12,7 +12,7 @@ export interface RowFilter extends Filter {
 
 export class Pending {
   readonly resolve: () => Promise<unknown>
-  /** Set where the rows that are found by it must be filtered. */
+  /** Set if the rows that it finds must be filtered. */
   readonly filter: RowFilter | undefined
 
   constructor(resolve: () => Promise<unknown>, filter?: RowFilter) {
@@ -40,7 +40,7 @@ export function once<T>(run: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** The filters of the conditions whose parameters these are. */
+/** Returns the filters of the conditions that have these parameters. */
 export function filtersIn(parameters: readonly unknown[]): RowFilter[] {
   return parameters.flatMap((one) => (one instanceof Pending ? (one.filter ?? []) : []))
 }

@@ -2,19 +2,19 @@
 import type { Row } from '@eaas/sdk/adapter'
 import type { KnownTable } from './tables.js'
 
-/** A column of a result which a model knows. */
+/** A column of a result, from a table with a model. */
 export interface Output {
   known: KnownTable
-  /** Which row of the table it is of: a query may have several. */
+  /** The alias of its table, since a query may have several rows of it. */
   alias: string
   /** The column's name in the model, and in the result. */
   name: string
   output: string
-  /** Whether it was added, and is taken out of the rows again. */
+  /** Whether it was added, and is removed from the rows again. */
   isHidden?: boolean
 }
 
-/** Refuses an encrypted column without those that it is bound to. @throws InvalidInputError */
+/** Refuses an encrypted column without the columns that it is bound to. @throws InvalidInputError */
 export function assertReadable(outputs: readonly Output[]): void {
   for (const own of byAlias(outputs)) {
     own[0]?.known.sealed.assertReadable(own.map(({ name }) => name))
@@ -26,7 +26,7 @@ export async function openRows(outputs: readonly Output[], rows: readonly Row[])
   await Promise.all(byAlias(outputs).map((own) => openAlias(own, rows)))
 }
 
-/** Takes out of the rows what was selected for the adapter alone. */
+/** Removes from the rows what was selected only for the adapter. */
 export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
   const hidden = outputs.filter(({ isHidden }) => isHidden)
   if (hidden.length > 0) for (const row of rows) for (const { output } of hidden) delete row[output]

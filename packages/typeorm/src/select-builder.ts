@@ -41,7 +41,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       })
     }
 
-    /** Selects what encrypted columns are bound to, where it was left out. */
+    /** Selects what encrypted columns are bound to, if the query leaves it out. */
     private boundTo(selections: readonly Selection[], { alias, metadata, known, names }: Selected): Selection[] {
       const { groupBys = [], selectDistinct } = this.expressionMap
       if (groupBys.length > 0 || selectDistinct) return []
@@ -63,7 +63,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       return super.buildWhere(where, metadata, alias, prefix)
     }
 
-    /** Of rows that are filtered, a page is counted afterwards. */
+    /** Leaves the page out of the SQL if rows are filtered: it is counted afterwards. */
     override createLimitOffsetExpression(): string {
       const { run } = stateOf(this)
       const { skip, take, limit = take, offset = skip, joinAttributes } = this.expressionMap
@@ -130,7 +130,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
   }
 }
 
-/** The opened rows that match, and of these the page that was asked for. */
+/** Returns the page of the opened rows that match. */
 function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
   const isRight = (row: Row) =>
     filters.every(({ alias, field, query }) => {
@@ -147,10 +147,7 @@ function refusePage(): never {
   refuseCall('take and skip with joins, by a search that finds more rows than match,', hint)
 }
 
-/**
- * The runner of a query for a page: the query for its ids is made by a builder of TypeORM's own, around a
- * marked one.
- */
+/** Makes the query runner for a page: TypeORM's own builder makes the query for its ids, around a marked one. */
 function pagingThrough(context: Context, { expressionMap }: Builder, runner: QueryRunner): QueryRunner {
   const query = (sql: string, parameters: unknown[] = [], isStructured = false) => {
     if (sql.startsWith('SELECT DISTINCT "distinctAlias".') && !context.runs.has(parameters)) {
@@ -162,10 +159,7 @@ function pagingThrough(context: Context, { expressionMap }: Builder, runner: Que
   return Object.create(runner, { query: { value: query } }) as QueryRunner
 }
 
-/**
- * Refuses to cache a query of which the parameters are not known yet: all searches would be one entry of the
- * cache.
- */
+/** Refuses to cache a query whose parameters are not known yet: all searches would share one entry of the cache. */
 function assertNotCached({ dataSource, expressionMap, getParameters }: Builder): void {
   const { cache } = dataSource.options
   const isCached =

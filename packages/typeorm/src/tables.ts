@@ -1,4 +1,4 @@
-/** The tables of a data source that have encrypted columns, found again by any entity of theirs. */
+/** The tables of a data source that have encrypted columns. Each is found by any of its entities. */
 
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, type Row, refuseAlways, type SealedTable } from '@eaas/sdk/adapter'
@@ -8,7 +8,7 @@ import type { ColumnMetadata } from './internals.js'
 const TEXT: readonly unknown[] = ['text', 'varchar', 'character varying', String]
 const INTEGERS: readonly unknown[] = ['int', 'int2', 'int4', 'int8', 'integer', 'smallint', 'bigint', Number]
 
-/** Whether a column returns the text that was stored. */
+/** Tells whether a column returns the text that was stored. */
 export function isTextual(type: unknown): boolean {
   return TEXT.includes(type)
 }
@@ -20,9 +20,9 @@ export interface KnownTable {
   table: string
   /** The sealed columns in the database, in lower case. */
   sealedNames: ReadonlySet<string>
-  /** The name that the model gives a column, if it knows it. */
+  /** The name that the model gives a column, if it has one. */
   nameOf(column: ColumnMetadata): string | undefined
-  /** The column of an entity which the model gives this name. */
+  /** The column of an entity to which the model gives this name. */
   columnOf(metadata: EntityMetadata, name: string): ColumnMetadata
 }
 
@@ -45,7 +45,7 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
     const metadata = dataSource.getMetadata(target)
     known.set(pathOf(metadata), knowTable(metadata, createSealedTable(model)))
   }
-  // Another entity of the same table would write it, too.
+  // Another entity of the same table may write it too.
   for (const metadata of dataSource.entityMetadatas) {
     const table = known.get(pathOf(metadata))
     for (const name of table?.sealed.columns ?? []) {
@@ -57,8 +57,8 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
 }
 
 /**
- * Before an update TypeORM reads a column of the entity, then of the stored row, and takes other objects than those of
- * JSON columns for changed if they are not the same: so the second call returns the object of the first if they are equal.
+ * Before an update, TypeORM reads a column of the entity, then of the stored row. Outside of JSON columns, it takes
+ * two different objects for a change. So the second call returns the object of the first if they are equal.
  */
 function compareByValue(column: ColumnMetadata): void {
   const read = column.getEntityValue.bind(column)
@@ -72,7 +72,7 @@ function compareByValue(column: ColumnMetadata): void {
   }
 }
 
-/** Whether two dates, or two values of JSON, are equal. */
+/** Tells whether two dates, or two values of JSON, are equal. */
 function isEqual(one: unknown, other: unknown): boolean {
   if (!isObject(one) || !isObject(other)) return one === other
   if (one instanceof Date && other instanceof Date) return one.getTime() === other.getTime()
@@ -108,7 +108,7 @@ function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
   }
 }
 
-/** @throws InvalidInputError for a column that the database, or TypeORM, would fill or leave out by itself */
+/** @throws InvalidInputError for a column that the database or TypeORM would fill or leave out by itself */
 function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 'sealed' | 'bound' | 'index'): void {
   const { propertyName, propertyPath } = column
   const refuse = (what: string) => refuseEntity(metadata, `has a column ${JSON.stringify(propertyPath)} ${what}`)

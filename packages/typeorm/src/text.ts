@@ -1,7 +1,6 @@
 /**
- * What builders make is SQL as text. An encrypted column may stand in it only where the adapter has put it:
- * there its name has a mark, which is taken away before the query is sent. Whatever else names one was
- * written by hand, and is refused.
+ * Builders make SQL as text. It may name an encrypted column only where the adapter has put it. There its name has a
+ * mark, which is removed before the query is sent. Any other mention was written by hand, and is refused.
  */
 import {
   findTableInStatement,
@@ -14,21 +13,21 @@ import {
 import type { Alias } from './internals.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
-/** Of the private use area: no name has it, and no text of SQL. */
+/** Of the private use area: no name and no SQL text has it. */
 export const MARK = '\uE000'
 
 export function withoutMarks(sql: string): string {
   return sql.replaceAll(MARK, '')
 }
 
-/** Marks a column in its quotes, with a table before it or without. */
+/** Marks a quoted column, with or without a table before it. */
 export function marked(quoted: string): string {
   return quoted.replace(/"(?=(?:[^"]|"")+"$)/, `"${MARK}`)
 }
 
 /**
- * Checks the SQL of a builder. @throws InvalidInputError where it names something encrypted that the adapter
- * has not put there
+ * Checks the SQL of a builder. @throws InvalidInputError if it names something encrypted that the adapter has not
+ * put there
  */
 export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly Alias[]): void {
   const mentions = namesInSql(sql)
@@ -55,7 +54,7 @@ function hintFor({ name }: Mention): string {
   return `Search by an object, such as .where({ ${name.replace(MARK, '')}: 'value' }), or select it by itself and compute with it after it is decrypted. To join by it, compare the columns of its indexes.`
 }
 
-/** Whether a column is compared with null: null is stored as null. */
+/** Tells whether a column is compared with null, which is stored as null. */
 function isNullTest(mentions: readonly Mention[], at: number): boolean {
   const [is, not, end] = mentions.slice(at + 1, at + 4).map(({ name }) => name)
   return is === 'is' && (not === 'null' || (not === 'not' && end === 'null'))
@@ -63,12 +62,12 @@ function isNullTest(mentions: readonly Mention[], at: number): boolean {
 
 const BEFORE_A_TABLE = ['from', 'join', 'update', 'into', 'of', 'as', 'only']
 
-/** Whether the name of a table stands for its row, rather than for the table, or before a column. */
+/** Tells whether the name of a table means its row, not the table or the qualifier of a column. */
 function isRow({ qualifier, isQualifier }: Mention, before: string | undefined, { table }: KnownTable): boolean {
   return !isQualifier && qualifier === undefined && before !== table && !BEFORE_A_TABLE.includes(before ?? '')
 }
 
-/** The aliases that surely stand for other tables. */
+/** Returns the aliases that surely mean other tables. */
 function othersThan(
   known: KnownTable,
   tables: KnownTables,

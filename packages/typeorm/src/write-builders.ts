@@ -11,9 +11,9 @@ import type { KnownTable } from './tables.js'
 import { marked } from './text.js'
 import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './writes.js'
 
-/** The values with which a builder makes its SQL, in place of those that it was given. */
+/** The values from which a builder makes its SQL, in place of those that it was given. */
 const sealedValues = new WeakMap<object, object>()
-/** The values of many rows, of the builder that makes its SQL. */
+/** The values of many rows, by the builder that makes its SQL from them. */
 const manyValues = new WeakMap<object, Many>()
 
 export function extendInsert(Base: Constructor<InsertBuilder>, context: Context): Constructor<InsertBuilder> {
@@ -32,7 +32,7 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       return (sealedValues.get(this) as object[] | undefined) ?? super.getValueSets()
     }
 
-    /** TypeORM leaves out the columns of `serial` and identity, to which values are bound. */
+    /** Adds the columns of `bind`: TypeORM leaves out `serial` and identity columns. */
     override getInsertedColumns(): ColumnMetadata[] {
       const columns = super.getInsertedColumns()
       const target = findTarget(context, this)
@@ -130,7 +130,7 @@ function markSealed(builder: Builder, known: KnownTable, column: string): string
   return known.sealedNames.has(column.toLowerCase()) ? marked(quoted) : quoted
 }
 
-/** @throws InvalidInputError where a row is not of values, or lacks columns of the model */
+/** @throws InvalidInputError for an insert from a select, or one that lacks columns of the model */
 function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void {
   const { insertFromSelect, insertColumns } = builder.expressionMap
   if (insertFromSelect) refuseCall('an insert from a select', 'Read the rows, and insert them.')
@@ -172,7 +172,7 @@ function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows
   return moved
 }
 
-/** Marks the columns that are set to a sealed value. */
+/** Marks the columns that are set to sealed values. */
 function markChanges(builder: Builder, { known }: Target, text: string): string {
   const pending = Object.entries(builder.getParameters()).filter(([, value]) => value instanceof Pending)
   const parameters = new Set(pending.map(([key]) => `:${key}`))

@@ -1,7 +1,4 @@
-/**
- * Rows to insert and changes, in which encrypted columns stand as values that are sealed when the query is
- * sent.
- */
+/** Rows to insert and changes, in which encrypted columns have values that are sealed when the query is sent. */
 
 import { InvalidInputError } from '@eaas/sdk'
 import { isSpelledUuid, isSpelledWhole, type Row, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
@@ -19,7 +16,7 @@ export interface Target {
   prepare: Prepare
 }
 
-/** Returns the rows, unchanged but for the columns of the model. */
+/** Returns the rows, unchanged except for the columns of the model. */
 export function sealInserts({ known, metadata, prepare }: Target, entities: readonly object[]): object[] {
   const { sealed } = known
   const rows = entities.map((entity) => readRow(known, metadata, entity))
@@ -39,9 +36,7 @@ export function sealInserts({ known, metadata, prepare }: Target, entities: read
   })
 }
 
-/**
- * Returns the changes, with those of the model's columns. `bound` is what the changed row is known to have.
- */
+/** Returns the changes, with those of the model's columns. `bound` are the known values of the changed row. */
 export function sealChanges({ known, metadata, prepare }: Target, changes: Row, bound: Row): Row {
   const { sealed } = known
   const { row, own, out } = readChanges({ known, metadata }, changes, [bound])
@@ -62,9 +57,9 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
 }
 
 /**
- * Reads the values of a change, those of the columns of the model among them, and what is set besides.
+ * Reads the values of a change, the names of those in columns of the model, and what else is set.
  *
- * @throws InvalidInputError where it would give one of the rows another key
+ * @throws InvalidInputError if it would give one of the rows another key
  */
 export function readChanges(
   { known, metadata }: Pick<Target, 'known' | 'metadata'>,
@@ -81,8 +76,8 @@ export function readChanges(
 }
 
 /**
- * Leaves the columns of indexes as they are in the row. An entity that was loaded has their former values,
- * which TypeORM would take for changes after the field was saved.
+ * Leaves the index columns unchanged in the row. A loaded entity has their former values, which TypeORM would take
+ * for changes after the field was saved.
  */
 function keepMade({ known, metadata }: Pick<Target, 'known' | 'metadata'>, changes: Row): Row {
   const out = { ...changes }
@@ -93,7 +88,7 @@ function keepMade({ known, metadata }: Pick<Target, 'known' | 'metadata'>, chang
   return out
 }
 
-/** The columns that are filled for the application. */
+/** Lists the columns that are filled for the application. */
 export function madeColumns({ sealed }: KnownTable): string[] {
   return sealed.columns.filter((name) => !sealed.isSealed(name) && !sealed.bind.includes(name))
 }
@@ -106,8 +101,8 @@ export function refusePart(table: string, column: string): never {
 }
 
 /**
- * Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of one
- * that matters
+ * Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of a value of
+ * the model's columns
  */
 export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
   const { sealed } = known
@@ -125,8 +120,8 @@ export function readRow(known: KnownTable, metadata: EntityMetadata, entity: obj
 }
 
 /**
- * The database finds a uuid in upper case, or 7 by '007', but returns another text than a value would be
- * bound to.
+ * The database finds a uuid in upper case, or 7 by '007', but returns a text other than the one that a value would
+ * be bound to.
  *
  * @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it
  */

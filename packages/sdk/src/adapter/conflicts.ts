@@ -1,7 +1,6 @@
 /**
- * What an upsert may change. Encrypted values are bound to the row that they are stored in, and an upsert
- * changes the row that it finds. That is the row which was to be inserted only if the conflict is in the
- * columns of `bind`.
+ * What an upsert may change. Encrypted values are bound to their row, and an upsert changes the row that it finds.
+ * That is the row to insert only if the conflict is in the columns of `bind`.
  */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
@@ -12,10 +11,11 @@ export interface Conflict {
   /** What the changed row is known to have in the columns of the conflict. */
   bound: Row
   /**
-   * Lists the columns to take from the row that was to be inserted, with encrypted ones. That row was sealed
-   * under a DEK of its own, so these are all that belong together.
+   * Lists the columns to take from the row to insert: `columns`, and what is made with their fields. That row was
+   * sealed under its own DEK, so what belongs together is taken together.
    *
-   * @throws InvalidInputError if that is another row, or if only a part is taken of what belongs together
+   * @throws InvalidInputError if the changed row may be another one or have another key, or if `columns` has only a
+   * part of what belongs together
    */
   excluded(columns: readonly string[]): readonly string[]
 }
@@ -40,7 +40,7 @@ export function readConflict(table: SealedTable, targets: readonly string[], row
   }
 }
 
-/** How often an upsert looks for the row that is there, and inserts it if there is none. */
+/** How often an upsert looks for the existing row, and inserts one if there is none. */
 export const UPSERT_ATTEMPTS = 5
 
 /** @throws InvalidInputError after the last attempt */

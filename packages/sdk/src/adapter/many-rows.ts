@@ -1,6 +1,6 @@
 /**
- * The values of many rows for one update of PostgreSQL. They are one parameter of JSON, which PostgreSQL reads as
- * rows of the table itself: so each value has the type of its column.
+ * The values of many rows for one update of PostgreSQL. They are one JSON parameter, which PostgreSQL reads as rows
+ * of the table itself, so each value has the type of its column.
  */
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -13,14 +13,14 @@ export const MANY_ROWS = 'eaas_rows'
 export interface ManyRows {
   /** What all rows are set to. */
   same: Row
-  /** The columns of which each row has a value of its own. */
+  /** The columns in which each row has its own value. */
   own: readonly string[]
-  /** The values, and those of `bind`, as text of JSON. */
+  /** The values of these columns and of `bind`, as JSON text. */
   json: string
 }
 
 /**
- * Seals the changes of rows that were read, each for itself.
+ * Seals the changes separately for each of the rows that were read.
  *
  * @param nameOf names a column as the database does
  */
@@ -41,10 +41,10 @@ export async function sealMany(
   return { same, own, json: JSON.stringify(values) }
 }
 
-/** So many rows are one statement, so that the memory which one needs has a bound. */
+/** The most rows of one statement, which bounds the memory that it needs. */
 const MOST_ROWS = 1_000
 
-/** Divides rows into those of one statement each. */
+/** Divides rows into batches of one statement each. */
 export function inBatches<T>(rows: readonly T[]): T[][] {
   return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
     rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
@@ -52,8 +52,8 @@ export function inBatches<T>(rows: readonly T[]): T[][] {
 }
 
 /**
- * Refuses a write whose rows must be read before, if no value is bound to a column by which each is found again: its
- * condition would be none. Call it before the rows are read.
+ * Refuses a write that must read its rows first, if values are bound to no column by which to find them again: its
+ * condition would be empty. Call it before the rows are read.
  *
  * @throws InvalidInputError
  */
@@ -66,10 +66,10 @@ export function assertFoundAgain({ name, bind }: SealedTable): void {
 }
 
 /**
- * Refuses an update that changed more rows than were read for it, since its columns of `bind` do not tell one row from
- * another. Call it within the transaction, which is then rolled back.
+ * Refuses an update that changed more rows than were read for it: the columns of `bind` do not tell its rows from
+ * others. Call it within the transaction, which is then rolled back.
  *
- * @param changed how many rows the driver says that it changed; missing where the driver does not say
+ * @param changed the number of changed rows that the driver reports; missing if it reports none
  * @throws InvalidInputError
  */
 export function assertOnlyFound(
@@ -85,7 +85,7 @@ export function assertOnlyFound(
   )
 }
 
-/** The name that a column of the table has among the values: none that a table has, so that no other is ambiguous. */
+/** Names a column of the table among the values, by a name that no table has, so that no other becomes ambiguous. */
 export function manyRowsColumn(table: SealedTable, column: string): string {
   return `eaas_${table.columns.indexOf(column)}`
 }

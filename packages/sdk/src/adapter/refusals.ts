@@ -26,7 +26,7 @@ export function refuseOperator(
   refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
 }
 
-/** Refuses an expression of SQL in which an encrypted field stands. @throws InvalidInputError */
+/** Refuses an SQL expression that contains an encrypted field. @throws InvalidInputError */
 export function refuseExpression(
   model: string,
   field: string,

@@ -20,7 +20,7 @@ export interface IndexCondition {
   values: string[]
 }
 
-/** A condition on the column of an index, of which the values are yet to be made. */
+/** A condition on the column of an index whose values are not made yet. */
 export interface IndexPlan {
   column: string
   hash(): Promise<string[]>
@@ -41,29 +41,29 @@ export interface StoredColumn {
 export interface SealedTable {
   readonly name: string
   /**
-   * The columns that must be there: fields, indexes, what the values are bound to, and the one of the compact
-   * form.
+   * The columns that the table must have: fields, indexes, those that values are bound to, and those of the compact
+   * form and the seal.
    */
   readonly columns: readonly string[]
-  /** What each of them stores, but for those of `bind`. */
+  /** What each of them stores, except those of `bind`. */
   readonly stored: readonly StoredColumn[]
-  /** The columns that a value must be bound to, by their names. */
+  /** The names of the columns that values are bound to. */
   readonly bind: readonly string[]
   /**
    * Adds what is made with the fields in these columns: their indexes, and the column of the compact form.
    *
-   * @throws InvalidInputError where a field is missing with which it is made
+   * @throws InvalidInputError if one of the fields that it is made with is missing
    */
   withMade(columns: readonly string[]): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
-  /** Tells whether the values of a column are JSON, so that an object is a value and no operation of the ORM. */
+  /** Tells whether the values of a column are JSON, so that an object is a value, not an operation of the ORM. */
   takesObjects(column: string): boolean
-  /** Searches that find more rows than match, by what else the model's indexes are made of. */
+  /** Searches by the indexes that find more rows than match. */
   readonly searches: Searches
-  /** Whether each row has a key of its own, which other columns of it tell. */
+  /** Whether each row has its own key, which other columns of the row determine. */
   readonly keyByRow: boolean
-  /** Tells whether the key of a row is known by these columns of it. */
+  /** Tells whether these columns of a row determine its key. */
   tellsKey(row: Row): boolean
   /**
    * Refuses to set the column of an index, or of the compact form, without its fields. @throws
@@ -71,26 +71,24 @@ export interface SealedTable {
    */
   assertNoneMade(changes: Row): void
   /**
-   * Refuses changes of what says the key of a row, whose other values would not open any more. A value that
-   * is no text or number is taken for another one than before. `known` are the values that the row surely
-   * has.
+   * Refuses changes to what determines the key of a row, whose other values would no longer open. An object in place
+   * of a value counts as a change. `known` are the values that the row surely has.
    *
    * @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
-  /** Tells whether changes have a value that is sealed to its row. Null is one if the row has a seal, and as JSON. */
+  /** Tells whether changes set a value that is sealed to its row. Null is one if the row has a seal, or as JSON. */
   isBound(changes: Row): boolean
   /**
-   * Tells whether the changed row must be read before its changes are sealed, since `known`, what the
-   * condition says of it, lacks a column of `bind` or the key.
+   * Tells whether the changed row must be read before its changes are sealed, since `known`, the values that the
+   * condition gives, lacks a column of `bind` or the key.
    */
   needsRow(changes: Row, known: Row): boolean
-  /** Lists the columns to select besides, so that the selected ones can be opened. */
+  /** Lists the further columns to select, so that the selected ones can be opened. */
   readsToo(selected: readonly string[]): string[]
   /**
-   * Refuses to select or return an encrypted column without those that `readsToo` lists. For queries to which
-   * no column can be added; called before they are run, since reading would refuse it only once a row has a
-   * value.
+   * Refuses to select or return an encrypted column without those that `readsToo` lists. For queries that can take
+   * no further column. Call it before the query runs: opening would refuse only once a row has a value.
    *
    * @throws InvalidInputError
    */
@@ -98,27 +96,24 @@ export interface SealedTable {
   /** Seals rows to insert. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
   /**
-   * Seals the changed columns of one row. `known` are the values that the changed row surely has: in the
-   * columns of `bind`, and of its key.
+   * Seals the changed columns of one row. `known` are the values that the changed row surely has, in the columns of
+   * `bind` and those of its key.
    */
   sealChanges(changes: Row, known: Row): Promise<Row>
-  /** The same of several rows, each sealed for itself: all at once, so that an index is made once. */
+  /** Does the same for several rows, each sealed separately, in one call, so that an index is made once. */
   sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
   /**
-   * Returns the columns, and their values, by which the row that conflicts with a new one is found: in place
-   * of an encrypted column, or of that of an index, the index of the row.
+   * Returns the columns and values that find the row with which a new one conflicts. In place of an encrypted column
+   * or an index column, that is the index of the new row.
    *
    * @param targets the columns of a unique index
    */
   findTarget(row: Row, targets: readonly string[]): Promise<Row>
-  /**
-   * Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of
-   * indexes.
-   */
+  /** Opens what was selected of rows, which may differ in their columns. Keeps null, and the columns of indexes. */
   openRows(rows: readonly Row[]): Promise<Row[]>
   /**
-   * Tells by which column of an index a comparison with an encrypted field is answered; `hash` makes the
-   * values to compare it with.
+   * Tells which index column answers a comparison with an encrypted field; `hash` makes the values to compare it
+   * with.
    *
    * @throws InvalidInputError when no index can answer it
    */
@@ -230,7 +225,7 @@ export function createSealedTable(model: object): SealedTable {
 
   async function sealEach(changes: Row, known: readonly Row[]): Promise<Row[]> {
     const bounds = known.map((row) => {
-      // What a condition says of sealed columns and indexes is what they were before.
+      // For sealed columns and indexes, a condition gives the former values.
       const bound = Object.fromEntries(
         Object.entries(row).filter(([column]) => !sealed.has(column) && !added.has(column)),
       )
@@ -246,14 +241,14 @@ export function createSealedTable(model: object): SealedTable {
       assertSameKey(access, table, changes, bound)
       return bound
     })
-    // A column is replaced as a whole: what an object lacks, the row has no more.
+    // A column is replaced as a whole: a member that the new object lacks is gone.
     const names = fields.filter(({ path }) => changes[path[0] ?? ''] !== undefined).map(({ name }) => name)
     if (names.length === 0) return known.map(() => changes)
     const rows = await access.load()
     const all = bounds.map((bound) => ({ ...bound, ...changes }))
     const made = await rows.seal(all, names).catch((error: unknown) => explainBound(access, error))
     return bounds.map((bound, at) => {
-      // The row's own columns, which are only known from the condition, are not changed.
+      // Columns that only the condition gives are not changed.
       const isSet = (column: string) => column in changes || !(column in bound)
       return Object.fromEntries(Object.entries(made[at] ?? {}).filter(([column]) => isSet(column)))
     })
@@ -336,7 +331,7 @@ function namesIn({ fields }: ModelAccess, row: Row): string[] {
   return fields.filter(({ path }) => getAt(row, path) !== undefined).map(({ name }) => name)
 }
 
-/** The column of the compact form and that of the seal stay, since the ORM's types promise them. */
+/** Restores the column of the compact form and that of the seal, since the ORM's types promise them. */
 function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
   const lost = made.filter((column) => Object.hasOwn(stored, column) && !Object.hasOwn(opened, column))
   return lost.length === 0
@@ -359,7 +354,7 @@ function sameText(one: unknown, other: unknown): boolean {
   return !isMissing(other) && String(one) === String(other)
 }
 
-/** The key of a row; undefined where its columns do not tell. */
+/** Returns the key of a row, or undefined if its columns do not determine it. */
 function findKey({ keyOf }: ModelAccess, row: Row): string | undefined {
   try {
     return keyOf(row, 0)
@@ -368,11 +363,11 @@ function findKey({ keyOf }: ModelAccess, row: Row): string | undefined {
   }
 }
 
-/** In place of a value that is not known: the id of no key. */
+/** Stands for an unknown value: the id of no key. */
 const ANY_KEY = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
 /**
- * Refuses a change of what says the key of a row: its other values would not open any more. @throws
+ * Refuses a change to what determines the key of a row: its other values would no longer open. @throws
  * InvalidInputError
  */
 function assertSameKey(access: ModelAccess, table: string, changes: Row, bound: Row): void {

@@ -1,6 +1,6 @@
 /**
- * Searches by the indexes that find more rows than match: of buckets, of the beginning of a text, of its parts,
- * and truncated ones. What they find is filtered after it was opened.
+ * Searches by the indexes that find more rows than match: of buckets, of the beginning of a text, of its parts, and
+ * truncated ones. The rows that they find are opened, then filtered.
  */
 import { isMissing, isObject, isValidDate, type Row } from '../input.js'
 import { findPartColumn, readPart } from '../models/field-texts.js'
@@ -18,8 +18,8 @@ export interface SearchCondition {
 }
 
 /**
- * What is searched for: a value, a part of a text, or a range with both bounds. Each is named, so that no object
- * in place of a value passes for a part or a range.
+ * What is searched for: a value, a part of a text, or a range with both bounds. Each is named, so that an object in
+ * place of a value cannot pass for a part or a range.
  */
 export type Query =
   | { equal: unknown }
@@ -41,11 +41,14 @@ export interface Searches {
   /** Whether a search of a field ignores the case of letters, by its normalisation. */
   ignoresCase(field: string): boolean
   /**
-   * Tells the column by which rows are searched, and how it is compared, for an ORM that builds its SQL before it can
-   * wait. `operator` is its name in errors. @throws InvalidInputError where no index of the field answers the query
+   * Tells which column a search uses and how it is compared, for an ORM that builds its SQL before it can wait.
+   * `operator` is its name in errors. @throws InvalidInputError if no index of the field answers the query
    */
   plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>
-  /** Returns the condition by which rows are searched. @throws InvalidInputError where no index of the field answers the query */
+  /**
+   * Returns the condition by which rows are searched. @throws InvalidInputError if no index of the field answers the
+   * query
+   */
   find(field: string, query: Query): Promise<SearchCondition>
   /** Whether an opened row matches all filters. */
   matches(row: Row, filters: readonly Filter[]): boolean
@@ -60,7 +63,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const isExact = (field: string) => indexesOf(field).some(({ kind, bits }) => kind === 'exact' && bits === undefined)
   const plan: Searches['plan'] = (field, query, operator = Object.keys(query)[0]) => {
     const kinds = kindsFor(query)
-    // Of alike ones the first: while the index key is changed, not all rows have the new column yet.
+    // Of several of one kind, the first: during a change of the index key, not all rows have the new column yet.
     const columns = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
     const [first] = columns
     const [of] = first?.fields ?? []
@@ -120,8 +123,8 @@ export function readPattern(
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
 
 /**
- * Joins searches by one bound each, which must all hold, to searches by ranges with both. A bound too many is in a
- * range of its own, with the other bound of another one.
+ * Joins searches with one bound each, which must all hold, into searches for ranges with both bounds. A surplus
+ * bound gets its own range, with the other bound of another range.
  *
  * @param isSame whether two of them search the same column
  */
@@ -141,7 +144,9 @@ export function joinBounds<S extends { query: Query }>(
   })
 }
 
-/** What the model is asked. @throws InvalidInputError for an object that it would take for a part or a range */
+/**
+ * Returns the model's query. @throws InvalidInputError for an object that the model would take for a part or a range
+ */
 function askFor(table: string, field: string, query: Query): unknown {
   return 'equal' in query ? wholeValue(table, field, query.equal) : query
 }
@@ -162,7 +167,7 @@ function isRange(query: Query): boolean {
   return Object.keys(query).some((name) => BOUNDS.includes(name))
 }
 
-/** The kinds of fields that can have an index, by its kind. */
+/** The kinds of fields that can have an index, by the kind of the index. */
 const INDEXABLE: Readonly<Record<string, readonly (FieldKind | undefined)[]>> = {
   exact: ['text', 'number', 'date'],
   prefix: ['text'],
@@ -185,7 +190,7 @@ interface Searched {
   kind: FieldKind | undefined
 }
 
-/** @throws InvalidInputError with a hint that says which index would answer it, where the field can have that */
+/** @throws InvalidInputError with a hint that says which index would answer it, if the field can have one */
 function refuseSearch(
   table: string,
   field: Searched,
@@ -207,9 +212,9 @@ function refuseSearch(
 }
 
 /**
- * Reads a page of the rows that match. As many are read as it takes to fill it.
+ * Reads a page of the rows that match, and as many rows as it takes to fill it.
  *
- * @param read reads opened rows in one order, from the first one that `skip` leaves
+ * @param read reads opened rows in a fixed order, after the first `skip`
  */
 export async function readPage<R>(
   read: (skip: number, take: number | undefined) => Promise<readonly R[]>,

@@ -1,6 +1,6 @@
 /**
- * How a database spells the values that a row is found by. It finds a UUID in any spelling, and returns it in
- * one: a value that is sealed to another spelling would never open again.
+ * How a database spells the values by which it finds a row. It finds a UUID in any spelling but returns it in one: a
+ * value bound to another spelling would never open again.
  */
 import { InvalidInputError } from '../errors.js'
 
@@ -41,8 +41,8 @@ export function spellWhole<T>(value: T): T | string {
 }
 
 /**
- * Tells whether no type of column would return a value in another spelling, but for one that ignores case: a
- * whole number, or text that is neither a UUID nor a number in a spelling of its own.
+ * Tells whether columns of every type, except one that ignores case, return a value in this spelling: a whole
+ * number, or text that is not a UUID or number in an unusual spelling.
  *
  * @param upper whether the database returns UUIDs in upper case
  */
@@ -57,7 +57,7 @@ export function isPlainSpelling(value: unknown, upper = false): boolean {
 const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
 
 /**
- * Refuses a value by which the database may find a row that it returns under another spelling. @throws
+ * Refuses a value that finds a row in which the database may return another spelling of it. @throws
  * InvalidInputError
  */
 export function refuseSpelling(table: string, column: string, hint = AS_RETURNED): never {

@@ -1,6 +1,6 @@
 /**
- * What SQL that is written as text names. Adapters cannot rewrite such text, so they refuse it where it names
- * something encrypted. It is read as words, without a grammar: whatever is unclear counts as named.
+ * Finds what SQL text names. Adapters cannot rewrite such text, so they refuse it if it names something encrypted.
+ * The text is read as words, without a grammar: anything unclear counts as named.
  */
 
 /** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
@@ -8,7 +8,7 @@ export interface Mention {
   name: string
   /** The name before its dot, such as that of a table. */
   qualifier: string | undefined
-  /** Whether it stands before a dot itself. */
+  /** Whether a dot follows it. */
   isQualifier: boolean
 }
 
@@ -30,14 +30,14 @@ function namesIn(text: string): Mention[] {
 
 const UNCLEAR = /\\|--|\/\*|\$\w*\$/
 
-/** Leaves literals in, where escapes, comments or dollar quotes leave it unclear where they end. */
+/** Removes literals, unless escapes, comments or dollar quotes make it unclear where they end. */
 function withoutLiterals(text: string): string {
   return UNCLEAR.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
 }
 
 /**
- * Whether the quotes and parentheses of a text of SQL are closed, without a comment, so that what stands
- * after it stays what it is.
+ * Tells whether an SQL text closes its quotes and parentheses and has no comment, so that it cannot change what
+ * follows it.
  */
 export function isClosedSql(text: string): boolean {
   return outermost(text) !== undefined
@@ -46,15 +46,13 @@ export function isClosedSql(text: string): boolean {
 const CLAUSES =
   /[,;]|\b(where|from|returning|set|order|group|having|limit|offset|fetch|union|intersect|except|on|using|output|option|for|window)\b/i
 
-/**
- * Whether a text of SQL can only be one value: no further value or clause is in it, outside of parentheses.
- */
+/** Tells whether an SQL text can only be one value: outside of parentheses, it has no second value and no clause. */
 export function isOneSqlValue(text: string): boolean {
   const outer = outermost(text)
   return outer !== undefined && !CLAUSES.test(outer)
 }
 
-/** What stands outside of quotes and parentheses; undefined where that is unclear. */
+/** Returns what is outside of quotes and parentheses, or undefined if that is unclear. */
 function outermost(text: string): string | undefined {
   if (/\\|--|\/\*|#|\$\w*\$/.test(text)) return undefined
   const bare = text.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`/g, ' ? ')
@@ -91,10 +89,7 @@ const KINDS = new Set('table index view rule function procedure trigger event po
 /** What is defined with statements or a query inside. */
 const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
 
-/**
- * Whether a statement only defines something, with no other statement inside of it, such as the action of a
- * rule.
- */
+/** Tells whether a statement only defines something, with no other statement inside, such as the action of a rule. */
 function onlyDefines(names: readonly string[]): boolean {
   const [first = ''] = names
   if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
@@ -103,7 +98,7 @@ function onlyDefines(names: readonly string[]): boolean {
   return !names.some((name, at) => name === 'as' && names[at + 1] !== 'identity') // a table that is made by a query
 }
 
-/** Whether the statements inside of one may stand in a literal. */
+/** Tells whether a literal may hold the statements inside of one. */
 function hasQuotedBody(text: string): boolean {
   return /(^|;)\s*(do\b|create\s+(or\s+replace\s+)?(function|procedure)\b)/i.test(text)
 }
@@ -115,9 +110,9 @@ function statementsIn(bare: string): string[] {
 }
 
 /**
- * Finds the table with encrypted columns that a statement, or one of several, writes, or of which it names an
- * encrypted column or selects all. Statements that define tables are left alone, unless others are inside of
- * them, and so is what counts or deletes rows by other columns.
+ * Finds a table with encrypted columns that a statement, or one of several, writes, selects all columns of, or names
+ * an encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that
+ * counts or deletes rows by other columns.
  */
 export function findTableInStatement(
   text: string,

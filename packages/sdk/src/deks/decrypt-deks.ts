@@ -1,6 +1,6 @@
 /**
- * Caches the DEKs that open, each for a fixed time, the longest unused dropped first. Callers who wait for
- * one DEK share its unwrap.
+ * Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. Callers who wait for
+ * the same DEK share one unwrap.
  */
 import { AbortedError } from '../errors.js'
 import type { WrappedFor } from '../uses.js'
@@ -16,11 +16,11 @@ export interface DecryptDekLimits {
 }
 
 export interface DecryptDekSource {
-  /** Has a DEK unwrapped. The bytes that it resolves to belong to the cache. */
+  /** Has a DEK unwrapped. The cache owns the resulting bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
   /** Called after a cached DEK was used. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
-  /** Milliseconds on a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   now(): number
 }
 
@@ -47,7 +47,7 @@ export class DecryptDeks {
   readonly #flights = new Map<string, Set<Waiter<ArrivedDek>>>()
   readonly #sweeper: Sweeper
   readonly #isolated = requestsAreIsolated()
-  /** The last one of the cache, which is used most often and need not move. */
+  /** The most recently used one, which is used most often and need not move. */
   #newest: CachedDek | undefined
   #closed = false
 
@@ -58,9 +58,9 @@ export class DecryptDeks {
   }
 
   /**
-   * Opens with the DEK of a wrapped key. Returns the result where the DEK is cached, and a promise where it
-   * has to be unwrapped first. All who wait for the same wrapped key share one unwrap; where requests are
-   * isolated, only those of one run of microtasks. A DEK that has opened nothing is not kept.
+   * Opens with the DEK of a wrapped key. Returns the result if the DEK is cached, and a promise if it must be
+   * unwrapped first. All callers who wait for the same wrapped key share one unwrap; where requests are isolated,
+   * only those of one run of microtasks. A DEK that has opened nothing is not kept.
    *
    * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
    * of unwrap
@@ -71,7 +71,7 @@ export class DecryptDeks {
     const cached = this.#find(name) ?? this.#findInOtherUse(wrapped)
     if (cached) {
       const opened = open(cached.dek)
-      this.#source.hit?.(wrapped.key_id) // not before: it may close the client, and the DEK is at hand
+      this.#source.hit?.(wrapped.key_id) // called last: it may close the client, which releases the DEK
       return opened
     }
     if (signal?.aborted) throw new AbortedError(signal)
@@ -95,7 +95,7 @@ export class DecryptDeks {
     return waiting
   }
 
-  /** Adds a DEK that is known to be right, and holds it too. */
+  /** Adds a DEK that is known to be right, and keeps its own share of it. */
   add(wrapped: WrappedFor, dek: Secret): void {
     this.#keep(dekName(wrapped), dek.share(), this.#source.now())
   }
@@ -110,7 +110,7 @@ export class DecryptDeks {
     }
   }
 
-  /** Nothing stored tells for which of its two uses a DEK was unwrapped before (bindings.md 5). */
+  /** Finds a DEK that is cached for its other use: nothing stored tells which of the two it has (bindings.md 5). */
   #findInOtherUse({ orUse, ...wrapped }: WrappedFor): CachedDek | undefined {
     const use = orUse?.()
     return use && this.#find(dekName({ ...wrapped, use }))
@@ -197,8 +197,9 @@ export class DecryptDeks {
 }
 
 /**
- * Identifies the DEK of a wrapped key, for its use: a DEK that was opened for one is not at hand for another. The stored
- * text stands last: each name of a use is JSON, so whatever that text is, no two wrapped keys have one name.
+ * Identifies the DEK of a wrapped key, for its use: a DEK that was unwrapped for one use is not available for
+ * another. The stored text comes last, after the use's name, which is JSON. So no two wrapped keys have the same
+ * name, whatever their text.
  */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
   return `${key_id}${use ? use.name : '[]'}${wrapped_key}`

@@ -1,5 +1,5 @@
 /**
- * Keeps the DEKs that seal: one for each key and use, within limits, and the next one shortly before it is needed.
+ * Keeps the DEKs that seal, one for each key and use, within limits; makes the next one shortly before it is needed.
  */
 import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { AbortedError, isEaasError, ProtocolError } from '../errors.js'
@@ -10,7 +10,7 @@ import { createSecret, type Secret, Sweeper } from './secret.js'
 
 /** The share of a limit at which the next DEK is made in advance. */
 const PREPARE_AT = 0.9
-/** How long no DEK is made in advance after that failed. A caller who needs one meanwhile still makes it. */
+/** How long to make no DEK in advance after that failed. A caller who needs one meanwhile still makes it. */
 const PREPARE_PAUSE_MS = 10_000
 const MAX_SWEEP_MS = 60_000
 
@@ -26,7 +26,7 @@ export interface EncryptDekLimits {
   maxMessages: number
   maxBytes: number
   maxAgeMs: number
-  /** How many DEKs are kept at once, of keys and uses. */
+  /** How many pairs of key and use have DEKs at once. */
   maxKeys: number
 }
 
@@ -35,11 +35,11 @@ export type Wrap = (dek: Secret, keyId: string, use?: NamedUse) => Promise<Wrapp
 
 export interface EncryptDekSource {
   wrap: Wrap
-  /** Called with each new DEK. Shares it if it keeps it. */
+  /** Called with each new DEK, which it must share to keep. */
   made(wrapped: WrappedFor, dek: Secret): void
-  /** Called after something was sealed with a DEK at hand. Must not throw. */
+  /** Called after a seal that waited for no wrap. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
-  /** Milliseconds on a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   now(): number
 }
 
@@ -92,8 +92,8 @@ export class EncryptDeks {
   }
 
   /**
-   * Seals messages, all under the same DEK of the key and the use, and counts them. Returns the result where there
-   * is a DEK, and a promise where one has to be wrapped first. All who wait for one share its wrap.
+   * Seals messages, all under the same DEK of the key and the use, and counts them. Returns the result if there is a
+   * DEK, and a promise if one must be wrapped first. All callers who wait for one share its wrap.
    *
    * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
    * of wrap
@@ -105,7 +105,7 @@ export class EncryptDeks {
     const spend = (spent: SealingDek) => this.#spend(spent, load, seal)
     if (dek) {
       const sealed = spend(dek)
-      this.#source.hit?.(keyId) // not before: it may close the client, and the DEK is at hand
+      this.#source.hit?.(keyId) // called late: it may close the client, which releases the DEK
       this.#prepare(slot, dek)
       return sealed
     }
@@ -130,7 +130,7 @@ export class EncryptDeks {
   #slot(target: Target): Slot {
     const name = slotName(target)
     const known = this.#slots.get(name)
-    if (known && this.#slots.size < 2) return known // one needs no order; keeping it would take a third of the time here
+    if (known && this.#slots.size < 2) return known // one needs no order, which takes a third of the time here
     const slot = known ?? { ...target, preparePausedUntil: 0 }
     this.#slots.delete(name)
     this.#slots.set(name, slot) // the order of the map is the order of use
@@ -138,9 +138,7 @@ export class EncryptDeks {
     return slot
   }
 
-  /**
-   * Drops the DEKs that are longest unused until the limit is kept. Those that are being made are dropped later.
-   */
+  /** Drops the least recently used DEKs until the limit holds. Slots whose DEK is being made are dropped later. */
   #evict(keep?: Slot): void {
     for (const [name, slot] of this.#slots) {
       if (this.#slots.size <= this.#limits.maxKeys) return
@@ -203,8 +201,7 @@ export class EncryptDeks {
     const failed = (error: unknown) => {
       land()
       slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
-      // Without waiters it was made in advance: a caller who needs a DEK later tries again, and gets the
-      // error.
+      // Without waiters it was made in advance: a later caller who needs a DEK tries again and gets the error.
       for (const waiter of waiters) waiter.fail(error)
     }
     void this.#makeNext(slot)
@@ -213,9 +210,7 @@ export class EncryptDeks {
     if (this.#isolated) void microtasks().then(land) // a later caller may belong to another request, and makes its own DEK
   }
 
-  /**
-   * Returns the slot that keeps the DEK: a new one where the first was dropped after its flight had landed.
-   */
+  /** Returns the slot that keeps the DEK: a new one if the given one was dropped after its flight had landed. */
   async #makeNext(slot: Slot): Promise<Slot> {
     const dek = createSecret(randomDek())
     this.#young.add(dek)
@@ -241,7 +236,7 @@ export class EncryptDeks {
     for (const waiter of waiters) {
       const dek = this.#usable(slot, waiter.load)
       if (!dek) {
-        this.#make(slot, waiters) // more callers than the limits allow messages for one DEK
+        this.#make(slot, waiters) // the callers exceed the limits of one DEK
         return
       }
       waiter.serve(dek)
@@ -276,12 +271,12 @@ interface WrapCalls {
 }
 
 /**
- * Makes the function that wraps DEKs. Refuses a wrapped key that holds the DEK in clear: it would be stored
- * beside what the DEK seals. With `verify`, it unwraps each wrapped key once before anything is sealed: data
- * sealed under a wrapped key that does not unwrap would be lost, and nobody would notice before reading it.
- * It does not hold the DEK while it waits: where its owner has released it meanwhile, it rejects.
+ * Makes the function that wraps DEKs. It refuses a wrapped key that contains the DEK in clear, which would be stored
+ * with the sealed data. With `verify`, it unwraps each wrapped key once before anything is sealed: data under a
+ * wrapped key that does not unwrap would be lost, unnoticed until it is read. It does not hold the DEK while it
+ * waits, and rejects if its owner releases it meanwhile.
  *
- * @throws AbortedError by rejection, besides the errors of the calls
+ * @throws AbortedError by rejection, in addition to the errors of the calls
  */
 export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
   return async (dek, keyId, use) => {
@@ -303,10 +298,7 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
   }
 }
 
-/**
- * Returns the DEK, which the caller zeroes; undefined where the service says that the wrapped key is not
- * authentic.
- */
+/** Returns the DEK, which the caller zeroes, or undefined if the service says that the wrapped key is not authentic. */
 export async function unwrapIfAuthentic(
   unwrap: WrapCalls['unwrap'],
   wrapped: WrappedFor,

@@ -6,7 +6,7 @@ import type { Wrap } from './encrypt-deks.js'
 import { randomDek } from './random.js'
 import { createSecret, type Secret } from './secret.js'
 
-/** A DEK with its wrapped key. Whoever made it releases it. */
+/** A DEK with its wrapped key. The code that made it releases it. */
 export interface OwnDek {
   dek: Secret
   wrapped: WrappedFor

@@ -1,10 +1,10 @@
 /**
  * Keys in memory: DEKs, and what is derived from them.
  *
- * No code that uses a key can find it zeroed. Nothing outside this file zeroes a key: an owner only releases
- * it. The bytes can be reached by `use` and `useBound` alone, which count their caller as a holder until its
- * result is there, or its promise has settled. The last holder to let go zeroes the key and all that was
- * derived from it. So it does not matter in which order promises settle, nor when a cache drops a DEK.
+ * Code that uses a key never finds it zeroed. Only this file zeroes keys: an owner releases them. Only `use` and
+ * `useBound` reach the bytes, and they count their caller as a holder until its result is there or its promise has
+ * settled. The last holder to let go zeroes the key and all that was derived from it. So it does not matter in which
+ * order promises settle, nor when a cache drops a DEK.
  */
 import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
 import { AbortedError } from '../errors.js'
@@ -13,16 +13,16 @@ import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiti
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
   /**
-   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. It must
-   * not keep them longer, nor change them: an engine that has imported them as a key of the platform zeroes
-   * them itself, and knows the key by its array.
+   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. The function
+   * must not keep them longer or change them. An engine that has imported them as a key of the platform zeroes them
+   * itself, and recognises the key by its array.
    *
    * @throws AbortedError after `release()`
    */
   use<R>(run: (bytes: Uint8Array) => R): R
   /**
-   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive`,
-   * for their 64 bytes, where that was not done before with the same `mixed`, the application's secret.
+   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive` for
+   * their 64 bytes, unless that was done before with the same `mixed`, the application's secret.
    */
   useBound<T>(
     derive: (bytes: Uint8Array) => Soon<Uint8Array>,
@@ -31,7 +31,7 @@ export interface Secret {
   ): Soon<T>
   /** Returns the share of another holder, who releases it. The key is not copied. */
   share(): Secret
-  /** Lets go. Everything is zeroed once nobody else holds or uses it. */
+  /** Ends this share. The key and all that was derived from it are zeroed once no holder or user is left. */
   release(): void
 }
 
@@ -45,7 +45,7 @@ interface Held {
   holders: number
 }
 
-/** Takes over the bytes of a key: from now on they belong to those who hold it. */
+/** Takes over the bytes of a key: from now on they belong to its holders. */
 export function createSecret(bytes: Uint8Array): Secret {
   return hold({ bytes, secrets: [bytes], bound: new Map(), holders: 0 })
 }
@@ -54,7 +54,7 @@ function hold(held: Held): Secret {
   held.holders++
   let isReleased = false
   const assertHeld = () => {
-    if (isReleased) throw new AbortedError() // only the end of a call or of its client releases what it may still ask for
+    if (isReleased) throw new AbortedError() // only the end of a call or its client releases what it may still use
   }
   const use = <R>(run: (bytes: Uint8Array) => R): R => {
     assertHeld()
@@ -90,9 +90,7 @@ function letGo(held: Held): void {
   for (const secret of held.secrets) secret.fill(0)
 }
 
-/**
- * Derives once, for all who ask; where requests are isolated, once for each who asks before the first result.
- */
+/** Derives once for all callers; where requests are isolated, once for each caller before the first result. */
 function boundKeys(
   held: Held,
   derive: (bytes: Uint8Array) => Soon<Uint8Array>,
@@ -119,9 +117,9 @@ function boundKeys(
 }
 
 /**
- * Runs `sweep`, which releases expired keys, every `everyMs` milliseconds for as long as it returns that
- * something is left: they would otherwise stay in memory until the next call. Never keeps a process alive. Where
- * requests are isolated, a timer would end with its request: there, `start` sweeps where it is due.
+ * Runs `sweep` every `everyMs` milliseconds, until it returns that nothing is left. `sweep` releases expired keys,
+ * which would otherwise stay in memory until the next call. Never keeps a process alive. Where requests are
+ * isolated, a timer would end with its request: there, `start` sweeps when a sweep is due.
  */
 export class Sweeper {
   readonly #sweep: () => boolean

@@ -1,25 +1,25 @@
-/** What seals and opens, AES-256-GCM, and what derives keys and makes indexes: HKDF and HMAC with SHA-256. */
+/** Engines: AES-256-GCM seals and opens; HKDF and HMAC with SHA-256 derive keys and make indexes. */
 import type { Soon } from '../waiting.js'
 
 /**
- * The engines that an application may name. `auto` takes node:crypto on Node, WebCrypto in browsers and
- * workers, and noble where there is neither or when one fails its known-answer test.
+ * The engines that an application may name. `auto` takes node:crypto on Node, WebCrypto in browsers and workers, and
+ * noble where neither is there and passes its known-answer test.
  */
 export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
 export type EngineName = (typeof ENGINES)[number]
 
 /**
- * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros
- * by a FormatError. An engine is either synchronous or asynchronous, so that callers create no promise for
- * each value where the engine creates none.
+ * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros with a
+ * FormatError. An engine is either synchronous or asynchronous, so that callers of a synchronous one create no
+ * promise for each value.
  */
 export interface Engine {
   /** Set where `seal` and `open` return promises. */
   readonly isAsync?: true
   /**
-   * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the
-   * call returns. An engine that imports the DEK zeroes its bytes, and knows it by its array. The iv must
-   * never repeat under one DEK.
+   * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call
+   * returns. An engine that imports the DEK zeroes its bytes, and recognises it by its array. The iv must never
+   * repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
   /**

@@ -6,7 +6,7 @@ import { InvalidInputError } from '../errors.js'
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
 /**
- * Imports the key into WebCrypto and zeroes its bytes. @throws InvalidInputError where there is none, as on
+ * Imports the key into WebCrypto and zeroes its bytes. @throws InvalidInputError where there is no WebCrypto, as on
  * pages without TLS
  */
 export function createHmac(key: Uint8Array): Hmac {
@@ -16,7 +16,7 @@ export function createHmac(key: Uint8Array): Hmac {
   throw new InvalidInputError(message, 'Run in Node, or on a page served over TLS.')
 }
 
-/** As `createHmac`, where it is known that WebCrypto is there. */
+/** As `createHmac`, with the WebCrypto that the caller has found. */
 export function createHmacBy(subtle: SubtleCrypto, key: Uint8Array): Hmac {
   assertNotZero(key)
   // importKey copies the bytes before it returns.

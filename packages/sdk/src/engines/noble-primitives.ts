@@ -1,6 +1,6 @@
 /**
- * The primitives of the engine in JavaScript. A file of its own, without imports of ours, so that bundlers
- * load it only where it is used.
+ * The primitives of the engine in JavaScript. Its own file, without imports of ours, so that bundlers load it only
+ * where it is used.
  */
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
@@ -20,7 +20,7 @@ export function hkdf(
   length: number,
   salt: Uint8Array = new Uint8Array(0),
 ): Uint8Array {
-  const prk = hmac(sha256, salt, key) // 2.2; no salt stands for zeros, with which HMAC pads an empty one
+  const prk = hmac(sha256, salt, key) // 2.2; no salt means zeros, and HMAC pads an empty salt with zeros
   const okm = new Uint8Array(Math.ceil(length / HASH_BYTES) * HASH_BYTES)
   for (let at = 0; at < okm.length; at += HASH_BYTES) {
     const before = okm.subarray(Math.max(0, at - HASH_BYTES), at) // 2.3: each block goes into the next one

@@ -7,7 +7,7 @@ import { DecryptionError } from '../errors.js'
 import type { SyncEngine } from './engine.js'
 import type * as Primitives from './noble-primitives.js'
 
-/** Makes the engine of its primitives, which `noble-primitives.ts` holds. */
+/** Makes the engine from the primitives in `noble-primitives.ts`. */
 export function createNobleEngine({ gcm, hkdf, hmac, sha256 }: typeof Primitives): SyncEngine {
   return {
     seal(key, iv, plaintext, aad) {

@@ -6,10 +6,7 @@ import type { SyncEngine } from './engine.js'
 
 const CIPHER = 'aes-256-gcm'
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
-/**
- * What is sealed at a time: each result is memory of its own, and memory that is used for the first time
- * costs more than the cipher.
- */
+/** How many bytes are sealed at a time: each result is new memory, whose first use costs more than the cipher. */
 const PIECE_BYTES = 65_536
 
 interface MaybeNode {

@@ -23,9 +23,8 @@ const checkWeb = /* @__PURE__ */ loadOnce(async () => {
 })
 
 /**
- * Returns the engine of that name: node:crypto itself, and any other by promise. Uses the network only to
- * load noble where a bundler made a file of its own of it. Tests node:crypto and WebCrypto once a process, at
- * first use.
+ * Returns the engine of that name: node:crypto itself, and any other by promise. Uses the network only to load
+ * noble, if a bundler put it into its own file. Tests node:crypto and WebCrypto once per process, at first use.
  *
  * @param onFallback called before noble is returned for `auto`
  * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
@@ -64,8 +63,8 @@ function refuse(name: EngineName): never {
 }
 
 /**
- * Returns the engine when it seals, opens, derives and authenticates the published vectors (envelope.md 8,
- * envelope-v2.md 8) and refuses an altered one, else undefined; by promise where the engine is asynchronous.
+ * Returns the engine if it seals, opens, derives and authenticates the published vectors (envelope.md 8,
+ * envelope-v2.md 8) and refuses an altered one, otherwise undefined; by promise if the engine is asynchronous.
  */
 export function passing(engine: Engine | undefined): Engine | undefined | Promise<Engine | undefined> {
   if (!engine) return undefined
@@ -86,9 +85,7 @@ export function passing(engine: Engine | undefined): Engine | undefined | Promis
   return trials.some(isPromise) ? Promise.all(trials).then(verdict) : verdict(trials as boolean[])
 }
 
-/**
- * Tells whether bytes are returned that end so, in base64; where no end is given, whether they do not open.
- */
+/** Tells whether the returned bytes, in base64, end with `end`; without `end`, whether they do not open. */
 function attempt(run: () => Soon<Uint8Array>, end?: string): Soon<boolean> {
   const check = (answer: Uint8Array) => end !== undefined && encodeBase64(answer).endsWith(end)
   const fail = (error: unknown) => end === undefined && error instanceof DecryptionError

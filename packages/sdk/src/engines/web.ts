@@ -18,8 +18,8 @@ interface ImportedDek {
 }
 
 /**
- * What was imported, by the array whose bytes are zero since. One for all engines: to a second one, these
- * zeros would be a DEK.
+ * The imported keys, by their arrays, whose bytes are zero since then. Shared by all engines: another one would see
+ * these zeros as the DEK.
  */
 const imported = new WeakMap<Uint8Array, ImportedDek>()
 

@@ -1,6 +1,6 @@
 /**
- * Values that a model opens during a migration, although they are not sealed or bound to nothing: which they
- * are, and how they are reported.
+ * Recognises and counts the values that a model opens during a migration although they are not sealed, or bound to
+ * nothing.
  */
 import { isMissing, type Row } from '../input.js'
 import type { OpenJob } from '../records/blocks.js'
@@ -12,7 +12,7 @@ import type { Accepted } from './model-deps.js'
 import { readPlain } from './plain-texts.js'
 
 /**
- * Tells whether the model takes a value of a field as it is, because it is not sealed.
+ * Tells whether the model accepts a field's value as plaintext.
  *
  * @throws InvalidInputError when it is not of the field's kind, or its text is not
  */
@@ -21,18 +21,17 @@ export function acceptPlain(definition: Definition, field: PlacedField, value: u
   return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside of JSON
 }
 
-// Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or
-// text was pasted. A field of the compact form is told by the base64 in its first member, however short it
-// was cut.
+// Quotes, brackets, backslashes and invisible characters may come first, where JSON was written twice or text was
+// pasted. The base64 in its first member identifies a compact field, however short it was truncated.
 const SEALED_TEXT =
   /^[\s\p{C}"'[\\]*(eaas\.|\{(.*"(ciphertext|wrapped_key)\\*"|\s*\\*"[ci]\\*"\W*([\w+/]{16}|[\w+/]*$)))/su
 
 /**
- * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for
- * a plaintext and sealed once more.
+ * Tells whether a value is an envelope, whole or truncated: a truncated one must fail, not be accepted as plaintext
+ * and sealed again.
  */
 export function looksSealed(value: unknown): boolean {
-  const queue = [value] // in place of calls, of which lists in lists may need too many
+  const queue = [value] // instead of recursion, which nested lists could exhaust
   for (const one of queue) {
     if (typeof one === 'string') {
       if (spellingsOf(one).some((text) => SEALED_TEXT.test(text))) return true
@@ -44,9 +43,7 @@ export function looksSealed(value: unknown): boolean {
   return false
 }
 
-/**
- * Counts what was accepted of a row that opened, and warns of the model's first value that was not sealed.
- */
+/** Counts the accepted values of an opened row, and warns of the model's first one that was not sealed. */
 export function countAccepted(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
   const { acceptPlaintext, acceptUnbound, envelope, fields, name: model, rowSeal, warn } = definition
   if (envelope === 2) accepted.unbound += jobs.filter(({ parts }) => !parts.commitment).length

@@ -6,7 +6,7 @@ import { getAt } from '../records/paths.js'
 import { readBound, type Uses, usesOfModel } from '../uses.js'
 import type { Definition } from './definition.js'
 
-/** How many of them a model keeps: it has several for each key, and may have a key for each row. */
+/** How many heads a model keeps: it has one for each key and field, and may have a key for each row. */
 const MAX_HEADS = 2_000
 
 /** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
@@ -37,11 +37,11 @@ export function findUses(definition: Definition, row: Row, index: number): Uses 
 }
 
 /**
- * Returns the AAD of a field in the row of `bindRow` (bindings.md 1), under a key. @throws InvalidInputError
- * when the names are too long
+ * Returns the AAD of a field under a key (bindings.md 1); `row` is from `bindRow`. @throws InvalidInputError when
+ * the names are too long
  */
 export function bindField(definition: Definition, keyId: string, field: string, row: Uint8Array): Uint8Array {
-  const { whole = definition } = definition // one of some fields may be made for each call
+  const { whole = definition } = definition // a definition of some fields may be made for each call
   const known = heads.get(whole) ?? new Map<string, Uint8Array>()
   heads.set(whole, known)
   const name = `${keyId}/${field}`

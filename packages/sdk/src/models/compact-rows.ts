@@ -14,7 +14,7 @@ export interface EnvelopeHeader {
   envelope_version?: 1 | 2
   /** Of format v2. */
   commitment?: string
-  /** Where the fields were sealed with the application's secret. */
+  /** Set if the fields were sealed with the application's secret. */
   application_secret?: true
 }
 
@@ -32,7 +32,7 @@ const HEADER_FIELDS = [
   'commitment',
   'application_secret',
 ] as const
-// Databases write JSON with blanks of their own, and with the members in another order.
+// Databases write JSON with their own white space, and with the members in another order.
 const COMPACT_TEXT = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 
 /**
@@ -93,7 +93,7 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
 }
 
 /**
- * Returns the envelope of a field, stored in either form. Whether it is a valid one is not checked.
+ * Returns the envelope of a field, stored in either form. Does not check that it is valid.
  *
  * @throws InvalidInputError when the column `header` is missing
  */

@@ -1,4 +1,4 @@
-/** Reads and checks what an application declares of a model. `index-columns.ts` reads its indexes. */
+/** Reads and checks the definition that an application declares for a model. `index-columns.ts` reads its indexes. */
 import { isUuid } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import {
@@ -29,11 +29,11 @@ const MODEL_OPTIONS =
   )
 /** The column of a row's seal (bindings.md 4). */
 export const ROW_SEAL = 'row_seal'
-/** The pairs of a context (envelope-v2.md 3) without those of the model and the field. */
+/** The most pairs of a context (envelope-v2.md 3), less those of the model and the field. */
 const MAX_BIND_COLUMNS = 30
 type Options = ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>
 
-/** What a model is made of. Models bind their values, so they have a name, unless they write format v1. */
+/** The options of a model. Values are bound to the model's name, so it needs one unless it writes format v1. */
 export type ModelOptions<
   F extends Fields,
   C extends Compounds<F>,
@@ -43,25 +43,25 @@ export type ModelOptions<
   X extends Extras = NoExtras,
 > = SharedOptions<F, C, T, H, P, X['former']> & KeyOptions & (UnboundOptions | BoundOptions<X['seal']>) // an error names what the last one lacks
 
-/** Of a model whose values are bound to where they belong, in format v2 (bindings.md 1). */
+/** Options of a model that binds its values to where they belong, in format v2 (bindings.md 1). */
 export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
   /**
-   * The name of the model, such as that of its table. Values are bound to it and to their field: one that was
-   * moved to another model or another field does not open. Never change it while rows are stored.
+   * The name of the model, such as that of its table. Values are bound to it and to their field, so a value that was
+   * moved to another model or field does not open. Never change it while rows are stored.
    */
   name: string
   /**
-   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too,
-   * so that one that was moved to another row does not open. Each row must have them, as text or whole
-   * numbers, before it is sealed, and they must never change. `false` binds values to the model and their field
-   * alone: an attacker who can write to the table can then exchange the values of two rows.
+   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a
+   * value that was moved to another row does not open. Each row must have them, as text or whole numbers, before it
+   * is sealed, and they must never change. `false` binds values to the model and their field alone: an attacker who
+   * can write to the table can then exchange the values of two rows.
    */
   bind: readonly string[] | false
   /** The format of the envelopes that are written and read: 2 by default. */
   envelope?: 2 | undefined
   /**
-   * `'row'` adds the column `row_seal`, an envelope of its own, which binds a row as a whole: a cell that was set to
-   * null, an older value of a cell, or an exchanged index then fail the row. Needs `bind`. Rows are written and read
+   * `'row'` adds the column `row_seal`, an envelope that binds the row as a whole: the row then does not open if a
+   * cell was set to null or to an older value, or if an index was exchanged. Needs `bind`. Rows are written and read
    * as a whole, with all columns.
    */
   sealed?: S | undefined
@@ -73,8 +73,8 @@ export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
 }
 
 /**
- * Of a model whose rows clients in other languages read, in format v1: whoever can write to the table can
- * exchange its values.
+ * Options of a model whose rows clients in other languages read, in format v1: an attacker who can write to the
+ * table can exchange its values.
  */
 export interface UnboundOptions {
   /** The format of the envelopes, which clients in other languages read, too. */
@@ -89,14 +89,13 @@ export interface UnboundOptions {
   acceptUnbound?: undefined
 }
 
-/** Under which key a model seals: one by its name, one by its id, or one for each row. */
+/** The key under which a model seals: one by its name, one by its id, or one for each row. */
 export type KeyOptions = KeyByName | KeyById
 
 export interface KeyByName {
   /**
-   * The name of the key under which all fields are sealed. It is looked up at the first use of the model, and created
-   * by the first write where there is none: the API key needs `keys:read` for that, and `keys:create` where the key may
-   * be missing.
+   * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first
+   * write creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
    */
   key: string
   /** Not with `key`. */
@@ -107,11 +106,10 @@ export interface KeyById {
   /** Not with `keyId`. */
   key?: undefined
   /**
-   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's
-   * own key, so that destroying one key makes one person's data unreadable: see the page on deleting a
-   * person's data. It is given the row without its fields and the columns that the model adds, stored and
-   * unstored rows alike: `(row) => row.key_id`. An envelope of another row's key does not open. Indexes then
-   * need `indexKey`.
+   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key,
+   * so that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The
+   * function gets the row, stored or not, without its fields and without the columns that the model adds:
+   * `(row) => row.key_id`. An envelope of another row's key does not open. Indexes then need `indexKey`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
 }
@@ -125,41 +123,42 @@ interface SharedOptions<
   O extends Readonly<Record<string, string>>,
 > {
   /**
-   * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals
-   * them under its key. It refuses envelopes of any other key, since whoever can write to the database could
-   * have put them there.
+   * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals them
+   * under its key. It refuses envelopes of any other key, since an attacker who can write to the database could have
+   * put them there.
    */
   formerKeyIds?: readonly string[] | undefined
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
-   * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the
-   * service sees no value, and a search needs no request. Without it the service makes them, with `shared:
-   * true` as clients in other languages do.
+   * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the service
+   * sees no value, and a search needs no request. Without it the service makes the indexes; with `shared: true`, as
+   * clients in other languages make them.
    */
   indexKey?: string | undefined
   /**
-   * While the index key is changed: the one before, and by each column of an index the column that holds it under
-   * that key. Both are written, and `index` returns both, of which a row has either. Not with `sealed: 'row'`.
+   * For a change of the index key: the former key and, by index column, the column that holds the index under the
+   * former key. The model writes both columns, and `index` returns both: each row has at least one of them. Not with
+   * `sealed: 'row'`.
    */
   formerIndex?: { readonly indexKey: string; readonly columns: O } | undefined
   /**
    * Indexes over several fields, by their columns. A search needs the values of all of them. The values are
-   * normalised as their fields say and joined with their lengths in front, so that different values never
-   * give the same text. `shared` as of a field. With `indexKey` also `{ prefix: field, length }`, to search
-   * for the first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
+   * normalised as their fields say and joined with their lengths in front, so that different values never give the
+   * same text. `shared` works as for a field. With `indexKey` also `{ prefix: field, length }`, to search for the
+   * first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: C | undefined
   /**
-   * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share
-   * once, in the column `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each
-   * envelope as text (`toText`), for text columns. All forms are read, whichever is written.
+   * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in
+   * the column `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each envelope as text
+   * (`toText`), for text columns. The model reads all forms, whichever it writes.
    */
   format?: T | undefined
   /**
-   * `true` also opens rows in which some fields are not sealed yet: for a migration, since whoever can write
-   * to the table can then put any value there. A value that looks like an envelope is never taken for one
-   * that is not sealed. `accepted` of the model counts them, and the first one writes a warning.
+   * `true` also opens rows in which some fields are not sealed yet. It is for a migration: an attacker who can write
+   * to the table can then put any value there. A value that looks like an envelope is never accepted as plaintext.
+   * `accepted` of the model counts the accepted values, and the first one logs a warning.
    */
   acceptPlaintext?: P | undefined
   /** The column of the compact form; `envelope` by default. */
@@ -188,11 +187,14 @@ export interface BindColumn {
 
 /** A checked definition. */
 export interface Definition {
-  /** Empty in a model of format v1 that has none. */
+  /** Empty in a model of format v1 without a name. */
   name: string
-  /** The key of all rows, where it is declared by its name. */
+  /** The key of all rows, if it is declared by its name. */
   named: NamedKey | undefined
-  /** The key of a row; its number is for errors. Of a key by its name, once that was looked up. */
+  /**
+   * Returns the id of a row's key; `index` is for errors. A key declared by its name must have been looked up
+   * before.
+   */
   keyOf: (row: Row, index: number) => string
   /** Whether each row has a key of its own. */
   keyByRow: boolean
@@ -202,7 +204,7 @@ export interface Definition {
   rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
-  /** Whether plaintext is a value already, as a reader of the maintenance returns it, and no text of a column. */
+  /** Whether plaintext is already a value, as a reader of the maintenance returns it, and not the text of a column. */
   plainIsRead?: boolean | undefined
   /** The ids of the keys whose envelopes the model opens, whatever the row. */
   keyIds: ReadonlySet<string>
@@ -210,7 +212,7 @@ export interface Definition {
   indexKey: IndexKey | undefined
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
-  /** The definition of all fields, where these are some of them: see `pickFields`. */
+  /** The definition of all fields, if this one has only some: see `pickFields`. */
   whole?: Definition
   /** The names of the fields and of all columns that the model adds. */
   names: ReadonlySet<string>
@@ -298,24 +300,24 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   }
 }
 
-/** Returns the id of the key of this name; undefined where there is none. */
+/** Returns the id of the key with this name, or undefined if there is none. */
 type Find = (name: string) => Promise<string | undefined>
 
 /** The key of a model that is declared by its name. */
 export interface NamedKey {
   readonly name: string
-  /** undefined until it was found */
+  /** undefined until the key is found */
   id: string | undefined
   /**
-   * Looks the key up until it is found, once for all calls that wait. @throws InvalidInputError when an index key is
-   * of another one; the errors of `find`
+   * Looks the key up, once for all waiting callers; if there is none, the next call looks again. @throws
+   * InvalidInputError when an index key is under another key; the errors of `find`
    */
   find(find: Find): Promise<undefined>
 }
 
 /**
- * @param keyIds those of the model, to which its own is added once it is known
- * @param indexKeys those of its index columns, which must be of one of its keys
+ * @param keyIds the ids of the model's keys; the id that is found is added
+ * @param indexKeys those of its index columns; each must be under one of its keys
  */
 function createNamedKey(name: string, keyIds: Set<string>, indexKeys: readonly IndexKey[]): NamedKey {
   const finding = new Map<Find, () => Soon<object>>()
@@ -341,14 +343,17 @@ function createNamedKey(name: string, keyIds: Set<string>, indexKeys: readonly I
   return key
 }
 
-/** @throws InvalidInputError when it is none, or a key by its id is given too */
+/** @throws InvalidInputError when `key` is not a name, or `keyId` is given too */
 export function readKeyName({ key, keyId }: { key?: unknown; keyId?: unknown }): string {
   if (keyId !== undefined) throw new InvalidInputError('a model takes key or keyId, not both')
   if (typeof key === 'string' && key.trim() !== '' && key.length <= 255) return key
   throw new InvalidInputError(`key must be the name of a key, 1 to 255 characters, got ${kindOf(key)}`)
 }
 
-/** Clients in other languages, which read format v1, know no padding. @throws InvalidInputError where it was asked for */
+/**
+ * Removes the padding of `boolean()`: clients in other languages, which read format v1, know none. @throws
+ * InvalidInputError when another kind declares `pad`
+ */
 function withoutPad(name: string, { pad, ...spec }: FieldSpec): FieldSpec {
   if (pad !== undefined && spec.kind !== 'boolean')
     throw new InvalidInputError(`${JSON.stringify(name)}: pad needs envelope 2`)
@@ -356,9 +361,8 @@ function withoutPad(name: string, { pad, ...spec }: FieldSpec): FieldSpec {
 }
 
 /**
- * Makes the function that finds the key of a row. The application's function gets what is stored in plain, so
- * that it gives the same key for a row that is to be sealed and for the stored one, and no plaintext can get
- * into its errors.
+ * Makes the function that finds the key of a row. The application's function gets only what is stored in plain. So
+ * it returns the same key for a row before and after sealing, and its errors cannot quote plaintext.
  */
 function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
   return (row: Row, index: number): string => {
@@ -416,7 +420,7 @@ function foreignIndexKey({ wrapped: { key_id } }: IndexKey): InvalidInputError {
   )
 }
 
-/** Reads the columns under the index key before. @throws InvalidInputError naming what is wrong */
+/** Reads the columns of indexes under the former index key. @throws InvalidInputError naming what is wrong */
 function readFormerIndex(options: Options, made: readonly IndexColumn[]): IndexColumn[] {
   const { formerIndex, indexKey, name = '', keyId, formerKeyIds = [] } = options
   if (formerIndex === undefined) return []
@@ -465,8 +469,7 @@ function readBinding(options: BoundOptions | UnboundOptions) {
 }
 
 /**
- * Refuses a column whose value sealing changes: values are bound to what is stored in plain. @throws
- * InvalidInputError
+ * Refuses a column that sealing changes: values are bound only to what is stored in plain. @throws InvalidInputError
  */
 function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
   const wrong = bind.find(
@@ -488,7 +491,8 @@ function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
 }
 
 /**
- * Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under `node --disable-proto=throw`.
+ * Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under
+ * `node --disable-proto=throw`.
  */
 function memberOf(
   fields: Readonly<Record<PropertyKey, AnyField>>,

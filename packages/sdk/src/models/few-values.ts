@@ -1,7 +1,7 @@
-/** The warning of an index over data of few possible values. Loaded with the first call. */
+/** Warns of an index over data of few possible values. Loaded with the first call. */
 import type { Definition } from './definition.js'
 
-/** The names of fields that have few possible values, of which an index gives all away. */
+/** The names of fields with few possible values, all of which an index gives away. */
 const LOW_ENTROPY =
   /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
 

@@ -1,6 +1,6 @@
 /**
- * The text of a field, normalised, from which its blind index is made (index-texts.md 1), and what a query
- * asks of it.
+ * The text of a field, normalised, from which its blind index is made (index-texts.md 1), and what a query searches
+ * for.
  */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, assertOptions, assertWhole, HASH_BITS, isObject, isValidDate } from '../input.js'
@@ -10,7 +10,8 @@ import type { IndexColumn } from './index-columns.js'
 /**
  * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase`
  * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100
- * combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always return the same for the same text.
+ * combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the
+ * application, which must always return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -22,7 +23,7 @@ const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>
   digits: (text) => text.replace(/[^0-9]/g, ''),
 }
 
-/** Normalising takes time that grows with the square of the marks in a row: 50,000 would block the process for seconds. */
+/** Normalising takes time that grows with the square of the marks in a row: 50,000 would block for seconds. */
 const MANY_MARKS = /(?:^|\P{M})\p{M}{101}/u
 
 /** Refuses unknown normalisers, and bits outside 4 to 256. @throws InvalidInputError naming the column */
@@ -104,7 +105,7 @@ export function readRange(field: PlacedField, value: unknown): FieldRange | unde
 }
 
 /**
- * Finds the column to search for a part of a text: of several prefixes, the longest that the part has.
+ * Finds the column to search for a part of a text: of several prefix indexes, the longest that the part fills.
  * @throws InvalidInputError
  */
 export function findPartColumn(
@@ -126,7 +127,7 @@ export function findPartColumn(
 }
 
 /**
- * Tells whether a value is what a query asks for, compared after normalisation.
+ * Tells whether a value matches a query, compared after normalisation.
  *
  * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
  */

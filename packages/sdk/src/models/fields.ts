@@ -53,13 +53,11 @@ export interface FieldSpec {
   bits?: number | undefined
   /** Whether the index is the plain hash of the text, without the names of the model and the column. */
   shared?: boolean | undefined
-  /** What the index tells of a value: its bucket. Undefined: which values are equal. */
+  /** The buckets, if the index reveals only the bucket of a value; undefined: it reveals which values are equal. */
   range?: Bucketing | undefined
   /** The multiple of bytes to which values are padded before they are sealed (codecs.md 1). */
   pad?: number | undefined
-  /**
-   * Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others.
-   */
+  /** Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` does so for the others. */
   assert?(value: unknown, place: RecordPlace): void
   /**
    * Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an
@@ -70,15 +68,14 @@ export interface FieldSpec {
 
 export interface IndexOptions {
   /**
-   * The column for the blind index, by which rows can be searched for an exact value. Whoever reads the
-   * column learns which rows have the same value, and whoever may call `hash` can test guesses: do not index
-   * data of few possible values.
+   * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
+   * learns which rows have the same value, and anyone who may call `hash` can test guesses: do not index data of few
+   * possible values.
    */
   index?: string | undefined
   /**
-   * How many bits of the index are kept, 4 to 256; all by default. With fewer, several values share an index,
-   * so that it reveals less, and rows that a search finds must be filtered with `matches` after they are
-   * decrypted.
+   * How many bits of the index are kept, 4 to 256; all by default. With fewer, several values share an index, so it
+   * reveals less, and the found rows must be filtered with `matches` after they are decrypted.
    */
   bits?: number | undefined
   /**
@@ -101,16 +98,16 @@ export interface PadOptions {
 
 export interface NumberOptions extends IndexOptions, PadOptions {
   /**
-   * Makes the index of a bucket, of `step` numbers, by which ranges can be searched. It tells which rows are in
-   * the same bucket, and no order. Needs `indexKey`; filter the rows that a search finds with `matches`.
+   * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the
+   * same bucket, but no order. Needs `indexKey`; filter the found rows with `matches`.
    */
   range?: { readonly step: number } | undefined
 }
 
 export interface DateOptions extends IndexOptions {
   /**
-   * Makes the index of the day, month or year in UTC, by which ranges can be searched. It tells which rows are of
-   * the same one, and no order. Needs `indexKey`; filter the rows that a search finds with `matches`.
+   * Indexes the day, month or year in UTC, by which ranges can be searched. The index reveals which rows are in the
+   * same one, but no order. Needs `indexKey`; filter the found rows with `matches`.
    */
   range?: 'day' | 'month' | 'year' | undefined
 }
@@ -126,10 +123,10 @@ const BOOLEAN_PAD_BYTES = 8
 
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
-// Functions take `O & TextOptions`: `O` alone is what the caller wrote, of which editors know no description.
+// Functions take `O & TextOptions`: `O` alone is what the caller wrote, for which editors show no description.
 /**
- * The column that the options name. Inferred from the options, since from the model's constraint TypeScript
- * infers `string`.
+ * The column that the options name. Inferred from the options, since TypeScript infers `string` from the model's
+ * constraint.
  */
 type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : never
 
@@ -173,8 +170,8 @@ export function number<const O extends NumberOptions>(
 }
 
 /**
- * `true` or `false`, sealed as that word, padded to 8 bytes but with `envelope: 1`: the lengths of the two would
- * tell them apart. It has no index for the same reason.
+ * `true` or `false`, sealed as that word, padded to 8 bytes except with `envelope: 1`: the lengths of the two would
+ * tell them apart. An index would too, so it has none.
  */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return createField({ ...readOptions('boolean', [], options), pad: BOOLEAN_PAD_BYTES })

@@ -20,11 +20,11 @@ export interface IndexColumn {
   fields: readonly PlacedField[]
   bits: number | undefined
   kind: IndexKind
-  /** Of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index. */
+  /** The length of a prefix, or of each part in an n-gram index, in characters; 0 for other indexes. */
   length: number
   /** Whether the names of the model and the column are left out of what is hashed. */
   shared: boolean
-  /** Set where it is made under the index key before: see `formerIndex`. */
+  /** Set if it is made under the former index key: see `formerIndex`. */
   indexKey?: IndexKey | undefined
 }
 
@@ -127,7 +127,10 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   return { column, fields: parts, bits, kind, length, shared }
 }
 
-/** Refuses a column without a name, or that two things fill; `added` are those that the model adds besides. @throws InvalidInputError */
+/**
+ * Refuses a column without a name, or one that two things fill; `added` are the other columns that the model adds.
+ * @throws InvalidInputError
+ */
 export function assertColumns(
   columns: readonly IndexColumn[],
   fields: readonly PlacedField[],

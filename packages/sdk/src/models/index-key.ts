@@ -22,7 +22,7 @@ const MAX_MODEL_BYTES = 256
 export interface IndexKey extends SecretFlag {
   wrapped: WrappedKey
   commitment: Uint8Array
-  /** The name of the only model that may use it; '' where each may. */
+  /** The name of the only model that may use it; '' if every model may. */
   model: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is hashed for an index column, made from the texts of its fields (index-texts.md 2), those of a row or
- * of a query. Not in `field-texts.ts`, so that it is loaded with the first call only.
+ * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2), of a row or of a query.
+ * Not in `field-texts.ts`, so that it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
@@ -53,7 +53,7 @@ export function makePartText(
   return kind === 'range' ? makeBucketText(field, value, index) : makeFieldText(field, value, index)
 }
 
-/** Each `length` characters in a row, or all of a shorter text. */
+/** Returns every `length` consecutive characters, or all of a shorter text. */
 function partsOf(characters: readonly string[], length: number): string[] {
   const count = Math.max(1, characters.length - length + 1)
   const parts = Array.from({ length: count }, (_, at) => characters.slice(at, at + length).join(''))
@@ -68,7 +68,7 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
 }
 
 /**
- * Makes what is hashed for each index of which a query has all values, by its column.
+ * Makes what is hashed for each index for which a query has all values, by its column.
  *
  * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
  * would be ignored

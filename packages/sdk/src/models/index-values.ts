@@ -14,10 +14,10 @@ import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { rangeKind } from './ranges.js'
 import type { RowTexts } from './seal-rows.js'
 
-/** Returns what a column stores for what was hashed for it: a value, or a sorted list of values. */
+/** Returns what a column stores for its hashed texts: a value, or a sorted list of values. */
 export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | string[]
 
-/** So many are made at once with an asynchronous engine. */
+/** How many MACs are made at once with an asynchronous engine. */
 const BLOCK_MACS = 1_000
 
 /**

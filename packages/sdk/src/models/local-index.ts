@@ -1,6 +1,6 @@
 /**
- * Opens index keys, once for the life of a client, and makes the values of index columns in this process
- * (local-index.md). Loaded at the first call.
+ * Opens index keys, once per client, and makes the values of index columns in this process (local-index.md). Loaded
+ * at the first call.
  */
 import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
 import { withOwnDek } from '../deks/own-dek.js'
@@ -19,7 +19,7 @@ import { assertModelName, columnInfo, commitmentInfo, type IndexKey, readIndexKe
 /** Makes the MACs of columns, each once. `kind` as local-index.md 2 writes it. */
 export type ColumnMacs = (model: string, column: string, kind: string) => Soon<Mac>
 
-/** What opens the keys of a client, each once, by their wrapped keys. */
+/** Opens each index key of a client once, by its text. */
 const openers = new WeakMap<AbortSignal, Map<string, () => Soon<ColumnMacs>>>()
 
 type Deps = Pick<RecordsDeps, 'batcher' | 'envelopes' | 'closed' | 'onClose' | 'wrap'>
@@ -41,7 +41,7 @@ export async function createIndexKey(
   })
 }
 
-/** Has the key in a text wrapped under the current version of its key, and returns the new text. */
+/** Has the index key in a text wrapped again, under the current version of its key, and returns the new text. */
 export async function rewrapIndexKey(
   { rewrap }: Pick<RecordsDeps, 'rewrap'>,
   text: string,
@@ -58,8 +58,8 @@ export async function rewrapIndexKey(
 }
 
 /**
- * Returns the MACs under an index key. One unwrap for the life of the client, shared by all who wait for it;
- * one that failed is not kept. The engine must be ready.
+ * Returns the MACs under an index key. Unwraps it once per client, for all callers who wait; a failed unwrap is not
+ * kept. The engine must be ready.
  *
  * @throws DecryptionError when the text was altered, or the service unwraps another key
  */
@@ -77,7 +77,7 @@ export async function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSig
 async function unwrapIndexKey({ batcher, envelopes, closed, onClose }: Deps, given: IndexKey): Promise<ColumnMacs> {
   const { wrapped, commitment, model } = given
   const secrets = secretsFor(given, envelopes.secrets)
-  // An index key opens as one alone: nobody who may open rows can compute indexes by it (local-index.md 1).
+  // An index key unwraps only as one, so the right to open rows does not allow computing indexes (local-index.md 1).
   const bytes = await batcher.unwrap({ ...wrapped, use: useOfIndex(model) }).catch((error: unknown) => {
     throw explain(error)
   })
@@ -85,7 +85,7 @@ async function unwrapIndexKey({ batcher, envelopes, closed, onClose }: Deps, giv
   const engine = envelopes.engine()
   for (const secret of secrets) {
     const derived = await commitFor(model)(engine, key, wrapped.key_id, secret)
-    // Before anything is hashed: under another key, no row would be found, and nobody would notice.
+    // Checked before anything is hashed: under another key, searches would find no row, unnoticed.
     if (!equalInConstantTime(derived, commitment)) continue
     if (closed.aborted) key.release()
     else onClose.add(key.release)
@@ -128,8 +128,8 @@ const FAILED = 'could not open the index key'
 const REMEDY = 'Restore its text, or make another by createIndexKey() and index the rows again.'
 
 /**
- * Makes an error that names the index key: the given one may be that of a whole batch. Rows open without an index key, so a
- * destroyed one deletes no data.
+ * Makes an error that names the index key: the given error may be that of a whole batch. Rows open without an index
+ * key, so a destroyed one deletes no data.
  */
 function explain(error: unknown): unknown {
   if (!isEaasError(error)) return error
@@ -147,7 +147,7 @@ function refused(cause?: unknown): DecryptionError {
   })
 }
 
-/** Returns the MAC of a text, whole, in hexadecimal digits: what the service's hash is elsewhere. */
+/** Returns the whole MAC of a text in hexadecimal digits, in place of the service's hash. */
 export function hashText(mac: Mac, text: string): Soon<string> {
   return use(mac(encodeUtf8(text)), encodeHex)
 }

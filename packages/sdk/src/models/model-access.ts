@@ -1,4 +1,4 @@
-/** What a model tells beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
+/** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
@@ -14,9 +14,9 @@ export interface NamedPath {
 }
 
 /**
- * What a model tells adapters. It does no more than the functions of the model do, so that it may be reached by
- * the model: adapters are packages of their own, and the model may be of another copy of this package, such as
- * the one for CommonJS.
+ * What a model exposes to adapters. A program may reach it through the model, since it does no more than the model's
+ * functions. Adapters are separate packages, and the model may come from another copy of this package, such as the
+ * one for CommonJS.
  */
 export interface ModelAccess {
   /** Empty for a model without a name. */
@@ -32,8 +32,8 @@ export interface ModelAccess {
   /** Whether each row has a key of its own. */
   readonly keyByRow: boolean
   /**
-   * Returns the id of the key of a row, which errors call by its index. @throws InvalidInputError where its
-   * columns do not tell
+   * Returns the id of a row's key; errors name the row by `index`. @throws InvalidInputError if its columns do not
+   * determine the key
    */
   keyOf(row: Row, index: number): string
   /** Loads what seals and opens. */
@@ -43,20 +43,20 @@ export interface ModelAccess {
 /** What seals, opens and indexes for an adapter. */
 export interface AccessRows {
   /**
-   * Seals rows, or some fields of them, and adds the indexes that are made of these alone. A field that may
-   * be missing takes null too.
+   * Seals rows, or some fields of them, and adds the indexes that are made only of these. A field that may be
+   * missing takes null too.
    */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
   /**
-   * Opens some fields of rows, all or none. Keeps null wherever it stands, as in the rows of an outer join,
-   * and the columns of indexes.
+   * Opens some fields of rows, all or none. Keeps every null, as in the rows of an outer join, and the columns of
+   * indexes.
    */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
   /** Makes the index columns of a query, as `index` of the model does. */
   index(query: Row): Promise<Row>
 }
 
-/** The member of a model that is its `ModelAccess`. The number changes with what that is. */
+/** The member of a model that is its `ModelAccess`. The number changes with that interface. */
 const MODEL_ACCESS = Symbol.for('eaas.model/1')
 
 /** Gives a model the member by which adapters reach it. */
@@ -81,7 +81,7 @@ export function withAccess<M extends object>(
   return Object.defineProperty(model, MODEL_ACCESS, { value: access })
 }
 
-/** @throws InvalidInputError when it is not a model, or one whose version of the SDK tells other things */
+/** @throws InvalidInputError when it is not a model, or one of an SDK version with another `ModelAccess` */
 export function getModelAccess(model: unknown): ModelAccess {
   const access = (model as Partial<Record<symbol, ModelAccess>> | null | undefined)?.[MODEL_ACCESS]
   if (access) return access
@@ -93,11 +93,11 @@ export function getModelAccess(model: unknown): ModelAccess {
 
 /**
  * What the maintenance needs of a model beyond its interface. Kept apart from the model, so that no program can
- * reach it by the model.
+ * reach it through the model.
  */
 export interface ModelInternals {
   definition: Definition
-  /** Makes the functions that seal and open rows of the definition, or of one that was made of it. */
+  /** Makes the functions that seal and open rows of the definition, or of one derived from it. */
   load(some?: Definition): Promise<{ rows: ModelRows; deps: ModelDeps }>
 }
 

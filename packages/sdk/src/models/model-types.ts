@@ -25,7 +25,7 @@ export type IndexedField<F extends Fields, C> =
   | { [P in keyof F & string]: [IndexOf<F[P]>] extends [never] ? never : P }[keyof F & string]
   | { [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] } ? P : never }[keyof C]
 
-/** The fields that hold text, of which parts can be searched. */
+/** The fields that hold text, whose parts can be searched. */
 export type TextField<F extends Fields> = {
   [P in JoinableField<F>]: [Value<F[P]>] extends [string] ? P : never
 }[JoinableField<F>]
@@ -36,16 +36,16 @@ export type Compounds<F extends Fields> = Readonly<
 >
 /** An index over several fields. */
 export interface CompoundIndex<P> {
-  /** The fields, at least two. A search gives the values of all of them. */
+  /** The fields, at least two. A search needs the values of all of them. */
   readonly fields: readonly P[]
   /** How many bits of the index are kept, 4 to 256; all by default. */
   readonly bits?: number | undefined
-  /** As of a field: whether the names of the model and the column are left out of what is hashed. */
+  /** As for a field: whether the names of the model and the column are left out of what is hashed. */
   readonly shared?: boolean | undefined
 }
 /** An index of the first `length` characters of a text: finds rows by `{ startsWith }`. */
 export interface PrefixIndex<P> {
-  /** The field of text of which the beginning is indexed. */
+  /** The text field whose beginning is indexed. */
   readonly prefix: P
   /** How many characters, after normalisation: a search needs at least as many. */
   readonly length: number
@@ -53,16 +53,16 @@ export interface PrefixIndex<P> {
   readonly bits?: number | undefined
 }
 /**
- * An index of each `length` characters in a row of a text: finds rows by `{ contains }`. An attacker who has the
- * table, a list of the texts that may be in it and three rows that they know can read nearly all others: see the
- * page on an index of parts.
+ * An index of every `length` consecutive characters of a text: finds rows by `{ contains }`. An attacker who has the
+ * table, a list of the texts that may be in it and three known rows can read nearly all others: see the page on an
+ * index of parts.
  */
 export interface NgramIndex<P> {
-  /** The field of text of which the parts are indexed. */
+  /** The text field whose parts are indexed. */
   readonly ngram: P
   /** How many characters each part has, after normalisation: a search needs at least as many. */
   readonly length: number
-  /** How many bits of each part's index are kept, 4 to 256. Few bits find rows too many, and hide little. */
+  /** How many bits of each part's index are kept, 4 to 256. Few bits find too many rows, and hide little. */
   readonly bits: number
   /** States that you know what the index gives away. */
   readonly acceptLeakage: true
@@ -90,8 +90,8 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 /** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
 /**
- * Columns that are not fields of the model. Without this type, TypeScript reports such a column as wrong
- * where in fact a field is missing. Of `any`, since rows whose type is an interface have no index signature.
+ * Columns that are not fields of the model. Without this type, TypeScript reports such a column when in fact a field
+ * is missing. Its values are `any`, since rows whose type is an interface have no index signature.
  */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
@@ -115,8 +115,8 @@ export type HolderOf<F extends Fields> = HeadOf<keyof F & string>
 type HeadOf<N> = N extends `${infer Head}.${string}` ? Head : never
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
 /**
- * The fields of a model where a row has some of them: each may be absent, and null stands for no value in
- * those that may be missing.
+ * The fields of a model, for rows that have some of them: each may be absent, and null means no value in those that
+ * may be missing.
  */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
@@ -126,7 +126,7 @@ export type PartialFields<F extends Fields> = {
     Extract<IsJoinable<F[P]>, boolean>
   >
 }
-/** The indexes declared by their columns of which all fields are picked. */
+/** The indexes declared by their columns whose fields are all picked. */
 export type PickedCompounds<C, K> = {
   readonly [N in keyof C as C[N] extends
     | { readonly fields: readonly (infer P)[] }
@@ -154,8 +154,7 @@ export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape
 >
 
 type SealedField<T extends Format> = T extends 'compact' ? CompactField : T extends 'text' ? string : Envelope
-// A conditional type, of which editors print the result: of a union they would print this name and its
-// arguments.
+// A conditional type, so that editors print its result; for a union they would print this name and its arguments.
 type Replaced<V, M, New> = [Exclude<V, M>] extends [never] ? Extract<V, M> : Extract<V, M> | New
 /** Null opens to undefined where the field is optional but not nullable. */
 type Opened<V, M, New> =
@@ -201,7 +200,9 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
   : unknown
 
-/** What a model adds besides: the seal of a row, and the columns of the index key before, by those of the indexes. */
+/**
+ * What else a model adds: the seal of a row, and the columns of the former index key, by the columns of the indexes.
+ */
 export interface Extras {
   readonly seal: 'row' | undefined
   readonly former: Readonly<Record<string, string>>
@@ -214,9 +215,9 @@ type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
 type FormerColumns<F extends Fields, C, X extends Extras> = {
   [N in keyof X['former'] & keyof IndexColumns<F, C> as X['former'][N]]: IndexColumns<F, C>[N]
 }
-// Asked in this order, since without `strictNullChecks` undefined extends every type.
+// In this order, since without `strictNullChecks` undefined extends every type.
 type SealColumn<T extends Format, X extends Extras> = 'row' extends X['seal'] ? { row_seal: SealedField<T> } : unknown
-/** What a model that seals rows needs besides its fields, to open one: the seal, and the columns of its indexes. */
+/** What a model with `sealed: 'row'` needs to open a row, in addition to its fields: the seal and its index columns. */
 export type WholeShape<F extends Fields, C, X extends Extras> = 'row' extends X['seal']
   ? { row_seal: StoredEnvelope | CompactField | null } & {
       [N in keyof IndexColumns<F, C>]: IndexColumns<F, C>[N] | null
@@ -237,7 +238,7 @@ type At<R, P> = P extends `${infer Head}.${infer Tail}`
   : P extends keyof R
     ? R[P]
     : never
-/** The fields that a row surely has, or also those of which its type says that they may be undefined. */
+/** The fields that a row surely has; with `Maybe`, also those that may be undefined by its type. */
 type Given<R, F extends Fields, Maybe extends boolean> = {
   [P in keyof F & string as [Exclude<At<R, P>, undefined>] extends [never]
     ? never
@@ -248,7 +249,7 @@ type Given<R, F extends Fields, Maybe extends boolean> = {
       : P]: Field<Value<F[P]>, Extract<At<R, P>, null>, IndexOf<F[P]>, Extract<IsJoinable<F[P]>, boolean>>
 }
 type IndexColumnsOf<G extends Fields, C> = IndexColumns<G, PickedCompounds<C, keyof G>>
-/** The row that a model seals some fields to, with the columns of the indexes of which it has all fields. */
+/** The row that a model seals some fields to, with the columns of the indexes for which it has all fields. */
 export type SealedPartial<R, F extends Fields, C, T extends Format> = [R] extends [unknown]
   ? Show<
       Seal<R, PartialFields<F>, T> &
@@ -274,7 +275,7 @@ export type OpenedRow<R, F extends Fields, C, H extends string, X extends Extras
     >
   : never
 
-/** The columns that a query returns: the indexes of which it has all fields. */
+/** The columns that a query returns: the indexes for which it has all fields. */
 export type QueryColumns<F extends Fields, C, Q> = [Q] extends [unknown]
   ? Show<
       {
@@ -288,7 +289,7 @@ export type QueryColumns<F extends Fields, C, Q> = [Q] extends [unknown]
             : never
           : never]: string
       } & {
-        /** Of several prefixes, the longest that the query has: the others are absent. */
+        /** Of several prefix indexes, the longest that the query's text fills: the others are absent. */
         -readonly [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
           ? Q[P] extends { readonly startsWith: string }
             ? N

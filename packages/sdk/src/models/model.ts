@@ -1,4 +1,4 @@
-/** Models: records with sealed fields, of which some can be searched; see `Client.model`. */
+/** Models: records with sealed fields, some of them searchable; see `Client.model`. */
 
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
@@ -51,8 +51,8 @@ export interface Model<
   X extends Extras = NoExtras,
 > {
   /**
-   * How many values this model has opened, with `acceptPlaintext` or `acceptUnbound`, that were not sealed or
-   * bound to nothing. When a whole table was read and both are zero, the options can go.
+   * Counts the values that this model opened because of `acceptPlaintext` or `acceptUnbound`: not sealed, or bound
+   * to nothing. When the whole table has been read and both counts are zero, remove the options.
    */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
@@ -84,9 +84,9 @@ export interface Model<
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H, X>[]>
   /**
-   * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the
-   * indexes. Keeps such a column where it holds no index. Leaves null in an optional field out, since
-   * databases store null for a value that was left out.
+   * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps
+   * such a column if it holds no index. Leaves out null in an optional field, since databases store null for an
+   * omitted value.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
@@ -95,9 +95,9 @@ export interface Model<
     options?: CallOptions,
   ): Promise<OpenedRow<R, F, C, H, X>>
   /**
-   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in
-   * `failed`, with its index and its error, and all others are still opened. That holds for every error, also
-   * when the service cannot be reached.
+   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`,
+   * with its index and its error, and all others are still opened. That holds for every error, even if the service
+   * cannot be reached.
    *
    * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as
    * `apiKey`; nothing else
@@ -111,9 +111,9 @@ export interface Model<
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H, X>>>
   /**
-   * Makes a model of some fields, for rows of which only these are read or written. It binds to the same
-   * columns, which such rows need too. Seals no value of an index over several fields without the others, and
-   * none of a row in the compact form.
+   * Makes a model of some fields, to read or write only these. It binds values to the same columns, so the rows need
+   * those too. It does not seal one field of an index over several without the others, nor some fields of a row in
+   * the compact form.
    *
    * @throws InvalidInputError for a name that is not one of the fields
    * @example
@@ -123,12 +123,12 @@ export interface Model<
    */
   pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P, X>
   /**
-   * Seals those fields of a row that are there, and adds the columns of their indexes: for an update of some
-   * columns. A field that is absent or undefined stays so; null, in a field that may be missing, is stored as
-   * null, and so is its index; an empty text is sealed. Otherwise as `encrypt` of `pick`.
+   * Seals the fields that a row has, and adds the columns of their indexes: for an update of some columns. A field
+   * that is absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its
+   * index; an empty text is sealed. Otherwise as `encrypt` of `pick`.
    *
-   * @throws InvalidInputError with `place` when a column of `bind`, or a field of an index over several, is
-   * missing beside what it belongs to
+   * @throws InvalidInputError with `place` when a row lacks a column of `bind` for a value to seal, or has only some
+   * fields of an index over several
    * @example
    * ```ts
    * const changes = await users.encryptPartial({ id: 7, email: 'ada@example.org' }) // update users set email = …, email_index = … where id = 7
@@ -138,16 +138,16 @@ export interface Model<
     row: R,
     options?: CallOptions,
   ): Promise<SealedPartial<R, F, C, T>>
-  /** Opens those fields of a row that are there, and keeps null. Otherwise as `decrypt` of `pick`. */
+  /** Opens the fields that a row has, and keeps null. Otherwise as `decrypt` of `pick`. */
   decryptPartial<R extends SealedShape<PartialFields<F>, P> & OtherColumns>(
     row: R,
     options?: CallOptions,
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
-   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over
-   * several fields needs the values of all of them. One request; with `indexKey` none, after the key was
-   * opened once. `{ startsWith }` and `{ contains }` search for parts of a text, and `{ gte, lt }` and the like
-   * for a range, whose column is a list for `in`. With those and with `bits`, filter the rows that the search finds with `matches`.
+   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several
+   * fields needs the values of all of them. Uses one request; with `indexKey` none, once the key has been opened.
+   * Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges by `{ gte, lt }` and the like: the
+   * column of a range is a list for `in`. For these, and with `bits`, filter the found rows with `matches`.
    *
    * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be
    * indexed
@@ -166,11 +166,11 @@ export interface Model<
    */
   matches(row: object, query: Query<F, C>): boolean
   /**
-   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and
-   * DEKs stay the same. Rows that are current are returned unchanged. Helps against a key version that leaked
-   * or is to be retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`;
-   * writes one audit entry for each distinct wrapped key. Rows that were sealed before a change to `dek: 'record'`
-   * share wrapped keys: each such row is an entry, and a refusal before it.
+   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and DEKs stay
+   * the same. Rows that are current are returned unchanged. Helps against a key version that leaked or is to be
+   * retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`; writes one audit entry
+   * for each distinct wrapped key. Rows sealed before a change to `dek: 'record'` share wrapped keys: each such row
+   * is an entry, preceded by a refusal.
    *
    * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item
    * with its error
@@ -218,7 +218,7 @@ export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
 /** The type of row that the application stores: `StoredRow<typeof users>`. */
 export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
 
-/** A model, of any fields, as functions accept it that take any model. */
+/** A model of any fields: the type for functions that take any model. */
 export interface AnyModel {
   pick(...fields: never[]): unknown
   encryptPartial(row: never): Promise<unknown>
@@ -246,7 +246,7 @@ export function createModel(
 
 function modelOf(deps: Deps, definition: Definition): unknown {
   const { accepted } = deps
-  // Loaded at the first call: a page that is only opened does not pay for it.
+  // Loaded at the first call, so a page that makes none does not pay for it.
   const load = async (some = definition) => {
     const { records, createModelRows, warnOfFewValues } = await deps.load()
     warnOfFewValues(definition)

@@ -1,6 +1,4 @@
-/**
- * Errors about values of a model's rows: they name the model and, of a stored row, what tells it from others.
- */
+/** Makes errors about values of a model's rows name the model and, for a stored row, the values that identify it. */
 import { isEaasError, nameRecord } from '../errors.js'
 import type { Row } from '../input.js'
 import { getAt } from '../records/paths.js'
@@ -26,8 +24,8 @@ export function naming<T>(definition: Definition, row: Row | undefined, run: () 
 }
 
 /**
- * The values that tell a row, by their columns: those of `bind` or, where there are none, `id`. Undefined
- * where the row has none of them.
+ * The values that identify a row, by their columns: those of `bind` or, without `bind`, `id`. Undefined if the row
+ * has none of them.
  */
 function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string, string>> | undefined {
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]

@@ -21,7 +21,7 @@ import { named, naming } from './named-errors.js'
 import { readPlain } from './plain-texts.js'
 import { hasSeal, SEAL_FIELD, sealAad } from './row-seal.js'
 
-// The format is no secret: whoever has the envelope reads it.
+// The format is no secret: the envelope shows it.
 const V1_HINT =
   'It is of format v1 or from server mode, bound to nothing. If you know who sealed it, pass `acceptUnbound: true`; else restore it from a backup.'
 const V2_HINT =
@@ -51,7 +51,6 @@ interface Job extends OpenJob {
   error?: EaasError
 }
 
-/** Opens rows. */
 export async function openRows(
   deps: ModelDeps,
   definition: Definition,
@@ -107,7 +106,7 @@ export function copyStored({ fields, bind, header, rowSeal, whole }: Definition,
 /**
  * Reads the envelopes of a row. Leaves out values that are not sealed, where the model accepts them.
  *
- * @param failure why the key of the model is not known, if it is not: the error of what is not of a former key
+ * @param failure why the model's key is not known, if so: thrown for an envelope that is under no former key
  * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError
  * for another key or format
  */
@@ -125,7 +124,7 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
   }
   const demand = (parts: SealedParts, place: RecordPlace) => {
     if (definition.envelope === 1) return demandAad(parts, { aad: undefined, hint: V2_HINT }, place)
-    // Only where a value is bound: what is not has no use for the row's columns.
+    // Only for a bound value: an unbound one does not need the row's columns.
     if (parts.commitment) binding ??= bindRow(definition, row, index)
     const aad = bindField(definition, parts.key_id, place.field, binding ?? new Uint8Array(0))
     return demandAad(parts, { aad, acceptUnbound: definition.acceptUnbound, hint: V1_HINT }, place)

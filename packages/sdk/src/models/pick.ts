@@ -5,8 +5,8 @@ import { getAt } from '../records/paths.js'
 import type { Definition, RowFormat } from './definition.js'
 
 /**
- * Returns a definition of some fields, with the indexes that are made of no other field. @throws
- * InvalidInputError for an unknown one
+ * Returns a definition of some fields, with the indexes that are made only of these. @throws InvalidInputError for
+ * an unknown one
  */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
   const isPicked = ({ name }: { name: string }) => names.includes(name)
@@ -26,8 +26,8 @@ interface Parts<F> {
 }
 
 /**
- * Finds what some fields of a row cannot be written without: another field, since a compact row is sealed as
- * a whole, and an index is made of all its fields.
+ * Finds another field that must be written with the picked ones: a compact row, or one with a seal, is written as a
+ * whole, and an index is made of all its fields.
  */
 export function findLacking<F extends { name: string }>(
   { fields, columns, format, rowSeal }: Parts<F>,
@@ -45,7 +45,7 @@ export function findLacking<F extends { name: string }>(
   return undefined
 }
 
-/** A field that may be missing takes null too: databases have no other word for it. With `all`, each may be missing. */
+/** Lets each field that may be missing take null too, as databases store it. With `all`, every field may be missing. */
 export function withNull<F extends { spec: { missing: readonly (null | undefined)[] } }>(
   fields: readonly F[],
   all = false,

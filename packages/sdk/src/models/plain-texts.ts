@@ -1,6 +1,6 @@
 /**
- * Values that are not sealed yet, as a column of type text or JSON holds them: as text, of a field that is not.
- * Read exactly or not at all, since what is read is sealed next, and the text is gone then.
+ * Reads values that are not sealed yet from a column of type text or JSON, which holds them as text though the field
+ * is of another kind. Reads exactly or not at all, since the value is sealed next, and then the text is gone.
  */
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
@@ -9,19 +9,19 @@ import { assertKind } from './codecs.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { FieldKind } from './fields.js'
 
-/** What a text must be for each kind, and what it is read to. */
+/** What a text must be for each kind, and how it is read. */
 const TEXTS: Readonly<Record<Exclude<FieldKind, 'text'>, [expected: string, read: (text: string) => unknown]>> = {
   date: ['a day, or a time with its offset, to the millisecond', readDate],
   number: ['a number that JavaScript holds exactly', readNumber],
   boolean: ['true or false', (text) => (text === 'true' ? true : text === 'false' ? false : undefined)],
   // PostgreSQL's encode() breaks lines.
   bytes: ['base64', (text) => decodeBase64(text.replaceAll(/\r?\n/g, ''))],
-  // Of another text it cannot be told whether it is JSON, or a value in a column of JSON.
+  // Any other text may be JSON, or a value in a column of JSON.
   json: ['an object or list in JSON that JavaScript holds exactly', readJson],
 }
 
 /**
- * Reads a value that is not sealed: text as its column holds it, all others as they are.
+ * Reads a value that is not sealed: parses text as its column holds it, returns any other value unchanged.
  *
  * @throws InvalidInputError when it is not of the field's kind, or its text cannot be read exactly
  */
@@ -41,7 +41,7 @@ export function readPlain(
   const hint = 'Correct the stored text, or give a backfill a reader.'
   const plain = attempt(() => read(value))
   if (kind === 'json' && format !== 'text') {
-    // In a column of JSON a text is a value of its own.
+    // In a column of JSON, a text is itself a value.
     if (plain === undefined) return value
     throw new InvalidInputError(
       'it may be JSON or a text',
@@ -53,7 +53,7 @@ export function readPlain(
   return plain
 }
 
-/** The errors of the parsers quote the text. */
+/** Returns undefined if parsing fails: the errors of the parsers quote the text. */
 function attempt(read: () => unknown): unknown {
   try {
     return read()
@@ -62,14 +62,17 @@ function attempt(read: () => unknown): unknown {
   }
 }
 
-/** ISO 8601, and how PostgreSQL prints a `date` and a `timestamptz`. A time without an offset is that of some zone. */
+/**
+ * ISO 8601, and how PostgreSQL prints a `date` and a `timestamptz`. A time without an offset is refused: its zone is
+ * unknown.
+ */
 const DATE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,3})0*)?(?:Z|([+-])(\d\d)(?::?(\d\d))?))?$/
 
 function readDate(text: string): Date | undefined {
   const [, day, time = '00:00:00', part = '', sign, hours = 0, minutes = 0] = DATE.exec(text) ?? []
   const local = `${day}T${time}.${part.padEnd(3, '0')}Z`
   const read = new Date(local)
-  // Of the 30th of February JavaScript makes the 2nd of March. What has no day has no ISO text, either.
+  // JavaScript reads the 30th of February as the 2nd of March. Without a day, toISOString throws.
   if (read.toISOString() !== local) return undefined
   const offset = (Number(hours) * 60 + Number(minutes)) * 60_000
   return new Date(read.getTime() + (sign === '-' ? offset : -offset))

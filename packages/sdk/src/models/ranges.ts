@@ -25,11 +25,11 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
 }
 
 /**
- * Returns the text of each bucket that a query covers. An empty range has that of its lower bound, in which no row
- * matches: not every database takes an empty list. @throws InvalidInputError when they are too many
+ * Returns the text of each bucket that a query covers. For an empty range, that is the bucket of its lower bound, in
+ * which no row matches: not every database takes an empty list. @throws InvalidInputError when they are too many
  */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
-  // Only dates are whole numbers, so that the last one below the bound is known.
+  // The last value below the bound is known only for dates, which are whole numbers.
   const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
   const first = bucketOf(field, lower, 0)
   const length = Math.max(1, bucketOf(field, last, 0) - first + 1)

@@ -129,8 +129,8 @@ function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
 }
 
 /**
- * Identifies a wrapped key with all that decides what becomes of it: its version, and what it must unwrap to. So a row in
- * which one of these was altered decides for itself alone.
+ * Identifies a wrapped key with all that decides its result: its version, and what it must unwrap to. So a row in
+ * which one of these was altered affects no other row.
  */
 function nameOf(wrapped: CommittedKey): string {
   return [wrappingVersion(wrapped), wrapped.commitment, wrapped.needsSecret, dekName(wrapped)].join('/')

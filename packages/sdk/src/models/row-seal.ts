@@ -1,6 +1,6 @@
 /**
- * The seal of a row (bindings.md 4): one more envelope, of no bytes, that is bound to which fields have a value, to
- * each of their ciphertexts and to the index columns. Made last, under the DEK of the row.
+ * The seal of a row (bindings.md 4): one more envelope, with an empty plaintext, bound to the set of fields with a
+ * value, to each of their ciphertexts and to the index columns. Made last, under the DEK of the row.
  */
 import { compareBytes, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed, prefixEach } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
@@ -21,7 +21,7 @@ export interface Cell {
   sealed: Uint8Array
 }
 
-/** As a field whose value is no bytes. */
+/** The seal as a field, with an empty value. */
 export const SEAL_FIELD: PlacedField = {
   name: ROW_SEAL,
   path: [ROW_SEAL],
@@ -66,9 +66,9 @@ export function assertSealColumn(row: Row, index: number): void {
 }
 
 /**
- * Tells whether a stored row has a seal to check: not where it was read with null in its seal, its `bind` and all
- * fields, as in an outer join, and not where the model accepts that. @throws InvalidInputError when the column was not
- * read; DecryptionError when it is null
+ * Tells whether a stored row has a seal to check: not if it was read with null in its seal, its `bind` and all
+ * fields, as in an outer join, and not if the model accepts rows without one. @throws InvalidInputError when the
+ * column was not read; DecryptionError when it is null
  */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)
@@ -98,8 +98,8 @@ function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
 }
 
 /**
- * 1 and one text, or 2 and the lengths and texts of a list (bindings.md 4). Anything else has no bytes, as no
- * column that was sealed: the seal then does not open.
+ * The byte 1 and one text, or the byte 2 and the lengths and texts of a list (bindings.md 4). Anything else gives no
+ * bytes, unlike every column that was sealed: the seal then does not open.
  */
 function indexBytes(value: unknown): Uint8Array {
   if (isWellFormed(value)) return concatBytes(Uint8Array.of(1), encodeUtf8(value))

@@ -25,7 +25,7 @@ import { findLacking } from './pick.js'
 import { assertSealColumn, SEAL_FIELD, sealPlaintext } from './row-seal.js'
 
 export interface SealOptions extends RowsOptions {
-  /** Whether to seal under a new DEK, and not under the key's shared one. */
+  /** Whether to seal under a new DEK instead of the key's shared one. */
   ownDek?: boolean
 }
 
@@ -67,7 +67,7 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   if (whole) assertPicked(definition, whole, row, index)
   const texts = readTexts(definition, row, index)
   const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
-  // Of some fields, those that hold nothing are bound to nothing, and need no column of the row.
+  // Picked fields without a value are bound to nothing, and need no column of the row.
   const mayBeUnbound = whole && (!definition.rowSeal || fields.length === 0)
   if (mayBeUnbound && present.length === 0) return { row, texts, present, keyId: undefined, binding: undefined }
   const keyId = definition.keyOf(row, index)
@@ -76,7 +76,7 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
 }
 
 /**
- * Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them.
+ * Refuses picked fields of a row with plaintext in other fields, or with an index that no longer fits.
  * @throws InvalidInputError
  */
 function assertPicked({ fields, columns, names }: Definition, whole: Definition, row: Row, index: number) {
@@ -143,19 +143,19 @@ export async function sealRows(
   const encode = format === 'text' ? textOf : encodeSealed
   const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly SealedParts[]) => {
     const values = sealed.map((parts, number): [Path, unknown] => [present[number]?.path ?? [], encode(parts)])
-    const isSealed = definition.rowSeal && fields.length > 0 // without a field, the seal that is stored stays
+    const isSealed = definition.rowSeal && fields.length > 0 // without a field, the stored seal stays
     const full = withValues(isSealed ? { [SEAL_FIELD.name]: null, ...row } : row, values)
     out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
   let isCollecting = false
   const keyOf = (at: number) => read[at]?.keyId
   const useOf = (at: number) => read[at]?.use
-  const getValue = definition.rowSeal ? await options.indexing : undefined // the seals are made of the indexes
+  const getValue = definition.rowSeal ? await options.indexing : undefined // the seals are made from the indexes
   await withDeks(deps, { keyOf, useOf, dek, count: read.length, signal }, async (start, end, dekOf) => {
     for (const [number, { row, present, keyId = '', binding, use }] of read.slice(start, end).entries()) {
       const at = start + number
-      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps
-      // of rows with keys of their own are collected, which would go out in many small requests.
+      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of rows
+      // with their own keys are collected, which would then go out in many small requests.
       if (at > 0 && !isCollecting && pace.due())
         await restAndReport(deps, pace, options, { done: at, total: read.length })
       const plaintexts = present.map(({ path, name, spec }) => ({
